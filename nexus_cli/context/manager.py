@@ -25,7 +25,7 @@ from nexus_cli.conversation.groups import (
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
-from nexus_cli.conversation.strategies import STRATEGIES, Strategy
+from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
 from nexus_cli.conversation.tokens.refusal import is_believable
@@ -93,7 +93,7 @@ class ContextManager:
         where groups were removed and records drops.
         """
         self.config = config or ContextConfig()
-        _strategy(self.config.truncation_strategy)
+        find_strategy(self.config.truncation_strategy)
         self.counter = token_counter or get_token_counter()
         self.count = self.counter.count
         """Returns the tokens of a text by our count."""
@@ -322,7 +322,7 @@ class ContextManager:
 
     def anchor_on(self, report: Anchor | None) -> None:
         """Continue the estimate from a `report` on the present window, if there is one and it is plausible."""
-        self.estimate = self.estimate.anchored(report, self.conversation.contents())
+        self.estimate = self.estimate.anchored(report, self.conversation.contents().counted)
 
     def project(
         self,
@@ -340,7 +340,7 @@ class ContextManager:
         person's next message; the others are as for `request_plan.project`."""
         contents, estimate = self.conversation.contents(epoch, items), self.estimate
         if epoch is not None:
-            estimate = estimate.unanchored.anchored(anchor, contents)
+            estimate = estimate.unanchored.anchored(anchor, contents.counted)
         number = self.conversation.last + 1
         waiting = [
             WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=self.count(text)) for text in texts
@@ -358,7 +358,7 @@ class ContextManager:
 
     def countable(self, tokens: int) -> int:
         """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
-        return self.estimate.countable(tokens, self.conversation.contents())
+        return self.estimate.countable(tokens, self.conversation.contents().counted)
 
     @property
     def least_output(self) -> int:
@@ -379,7 +379,7 @@ class ContextManager:
         believed, limit = is_believable(error, counted), error.limit or 0
         for_all = believed and limit >= LEAST_STORED
         self.estimate = self.estimate.after_refusal(
-            counted, error.counted, limit if for_all else None, self.conversation.contents()
+            counted, error.counted, limit if for_all else None, self.conversation.contents().counted
         )
         self._store_calibration()
         if 0 < limit < self.budget.window and (believed or self._leaves_room(limit)):
@@ -431,7 +431,7 @@ class ContextManager:
             self.size_for(replace(info, window=info.listed_window, window_refused=False))
             self._keep_window(0)
         known, report = self.estimate, Anchor(self.conversation.cursor, reported, counted)
-        self.estimate = known.after_report(report, self.conversation.contents(), teaches=not images)
+        self.estimate = known.after_report(report, self.conversation.contents().counted, teaches=not images)
         if self.estimate.calibration is not known.calibration:
             self._store_calibration()
 
@@ -513,7 +513,7 @@ class ContextManager:
         """The truncator of conversations for the current configuration."""
         from nexus_cli.conversation.window_truncation import WindowTruncator  # noqa: PLC0415  (the window is too full)
 
-        strategy = _strategy(self.config.truncation_strategy)
+        strategy = find_strategy(self.config.truncation_strategy)
         return WindowTruncator(self.counter.count, strategy, self._low_water, self._markers, measure=self.measure)
 
     def _truncate(self) -> None:
@@ -550,12 +550,6 @@ class ContextManager:
         self._origin = self.conversation.rewrite(head, cause, (), header)
         self._hidden = False
         self._built = (self._origin.id, self.conversation.last, tuple(head))
-
-
-def _strategy(name: str) -> Strategy:
-    if not isinstance(name, str) or name not in STRATEGIES:
-        raise ValueError(f"unknown truncation_strategy {name!r}: use {' or '.join(sorted(STRATEGIES))}")
-    return STRATEGIES[name]
 
 
 def _join_preamble(message: Message, preamble: str) -> Message:

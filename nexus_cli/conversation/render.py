@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.core.entry import Epoch, WindowItem
-from nexus_cli.core.message import Message, Part, Role
+from nexus_cli.core.message import Message, Opaque, Part, Role
 from nexus_cli.core.wire import WireRules, canonical
 
 EMPTY = "(empty)"
@@ -81,7 +81,7 @@ class Wire:
         value: dict[str, Any] = {"role": "assistant", "content": message.content or None}
         if not message.content and not (message.tool_calls and self._rules.null_content):
             del value["content"]
-        extra, calls = self._opaque(message)
+        extra, calls = self._opaque(message.opaque)
         self._ids = {}
         if message.tool_calls:
             value["tool_calls"] = [
@@ -97,8 +97,7 @@ class Wire:
                 self._ids[call.id] = wired["id"]
         return value | extra
 
-    def _opaque(self, message: Message) -> tuple[dict[str, Any], dict[str, Any]]:
-        opaque = message.opaque
+    def _opaque(self, opaque: Opaque | None) -> tuple[dict[str, Any], dict[str, Any]]:
         if opaque is None or opaque.provider != self._rules.provider or opaque.model != self._model:
             return {}, {}
         data = json.loads(opaque.data)

@@ -33,3 +33,10 @@ def keep_first_and_newest(sizes: Sequence[int], budget: int, required: Set[int])
 
 STRATEGIES: Mapping[str, Strategy] = {"oldest_first": keep_newest, "middle_out": keep_first_and_newest}
 """Strategies by the name of the setting."""
+
+
+def find_strategy(name: str) -> Strategy:
+    """Return the strategy with this name; raise `ValueError` for an unknown one."""
+    if not isinstance(name, str) or name not in STRATEGIES:
+        raise ValueError(f"unknown truncation_strategy {name!r}: use {' or '.join(sorted(STRATEGIES))}")
+    return STRATEGIES[name]

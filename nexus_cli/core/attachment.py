@@ -106,6 +106,11 @@ class Trigger:
     """With `fresh`: lines about the events during the wait, at the end of the recap."""
 
     @property
+    def has_message(self) -> bool:
+        """True if there is something to record."""
+        return bool(self.text or self.parts)
+
+    @property
     def may_expand(self) -> bool:
         """True if the typed words may name something to attach: of a client guides only if it says typed."""
         return self.expands or (self.source == "client" and "@" in self.text)

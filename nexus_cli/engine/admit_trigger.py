@@ -26,7 +26,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
 
     Without text, and unless it `may_be_done`, raises `NexusError("usage", ...)` if the last reply is complete.
     """
-    if not trigger.text and not trigger.parts:
+    if not trigger.has_message:
         await _go_on(engine.context, engine.control, may_be_done)
         return
     if isinstance(step := engine.conversation.next_step(), Dispatch):

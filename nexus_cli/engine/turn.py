@@ -65,7 +65,8 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 case Dispatch(calls):
                     _stop_repetition(engine, dispatcher, calls)
                     await dispatcher.run(engine, calls)
-                    engine.tell_model(*_describe_repetition(engine.conversation, dispatcher, calls))
+                    rows = (repeated_calls(engine.conversation.items, call, dispatcher.refused()) for call in calls)
+                    engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
                     notice_narrow_window(engine)
                     _stop_asking(engine.conversation, engine.spending, dispatcher)
                     if dispatcher.hooks:
@@ -207,16 +208,10 @@ def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCa
     for call in calls:
         row = repeated_calls(items, call, dispatcher.refused())
         if len(row) >= END_AT:
-            is_refused = call.id in dispatcher.run_limits(engine).refusals(calls)
+            is_refused = call.id in dispatcher.run_limits(engine).refusals({one.id: one.name for one in calls})
             error = _repetition_error(dispatcher, row, is_refused)
             dispatcher.stop_repeating(engine.conversation, engine.control, calls)
             raise error
-
-
-def _describe_repetition(conversation: Conversation, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> list[str]:
-    """Return the notices about those of `calls`, which have run, that brought the same result as before."""
-    rows = [repeated_calls(conversation.items, call, dispatcher.refused()) for call in calls]
-    return [repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT]
 
 
 def _repetition_error(dispatcher: Dispatcher, row: Sequence[ToolCall], is_refused: bool) -> NexusError:

@@ -49,7 +49,8 @@ def append(db: Database, lane: int, entry: Entry) -> None:
         replace_surrogates(entry.preamble),
         entry.tokens,
     )
-    sessions.count_entry(db, session, lane, entry)
+    asked = entry.message.content if entry.kind is Kind.USER else None
+    sessions.count_entry(db, session, lane, entry.id, entry.at, asked)
 
 
 def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:

@@ -123,16 +123,6 @@ class FactTable:
         facts = self.list_facts(project, slots, FactState.KEPT)
         return [facts[index] for index in rank_matches([fact.text for fact in facts], text, limit)]
 
-    def find_relevant(self, message: str, project: str, slot: MemorySlot, limit: int = 50) -> list[Fact]:
-        """Return the kept facts of one slot that are relevant to a message, the most relevant first."""
-        facts = [fact for fact in self.kept(project) if fact.slot is slot]
-        if not facts:
-            return []
-        from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (a new project has no facts)
-
-        best = rank_relevant([fact.text for fact in facts], message, allow_common=True)
-        return [facts[index] for index in best[:limit]]
-
     def accept(self, fact_id: str, at: str) -> Fact | None:
         """Keep a proposal and forget the facts that it replaces. Of a kept paraphrase, which counted as its quote,
         accept the wording. Return the kept fact, or None if the id is unknown."""

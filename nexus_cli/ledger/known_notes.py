@@ -40,7 +40,8 @@ class KnownNotes:
             if not self._notes:
                 self._newest = max(found, default=0)
             self._notes.update({one: {} for one in kinds})
-            self._add(found)
+            for key, memo in found.items():
+                self._notes[memo.kind][key] = memo
         return [*self._notes.get(kind, {}).values()]
 
     def begin_later(self, db: Database) -> Callable[[], dict[int, Memo]]:
@@ -53,11 +54,8 @@ class KnownNotes:
 
     def add(self, found: Mapping[int, Memo]) -> None:
         """Add notes that were committed, by key."""
-        self._add(found)
+        for key, memo in found.items():
+            if self.has(memo.kind):
+                self._notes.setdefault(memo.kind, {})[key] = memo
         self._newest = max(self._newest, *found, 0)
         self.is_fresh = True
-
-    def _add(self, found: Mapping[int, Memo]) -> None:
-        for key, memo in found.items():
-            if self._is_new or memo.kind in self._notes:
-                self._notes.setdefault(memo.kind, {})[key] = memo

@@ -187,6 +187,11 @@ class LaneLog:
 
         self._journal.record(self, "append", (entry, memos), write)
         self._last = entry.id
+        if entry.kind is Kind.USER:
+            self._count_turn()
+
+    def _count_turn(self) -> None:
+        """Count a turn of the person, if the number of turns is known here."""
 
     def read(self, first: int, last: int) -> list[Entry]:
         """Return the entries `first` to `last`, both included, of this lane and its ancestors."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from nexus_cli.core.clock import Clock, local_now
-from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.services import SeenFile
 from nexus_cli.ledger import entries, epochs, lanes
@@ -94,9 +94,8 @@ class SessionLog(LaneLog):
             self.known.drops += 1
             return f"d{self.known.drops}"
 
-    def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
-        super().append(entry, memos)
-        self.known.turns += entry.kind is Kind.USER and self.lane == self._journal.main_lane
+    def _count_turn(self) -> None:
+        self.known.turns += self.lane == self._journal.main_lane
 
     def count_turns(self) -> int:
         """Return the number of the turns that the person began in the session."""

@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.usage import Usage, round_dollars
@@ -254,18 +253,19 @@ def find(db: Database, key: str) -> SessionInfo:
     raise NexusError("usage", f'"{key}" matches {len(rows)} sessions', names, "Use the full id")
 
 
-def count_entry(db: Database, key: int, lane: int, entry: Entry) -> None:
-    """Count an entry of the main lane for listings; inside a transaction."""
-    asked = entry.kind is Kind.USER
+def count_entry(db: Database, key: int, lane: int, entry: int, at: str, asked: str | None) -> None:
+    """Count an entry of the main lane for listings, with what the person `asked` if it begins a turn; inside a
+    transaction."""
+    begins = asked is not None
     db.run(
         f"UPDATE sessions SET updated = {db.greatest}(updated, ?), used = {db.next_use}, entries = ?,"
         " turns = turns + ?, first_text = CASE WHEN turns = 0 AND ? THEN ? ELSE first_text END"
         " WHERE key = ? AND main = ?",
-        entry.at,
-        entry.id,
-        int(asked),
-        asked,
-        entry.message.content[:FIRST_TEXT] if asked else "",
+        at,
+        entry,
+        int(begins),
+        begins,
+        (asked or "")[:FIRST_TEXT],
         key,
         lane,
     )

@@ -10,7 +10,7 @@ errors add a notice to the next request.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,10 +175,10 @@ class RunLimits:
     find: Callable[[str], Tool | None]
     started: Callable[[str], bool]
 
-    def refusals(self, calls: Sequence[ToolCall]) -> dict[str, CallDecision]:
-        """Return the refused ones among `calls` (the newest step of the run), by call id."""
-        acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call not in calls)
-        found = ((call.id, self.exclude(self.find(call.name)) or self._over(acted)) for call in calls)
+    def refusals(self, calls: Mapping[str, str]) -> dict[str, CallDecision]:
+        """Return the refused ones among `calls` (the newest step of the run: tools by call id), by call id."""
+        acted = any(self.started(call.id) for batch in self.run.batches for call in batch if call.id not in calls)
+        found = ((call_id, self.exclude(self.find(name)) or self._over(acted)) for call_id, name in calls.items())
         return {call_id: refusal for call_id, refusal in found if refusal}
 
     def exclude(self, tool: Tool | None) -> CallDecision | None:

@@ -16,7 +16,7 @@ from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.message_lines import STAND_IN
 from nexus_cli.provider.model_table import takes_effort
-from nexus_cli.provider.prompt_cache import add_cache_marks, cache_key_arguments
+from nexus_cli.provider.prompt_cache import cache_key_arguments
 
 SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
 """Providers whose adapter passes the messages to the openai SDK unchanged, which then walks them all."""
@@ -26,21 +26,15 @@ PLACEHOLDER_TOOL: Mapping[str, Any] = {"type": "function", "function": {"name": 
 THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
 
 
-def effort_for(request: Request, provider: str) -> str:
-    """Return the effort to send, "" if the model takes none.
-
-    Claude refuses thinking if the calls just answered were made without it. After a switch from another model, the
-    effort therefore waits for the next turn.
-    """
-    if not request.effort or not takes_effort(request.model):
-        return ""
-    if provider in THINKS_IN_BLOCKS:
-        for message in reversed(request.messages):
-            if message.get("role") == "user":
-                break
-            if message.get("role") == "assistant" and message.get("tool_calls"):
-                return request.effort if message.get("thinking_blocks") else ""
-    return request.effort
+def may_think(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Return False if Claude refuses thinking, because the calls just answered were made without it. After a switch
+    from another model, the effort therefore waits for the next turn."""
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            break
+        if message.get("role") == "assistant" and message.get("tool_calls"):
+            return bool(message.get("thinking_blocks"))
+    return True
 
 
 def effort_notice(model: str, effort: str) -> str:
@@ -55,15 +49,15 @@ def sent_effort(model: str, effort: str) -> str:
 
 
 def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
-    """Return the keyword arguments for `acompletion`.
+    """Return the keyword arguments for `acompletion`; `request` has its cache marks.
 
     With `walk` False, the tools and `STAND_IN` for the messages go into `extra_body`, which the SDK does not walk. Only
     for providers in `SDK_WALKS`, whose body is the same either way.
     """
-    messages, tools = add_cache_marks(request, where.provider)
+    tools = list(request.tools)
     made: dict[str, Any] = {
         "model": where.model,
-        "messages": [dict(m) for m in (messages if walk else PLACEHOLDER)],
+        "messages": [dict(m) for m in (request.messages if walk else PLACEHOLDER)],
         "stream": True,
         "stream_options": {"include_usage": True},
         "max_tokens": request.max_output,
@@ -79,9 +73,9 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
         made["tools"] = deepcopy(tools) if walk else [PLACEHOLDER_TOOL]  # adapters may change the schemas
         if request.tool_choice != "auto":
             made["tool_choice"] = request.tool_choice
-    effort = effort_for(request, where.provider)
-    if effort:
-        made["reasoning_effort"] = effort
+    has_effort = request.effort and takes_effort(request.model)
+    if has_effort and (where.provider not in THINKS_IN_BLOCKS or may_think(request.messages)):
+        made["reasoning_effort"] = request.effort
     if request.response_format:
         made["response_format"] = json.loads(request.response_format)
     if where.provider == "github_copilot":

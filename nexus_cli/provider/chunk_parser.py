@@ -45,8 +45,8 @@ def _get(thing: object, name: str) -> Any:
     return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def _get_text(thing: object, name: str) -> str:
+    return value if isinstance(value := _get(thing, name), str) else ""
 
 
 class ChunkParser:
@@ -97,7 +97,7 @@ class ChunkParser:
         stream.chunk_parser = noting  # type: ignore[attr-defined]
 
     def _finish(self, reason: object) -> None:
-        word = _string(reason)
+        word = reason if isinstance(reason, str) else ""
         if word in BROKEN:
             kind = BROKEN[word]
             why = f"the provider ended the answer with {word!r}"
@@ -106,16 +106,16 @@ class ChunkParser:
             self._reason = REASONS.get(word, word)
 
     def _delta(self, delta: object, deltas: list[Delta]) -> None:
-        reasoning = _string(_get(delta, "reasoning_content")) or _string(_get(delta, "reasoning"))
+        reasoning = _get_text(delta, "reasoning_content") or _get_text(delta, "reasoning")
         if reasoning:
             deltas += [ThinkingDelta(reasoning), OpaqueDelta("reasoning_content", reasoning)]
         blocks = _get(delta, "thinking_blocks")
         if isinstance(blocks, list) and blocks:
             deltas.append(OpaqueDelta("thinking_blocks", [dict(as_mapping(b)) for b in blocks]))
-        content = _string(_get(delta, "content"))
+        content = _get_text(delta, "content")
         if content:
             deltas.append(TextDelta(content))
-        refusal = _string(_get(delta, "refusal"))
+        refusal = _get_text(delta, "refusal")
         if refusal:
             self._refused = True
             deltas.append(TextDelta(refusal))
@@ -134,14 +134,14 @@ def _to_choices(chunk: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _call_delta(call: object) -> CallDelta:
     function = _get(call, "function")
-    index, own_id = _get(call, "index"), _string(_get(call, "id"))
+    index, own_id = _get(call, "index"), _get_text(call, "id")
     arguments = _get(function, "arguments")
     signature = _get(_get(call, "provider_specific_fields"), "thought_signature")
     fields = {"provider_specific_fields": {"thought_signature": signature}} if signature else None
     return CallDelta(
         index=index if isinstance(index, int) else None,
         id=own_id,
-        name=_string(_get(function, "name")),
-        arguments=_string(arguments) if arguments is None or isinstance(arguments, str) else json.dumps(arguments),
+        name=_get_text(function, "name"),
+        arguments=arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments),
         fields=None if "__thought__" in own_id else fields,
     )

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,6 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.endpoint import HOSTS, Endpoint, read_key
 from nexus_cli.provider.model_names import LOCAL
-from nexus_cli.provider.prompt_cache import add_cache_marks
 from nexus_cli.provider.request_template import Parts, TemplateFile, digest_inputs
 
 FIRST_CHANCE = 0.1
@@ -126,22 +126,29 @@ class HeadStart:
             self._stream = _EarlyStream(reader, writer, self._made)
 
 
-async def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
-    """Return the head start of a request, or None where it may have none: a provider that signs or refreshes tokens, a
-    proxy, TLS or headers of the person's own, a password in the address, a server whose answer decides on the
-    request, any request but the first of this process (litellm may have a connection for it)."""
-    global _has_started, _leader
+async def begins_process() -> bool:
+    """Return True for the first request of this process, which alone may have a head start: for another one litellm may
+    have a connection. That waits until the first one has its connection."""
+    global _has_started
     is_first, _has_started = not _has_started, True
     # Else this request may leave an idle connection, which litellm would take for the first one.
     while not is_first and _leader is not None and not _leader.is_claimed:  # noqa: ASYNC110  (loops may be several)
         await asyncio.sleep(POLL)
-    origin = _origin(where) if is_first else None
+    return is_first
+
+
+def find_head_start(folder: Path, request: Request, where: Endpoint, info: ModelInfo) -> HeadStart | None:
+    """Return the head start of a request, which has its cache marks, or None where it may have none: a provider that
+    signs or refreshes tokens, a proxy, TLS or headers of the person's own, a password in the address, a server whose
+    answer decides on the request."""
+    global _leader
+    origin = _origin(where)
     if origin is None or info.pending or _has_own_way():
         return None
-    messages, _ = add_cache_marks(request, where.provider)
-    plain = [{name: value for name, value in message.items() if value is not None} for message in messages]
+    plain = [{name: value for name, value in message.items() if value is not None} for message in request.messages]
     parts = Parts(where.key or read_key(where.provider, os.environ), request.cache_key, request.max_output, plain)
-    _leader = HeadStart(TemplateFile(folder, digest_inputs(request, where, info, os.environ), parts), origin)
+    inputs = digest_inputs(replace(request, messages=()), where, info, os.environ)
+    _leader = HeadStart(TemplateFile(folder, inputs, parts), origin)
     return _leader
 
 

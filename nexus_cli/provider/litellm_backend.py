@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -21,16 +21,18 @@ from typing import Any
 from nexus_cli.core.certificates import trust_system
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
+from nexus_cli.core.wire import canonical
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
 from nexus_cli.provider.chunk_parser import ChunkParser
 from nexus_cli.provider.endpoint import Endpoint, check_address_hint, resolve_endpoint
-from nexus_cli.provider.head_start import find_head_start
+from nexus_cli.provider.head_start import begins_process, find_head_start
 from nexus_cli.provider.light_import import light_imports
 from nexus_cli.provider.litellm_env import http_library, litellm_environment, silence_litellm
-from nexus_cli.provider.message_lines import encode_messages, fill_body, filling
+from nexus_cli.provider.message_lines import fill_body, filling
 from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_model_name
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.provider.open_stream import END, OpenStream, note_request, note_response
+from nexus_cli.provider.prompt_cache import add_cache_marks, takes_marks
 
 REASONERS = re.compile(r"o\d")
 """OpenAI models whose adapter rewrites messages."""
@@ -157,10 +159,14 @@ class LitellmBackend:
         """
         # In a thread: a keyring may wait until a person unlocks it.
         where = await asyncio.to_thread(resolve_endpoint, request.model, os.environ, self._base, self._key)
+        if takes_marks(request.model, where.provider):
+            request = add_cache_marks(request)
         info = self._info(request.model)
         reading = ChunkParser(info)
         line = OpenStream(request.stall_seconds)
-        ahead = await find_head_start(self._templates, request, where, info) if self._templates is not None else None
+        ahead = None
+        if self._templates is not None and await begins_process():
+            ahead = find_head_start(self._templates, request, where, info)
         try:
             if ahead is not None:
                 await ahead.begin()
@@ -199,9 +205,10 @@ class LitellmBackend:
             await line.aclose()
 
     async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
-        walk = self._walks(request, where)
+        walk = self._walks(where, request.tools, request.effort)
         made = build_arguments(request, where, info, walk=walk)
-        filling.set(None if walk else encode_messages(request.messages))
+        plain = ({key: value for key, value in m.items() if value is not None} for m in request.messages)
+        filling.set(None if walk else canonical(list(plain)))
         made["timeout"] = request.stall_seconds
         module = litellm()
         with litellm_environment():
@@ -218,7 +225,7 @@ class LitellmBackend:
             finally:
                 filling.set(None)
 
-    def _walks(self, request: Request, where: Endpoint) -> bool:
+    def _walks(self, where: Endpoint, tools: Sequence[Mapping[str, Any]], effort: str) -> bool:
         """Return True if the messages must go through litellm: always, unless the body is provably the same."""
         bare = split_model_name(where.model)[1]
         if where.provider not in SDK_WALKS or REASONERS.match(bare):
@@ -228,8 +235,8 @@ class LitellmBackend:
         found, _ = litellm().main.responses_api_bridge_check(
             model=bare,
             custom_llm_provider="openai",
-            tools=list(request.tools),
-            reasoning_effort=request.effort or None,
+            tools=list(tools),
+            reasoning_effort=effort or None,
             api_base=where.base,
         )
         return bool(found.get("mode") == "responses")

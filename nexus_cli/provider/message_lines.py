@@ -6,7 +6,6 @@ The SDK walks all messages several times at each call, which takes ten times as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -16,12 +15,7 @@ STAND_IN = "nexus puts the messages here"
 """The value of `messages` in the body that the SDK encodes."""
 _KEY = b'"messages":'
 filling: ContextVar[bytes | None] = ContextVar("filling", default=None)
-"""The encoded messages of the current call."""
-
-
-def encode_messages(messages: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return `messages` as a JSON array without null fields, with the bytes that litellm would send."""
-    return canonical([{key: value for key, value in m.items() if value is not None} for m in messages])
+"""The encoded messages of the current call, without null fields: the bytes that litellm would send."""
 
 
 def fill_body(request: Any) -> None:

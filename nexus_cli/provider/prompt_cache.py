@@ -60,16 +60,14 @@ def mark_positions(messages: Sequence[Mapping[str, Any]], previous_end: int) -> 
     return sorted(i for i in wanted if i is not None and messages[i].get("role") != "assistant")[:MAX_MARKS]
 
 
-def add_cache_marks(request: Request, provider: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-    """Return messages and tools of `request` with cache marks if `provider` takes them; without a mark unchanged."""
+def add_cache_marks(request: Request) -> Request:
+    """Return `request`, to a provider that takes cache marks, with those of its messages and tools."""
     messages, tools = list(request.messages), list(request.tools)
-    if not takes_marks(request.model, provider):
-        return messages, tools
     for index in mark_positions(messages, request.previous_end):
         messages[index] = {**messages[index], "cache_control": MARK}
     if tools and not (messages and messages[0].get("role") == "system"):
         tools[-1] = {**tools[-1], "cache_control": MARK}
-    return messages, tools
+    return replace(request, messages=messages, tools=tools)
 
 
 def cache_key_arguments(key: str, provider: str) -> dict[str, Any]:

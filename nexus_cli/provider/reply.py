@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -43,15 +43,6 @@ class CallDraft:
     fields: dict[str, Any] = field(default_factory=dict)
     """To be sent back with it."""
 
-    def add(self, delta: CallDelta) -> None:
-        """Add a fragment of this call. A repeated name is not added again."""
-        self.id = self.id or delta.id
-        if not self.pieces and self.name != delta.name:
-            self.name += delta.name
-        if delta.arguments:
-            self.pieces.append(delta.arguments)
-        self.fields.update(delta.fields or {})
-
     def is_ended_by(self, delta: CallDelta) -> bool:
         """True if a fragment that seems to belong to this call begins another one."""
         if not delta.name or not self.name:
@@ -67,12 +58,6 @@ class CallDraft:
         return name, *parse_arguments("".join(self.pieces))
 
 
-def _loads(text: str) -> object:
-    value = json.loads(text)
-    json.dumps(value, allow_nan=False)
-    return value
-
-
 def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
     """Parse `text` as an object; return it and "", or else {} and `text`.
 
@@ -80,9 +65,10 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
     are not JSON, and a number too large to be sent back (`1e999`) is refused.
     """
     try:
-        value = _loads(text) if text.strip() else None
+        value = json.loads(text) if text.strip() else None
         if isinstance(value, str):
-            value = _loads(value) if value.strip() else None
+            value = json.loads(value) if value.strip() else None
+        json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
         return {}, text
     value = {} if value is None else value
@@ -94,7 +80,7 @@ def add_fragment(drafts: list[CallDraft], delta: CallDelta) -> None:
 
     An index identifies the call, unless the fragment has another id and a name too: then the provider counts each chunk
     from 0, and a new call begins. Without an index a new id or, lacking ids, a name begins a call; all other fragments
-    belong to the newest call.
+    belong to the newest call. A repeated name is not added again.
     """
     has_index = delta.index is not None
     alike = (d for d in reversed(drafts) if (d.index == delta.index if has_index else delta.id in ("", d.id)))
@@ -102,7 +88,12 @@ def add_fragment(drafts: list[CallDraft], delta: CallDelta) -> None:
     if draft is None or draft.is_ended_by(delta):
         draft = CallDraft(delta.index)
         drafts.append(draft)
-    draft.add(delta)
+    draft.id = draft.id or delta.id
+    if not draft.pieces and draft.name != delta.name:
+        draft.name += delta.name
+    if delta.arguments:
+        draft.pieces.append(delta.arguments)
+    draft.fields.update(delta.fields or {})
 
 
 def merge_equal(drafts: list[CallDraft]) -> list[CallDraft]:
@@ -236,7 +227,7 @@ class ReplyFold:
             # litellm's Gemini adapter sends only the first of two equal calls, but the results of both.
             self._drafts = merge_equal(self._drafts)
         calls = () if outcome == "refused" else self._name_calls()
-        message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque(calls, outcome))
+        message = Message(Role.ASSISTANT, text, calls, opaque=self._opaque([call.id for call in calls], outcome))
         is_cut = self._reason is None and (outcome in ("none", "empty") or any(call.raw for call in calls))
         problem = PROBLEMS.get("length" if self._reason == "length" else outcome if self._reason else "none", "")
         return Reply(message, self._usage, outcome, problem, is_cut, self._sent)
@@ -249,12 +240,12 @@ class ReplyFold:
         numbered = enumerate(self._drafts)
         return tuple(unwrap_call(ToolCall(self._name_call(number), *draft.read())) for number, draft in numbered)
 
-    def _opaque(self, calls: tuple[ToolCall, ...], outcome: str) -> Opaque | None:
+    def _opaque(self, calls: Sequence[str], outcome: str) -> Opaque | None:
         by_call: dict[str, Any] = {}
-        for call, draft in zip(calls, self._drafts, strict=False):
+        for call_id, draft in zip(calls, self._drafts, strict=False):
             kept = {"id": draft.id} if draft.id and self._provider in KEEPS_CALL_IDS else {}
             if given := {**kept, **draft.fields}:
-                by_call[call.id] = given
+                by_call[call_id] = given
         message = {} if outcome in ("none", "refused") else self._thoughts.fields()
         if not message and not by_call:
             return None

@@ -82,7 +82,8 @@ class Parts:
 
 
 def digest_inputs(request: Request, where: Endpoint, info: ModelInfo, environ: Mapping[str, str]) -> str:
-    """Return a digest of everything that the envelope of a request may depend on, and of nothing that has a place."""
+    """Return a digest of everything that the envelope of a request may depend on, and of nothing that has a place:
+    `request` is without its messages."""
     plain = replace(request, max_output=0, cache_key="key" if request.cache_key else "")
     keyless = replace(where, key="key" if where.key else None)
     made = build_arguments(plain, keyless, info, walk=False)

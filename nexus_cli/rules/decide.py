@@ -140,7 +140,8 @@ def decide_command(
         stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
         why = "; ".join([*dict.fromkeys([*wishes, *asks])][:3])
         return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(named) if level != AUTO else ())
-    return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, parts))
+    ruled = next((part for part in parts if part.rule), None)
+    return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, ruled))
 
 
 def _only_prints_variables(line: CommandLine, looks: Iterable[tuple[str, CommandPart | None]]) -> bool:
@@ -505,12 +506,12 @@ def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[
     return tuple(stored)
 
 
-def _say_allowed(level: str, profile: Profile, parts: list[CommandPart]) -> str:
+def _say_allowed(level: str, profile: Profile, ruled: CommandPart | None) -> str:
+    """Return why a line is allowed; `ruled` is the first part that a rule allows."""
     if level == ALL:
         return "level all: nothing needs approval"
     if profile == "read":
         return "every part only reads"
-    rule = next((part for part in parts if part.rule), None)
-    if rule is not None:
-        return f"allow {rule.rule} ({rule.source})"
+    if ruled is not None:
+        return f"allow {ruled.rule} ({ruled.source})"
     return "level auto: confined to the project, without network"

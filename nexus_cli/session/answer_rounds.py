@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.core import event
-from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.answer_format import answer_format
 from nexus_cli.session.answer_schema import AnswerSchema, Attempt
@@ -38,9 +37,9 @@ class AnswerRounds(Continuation):
         self._is_told = False
         """True once the text of the schema is in the window."""
 
-    def admit(self, trigger: Trigger) -> Trigger:
-        """Return the trigger with the schema in its text, unless the provider enforces it. A turn that only continues
-        is told with the first repair.
+    def admit(self, *, has_message: bool) -> str:
+        """Return the schema for the model, unless the provider enforces it. A turn that only continues is told with the
+        first repair.
 
         Raises `NexusError("usage", ...)` if the schema is too large for the window.
         """
@@ -50,12 +49,10 @@ class AnswerRounds(Continuation):
             why = f"its {tokens:,} tokens are more than a quarter of the context budget"
             raise NexusError("usage", "--schema", why, "Use a smaller schema, or a model with a larger window")
         engine.response_format = self._provider_format()
-        if engine.response_format or not (trigger.text or trigger.parts):
-            return trigger
-        told = f"{DEMAND}\n{self._block()}"
+        if engine.response_format or not has_message:
+            return ""
         self._is_told = True
-        text = f"{trigger.text}\n\n{told}" if trigger.text else told
-        return replace(trigger, text=text, pasted=(*trigger.pasted, told))
+        return f"{DEMAND}\n{self._block()}"
 
     async def next_message(self) -> str:
         """Validate the answer; return a request for a repair, or ""; raise `NexusError` after the last one."""

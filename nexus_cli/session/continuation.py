@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.session.session_state import SessionState
@@ -24,9 +23,10 @@ class Continuation:
     def __init__(self, state: SessionState) -> None:
         self._state = state
 
-    def admit(self, trigger: Trigger) -> Trigger:
-        """Return the trigger with what the model has to be told, before its text is recorded."""
-        return trigger
+    def admit(self, *, has_message: bool) -> str:
+        """Return what the model has to be told, before the trigger is recorded, which may have a message; "" for
+        nothing."""
+        return ""
 
     async def begin(self) -> None:
         """Prepare the work, after the text of the trigger was recorded and before the first request."""
@@ -63,8 +63,3 @@ class StopHooks(Continuation):
     async def next_message(self) -> str:
         hooks = self._state.dispatcher.hooks
         return await hooks.next_message() if hooks else ""
-
-    def close(self, ended: Outcome) -> Outcome:
-        if hooks := self._state.dispatcher.hooks:
-            hooks.end_turn()
-        return ended

@@ -147,10 +147,8 @@ def record_event(context: ContextManager, first: int, event: RecordedEvent) -> N
     ledger that fails says so by the next commit that matters."""
     if isinstance(event, CacheResult) and not event.why:
         return
-    if isinstance(event, TurnEnd):
-        if context.conversation.last < first:  # its message was not recorded
-            return
-        event = TurnEnd(replace(event.outcome, text=""))  # the newest answer has it
+    if isinstance(event, TurnEnd) and context.conversation.last < first:  # its message was not recorded
+        return
     if line := event_value(event):
         with suppress(NexusError):
             context.conversation.memo(EVENT, {"type": line[0], **line[1]}, max(first, context.conversation.last))

@@ -96,7 +96,8 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
             trigger = await expand_trigger(state, trigger)
         finally:
             state.dispatcher.limits = limits
-    await record_trigger(state, trigger, find_continuations(state, trigger))
+    found = find_continuations(state, trigger.until, trigger.schema, has_message=trigger.has_message)
+    await record_trigger(state, trigger, found)
     await attach_changes(engine, state.dispatcher)
     await begin_pending_epoch(engine)
     prune_if_due(engine)

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -499,7 +500,9 @@ class Session:
                 await dispatcher.hooks.begin_turn(trigger.text, is_resumed=self.state.resumed)
             if trigger.may_expand:
                 trigger = await expand_trigger(self.state, trigger)
-            continuations = find_continuations(self.state, trigger)
+            continuations = find_continuations(
+                self.state, trigger.until, trigger.schema, has_message=trigger.has_message
+            )
             await run_shielded(record_trigger(self.state, trigger, continuations))
             await self._save()
             await self._begin(continuations)
@@ -551,13 +554,15 @@ class Session:
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
         ended = outcome(self.state, error)
+        if continuations and (hooks := self.state.dispatcher.hooks):
+            hooks.end_turn()
         for one in continuations:
             try:
                 ended = one.close(ended)
             except Exception as problem:  # the others are closed all the same
                 ended = ended.with_error(self._convert_error(problem))
         if self._control.recorder is not None:
-            self._control.recorder(event.TurnEnd(ended))
+            self._control.recorder(event.TurnEnd(replace(ended, text="")))  # the newest answer has the text
         await self._end_saving()
         return ended
 

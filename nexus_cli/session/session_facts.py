@@ -75,15 +75,13 @@ class SessionFacts(Facts):
         Of sessions with the same title only the newest is returned; this session and its relatives are excluded. Never
         raises.
         """
-        message, newest = typed_text(about), dict[str, Episode]()
-        if not message.strip():
-            return ()
+        newest = dict[str, Episode]()
         try:
             for episode in self.ledger.episodes(self.project, self.session):
                 newest.setdefault(episode.title.casefold(), episode)
         except NexusError:
             return ()
-        if not newest:
+        if not newest or not (message := typed_text(about)).strip():
             return ()
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (a new project has no past)
 
@@ -142,16 +140,19 @@ class SessionFacts(Facts):
 
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
         """See `Facts`. A fact of the person about how to answer is relevant for every message."""
-        if not about.strip():
-            return ()
-        facts = self.ledger.facts
         try:
-            found = facts.find_relevant(typed_text(about) or about[:LONGEST_TOPIC], self.project, slot, limit)
-            if slot is MemorySlot.USER:
-                every = (fact for fact in facts.kept(self.project) if fact.slot is slot)
-                found += [fact for fact in every if _ANSWERS.search(fact.statement)]
+            kept = [fact for fact in self.ledger.facts.kept(self.project) if fact.slot is slot]
         except NexusError:
             return ()
+        if not kept or not about.strip():
+            return ()
+        from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (a new project has no facts)
+
+        message = typed_text(about) or about[:LONGEST_TOPIC]
+        best = rank_relevant([fact.text for fact in kept], message, allow_common=True)
+        found = [kept[index] for index in best[:limit]]
+        if slot is MemorySlot.USER:
+            found += [fact for fact in kept if _ANSWERS.search(fact.statement)]
         standing = {fact.id: fact for fact in found if fact.statement}
         return list(standing.values())[:limit]
 

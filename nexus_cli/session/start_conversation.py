@@ -43,24 +43,24 @@ async def start_conversation(state: SessionState, words: str = "") -> None:
     engine.is_started = True
 
 
-def find_continuations(state: SessionState, trigger: Trigger) -> list[Continuation]:
+def find_continuations(state: SessionState, until: str, schema: str, *, has_message: bool) -> list[Continuation]:
     """Return what may follow the replies of a turn, in the order in which it may: the schema binds the last answer.
 
     In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
     """
     found: list[Continuation] = [WorkerReports(state)]
-    command = trigger.until
-    if not command and (state.has_more_turns or not (trigger.text or trigger.parts)):
+    command = until
+    if not command and (state.has_more_turns or not has_message):
         command = open_until(state.engine.conversation, state.session_id).get("command", "")
     if command:
         from nexus_cli.session.until_rounds import UntilRounds  # noqa: PLC0415  (few turns work for a command)
 
-        found.append(UntilRounds(state, command))
+        found.append(UntilRounds(state, command, is_new=bool(until)))
     found.append(StopHooks(state))
-    if trigger.schema:
+    if schema:
         from nexus_cli.session.answer_rounds import AnswerRounds  # noqa: PLC0415  (few turns have a schema)
 
-        found.append(AnswerRounds(state, trigger.schema))
+        found.append(AnswerRounds(state, schema))
     return found
 
 
@@ -69,7 +69,9 @@ async def record_trigger(state: SessionState, trigger: Trigger, continuations: S
     await start_conversation(state, trigger.text)
     begun = TurnStart(trigger.text)
     for one in continuations:
-        trigger = one.admit(trigger)
+        if told := one.admit(has_message=trigger.has_message):
+            text = f"{trigger.text}\n\n{told}" if trigger.text else told
+            trigger = replace(trigger, text=text, pasted=(*trigger.pasted, told))
     has_work = any(one.has_work for one in continuations)
     await admit_trigger(state.engine, state.dispatcher, trigger, may_be_done=has_work)
     state.engine.control.emit(begun)

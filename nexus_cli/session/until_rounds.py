@@ -19,7 +19,6 @@ from pathlib import Path
 
 from nexus_cli.conversation.goals import finish_goal, open_until, set_until
 from nexus_cli.core import event
-from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
@@ -58,9 +57,10 @@ class UntilRounds(Continuation):
 
     has_work = True
 
-    def __init__(self, state: SessionState, command: str) -> None:
+    def __init__(self, state: SessionState, command: str, *, is_new: bool) -> None:
+        """`is_new`: the session does not work for `command` already."""
         super().__init__(state)
-        self._command = command
+        self._command, self._is_new = command, is_new
         self._rounds = 0
         self._last: ToolResult | None = None
         self._agreed: CallDecision | None = None
@@ -71,11 +71,11 @@ class UntilRounds(Continuation):
         self._own: set[str] = set()
         """Files that the command itself changes: they are no progress."""
 
-    def admit(self, trigger: Trigger) -> Trigger:
+    def admit(self, *, has_message: bool) -> str:
         """Record the command, unless the session works for it already."""
-        if trigger.until:
-            self._record_command(trigger.until)
-        return trigger
+        if self._is_new:
+            self._record_command(self._command)
+        return ""
 
     async def begin(self) -> None:
         """Name command and limits, and get permission; raise `NexusError("denied", ...)` if it may not run."""

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from nexus_cli.core.message import ToolCall, ToolResult, unwrap_call
+from nexus_cli.core.message import ToolCall, unwrap_call
 from nexus_cli.core.tool import Tool
 from nexus_cli.tools.schema import check_arguments
 
@@ -78,16 +78,15 @@ class ForeignCalls:
 
     def find_nearest(self, name: str) -> str | None:
         """Return the name of our tool that a foreign one stands for, None if the table lacks it."""
-        names = self._registry.names()
-        return next((row["tool"] for row in _rows().get(name, ()) if row["tool"] in names), None)
+        return next((tool for tool in find_our_tools(name) if tool in self._registry.names()), None)
 
-    def mention(self, call: ToolCall, result: ToolResult) -> ToolResult:
-        """Add our name to the first result of a call under a foreign one."""
-        name = self._names.pop(call.id, call.name)
-        if name == call.name or name in self._mentioned or result.stopped:
-            return result
+    def mention(self, call_id: str, ours: str) -> str:
+        """Return a line with `ours` for the result of the first call under a foreign name, "" for any other call."""
+        name = self._names.pop(call_id, ours)
+        if name == ours or name in self._mentioned:
+            return ""
         self._mentioned.add(name)
-        return result.with_line(f"[{name} is {call.name} here]")
+        return f"[{name} is {ours} here]"
 
 
 @lru_cache(1)

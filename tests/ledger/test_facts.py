@@ -18,6 +18,7 @@ from nexus_cli.config.ledger_place import LedgerPlace
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import LONGEST, Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger, schema
+from nexus_cli.ledger.relevance import rank_relevant
 
 AT, LATER = "2026-01-13T14:30:00.000Z", "2026-01-14T14:30:00.000Z"
 KEPT, PROPOSED = FactState.KEPT, FactState.PROPOSED
@@ -64,7 +65,7 @@ def test_proposals_are_listed_first_and_found_by_no_search(ledger: Ledger) -> No
     keep(ledger, "answers in German", USER)
     assert texts(ledger.facts.list_facts("/p")) == ["deploy with heroku", "answers in German", "deploy with fly"]
     assert texts(ledger.facts.search("deploy", "/p")) == ["deploy with fly"]
-    assert texts(ledger.facts.find_relevant("deploy it", "/p", PROJECT)) == ["deploy with fly"]
+    assert texts(ledger.facts.kept("/p")) == ["answers in German", "deploy with fly"]
     waits = ledger.facts.list_facts(state=PROPOSED)[0]
     accepted = ledger.facts.accept(waits.id, LATER)
     assert accepted and accepted.state is KEPT and ledger.facts.accept(waits.id, LATER) == accepted
@@ -122,7 +123,7 @@ def test_no_text_breaks_a_search(ledger: Ledger, text: str) -> None:
     fact = keep(ledger, "deploy with fly")
     found = ledger.facts.search(text, "/p")
     assert found == ([fact] if re.search(r"\bdeploy\b", text) else [])
-    assert ledger.facts.find_relevant(text, "/p", PROJECT) == [] or "deploy" in text
+    assert rank_relevant([fact.text], text, allow_common=True) == [] or "deploy" in text
 
 
 def test_any_text_is_stored_and_found_by_its_own_words(path: Path) -> None:

@@ -113,7 +113,7 @@ def test_messages_past_the_sdk_are_the_same_bytes(model: str, model_server: Scri
         past, through = model_server.requests[-2:]
         assert past.raw == through.raw
 
-    assert not backend._walks(request(model), _where(model))
+    assert not backend._walks(_where(model), [TOOL], "")
     check()
 
 
@@ -125,11 +125,10 @@ def _where(model: str) -> Any:
 
 def test_models_of_the_responses_interface_go_through_litellm() -> None:
     backend = LitellmBackend(api_key="k")
-    asked = request("openai/gpt-5.4")
     where = _where("openai/gpt-5.4")
-    assert not backend._walks(asked, where), "a server of one's own has no such interface"
+    assert not backend._walks(where, [TOOL], ""), "a server of one's own has no such interface"
     hosted = type(where)(where.provider, where.model, None, "k")
-    assert backend._walks(asked, hosted)
+    assert backend._walks(hosted, [TOOL], "")
 
 
 def test_the_request_is_left_as_it_was(model_server: ScriptedServer) -> None:

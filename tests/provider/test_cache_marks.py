@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -27,19 +28,19 @@ def batch(calls: int) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": None, "tool_calls": made}, *results]
 
 
-def marked(messages: list[Any]) -> list[int]:
+def marked(messages: Sequence[Any]) -> list[int]:
     return [i for i, m in enumerate(messages) if "cache_control" in m]
 
 
 def test_ends_of_system_previous_request_and_this_one_are_marked() -> None:
     messages = [*ASKED, *batch(2)]
-    made, _ = add_cache_marks(Request("claude-x", messages, [TOOL], 10, previous_end=2), "anthropic")
-    assert marked(made) == [0, 1, 4]
+    made = add_cache_marks(Request("claude-x", messages, [TOOL], 10, previous_end=2))
+    assert marked(made.messages) == [0, 1, 4]
 
 
 def test_a_long_batch_gets_a_spare_within_reach() -> None:
     messages = [*ASKED, *batch(30)]
-    places = marked(add_cache_marks(Request("claude-x", messages, [TOOL], 10, previous_end=2), "anthropic")[0])
+    places = marked(add_cache_marks(Request("claude-x", messages, [TOOL], 10, previous_end=2)).messages)
     assert len(places) == 4
     assert places[:2] == [0, 1] and places[-1] == len(messages) - 1
     between = sum(count_blocks(m) for m in messages[2 : places[2] + 1])
@@ -50,22 +51,17 @@ def test_a_long_batch_gets_a_spare_within_reach() -> None:
     st.lists(st.one_of(st.just("user"), st.integers(1, 25)), max_size=6),
     st.integers(0, 60),
     st.booleans(),
-    st.sampled_from(["anthropic", "openrouter", "bedrock", "openai", "gemini"]),
 )
-def test_marks_are_few_and_change_nothing_else(
-    turns: list[Any], previous_end: int, system: bool, provider: str
-) -> None:
+def test_marks_are_few_and_change_nothing_else(turns: list[Any], previous_end: int, system: bool) -> None:
     messages: list[Any] = list(ASKED if system else ASKED[1:])
     for turn in turns:
         messages += [{"role": "user", "content": "more"}] if turn == "user" else batch(turn)
     asked = Request("x/claude-y", messages, [TOOL, TOOL], 10, previous_end=min(previous_end, len(messages)))
-    made, tools = add_cache_marks(asked, provider)
-    assert [{k: v for k, v in m.items() if k != "cache_control"} for m in made] == messages
-    assert [{k: v for k, v in t.items() if k != "cache_control"} for t in tools] == [TOOL, TOOL]
-    count = len(marked(made)) + len(marked(tools))
-    assert count <= MAX_MARKS
-    assert bool(count) == (provider in ("anthropic", "openrouter", "bedrock"))
-    assert all(made[i]["role"] != "assistant" for i in marked(made))
+    made = add_cache_marks(asked)
+    assert [{k: v for k, v in m.items() if k != "cache_control"} for m in made.messages] == messages
+    assert [{k: v for k, v in t.items() if k != "cache_control"} for t in made.tools] == [TOOL, TOOL]
+    assert 0 < len(marked(made.messages)) + len(marked(made.tools)) <= MAX_MARKS
+    assert all(made.messages[i]["role"] != "assistant" for i in marked(made.messages))
 
 
 def test_only_claude_takes_marks() -> None:

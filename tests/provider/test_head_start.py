@@ -469,12 +469,9 @@ SIGNED = [
 
 
 @pytest.mark.parametrize("where", SIGNED, ids=lambda where: f"{where.provider} {where.base}")
-def test_never_for_a_provider_that_signs_or_wants_a_login(
-    where: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(head_start, "_has_started", False)
+def test_never_for_a_provider_that_signs_or_wants_a_login(where: Endpoint, tmp_path: Path) -> None:
     info = ModelInfo(where.model, where.provider, 9)
-    assert asyncio.run(find_head_start(tmp_path, request(where.model), where, info)) is None
+    assert find_head_start(tmp_path, request(where.model), where, info) is None
 
 
 def test_a_template_cannot_name_another_host(person: Processes) -> None:

@@ -78,7 +78,7 @@ class Story:
         """A turn with three of them, the first `speakers` of which have one message each."""
         session: Session = opened(Played(lambda request: "fine"), folder)
         kinds = [Noted(session, self, name, place < speakers) for place, name in enumerate(("one", "two", "three"))]
-        monkeypatch.setattr(session_module, "find_continuations", lambda state, trigger: kinds)
+        monkeypatch.setattr(session_module, "find_continuations", lambda *_, **__: kinds)
         return say(session, "go")[1]
 
 
@@ -89,9 +89,9 @@ class Noted(Continuation):
         super().__init__(session.state)
         self.story, self.name, self.speaks = story, name, speaks
 
-    def admit(self, trigger: Trigger) -> Trigger:
+    def admit(self, *, has_message: bool) -> str:
         self.story.note(self.name, "admit")
-        return replace(trigger, text=f"{trigger.text} {self.name}")
+        return self.name
 
     async def begin(self) -> None:
         self.story.note(self.name, "begin")

@@ -230,10 +230,10 @@ def test_our_name_is_said_once() -> None:
     told = []
     for number in range(2):
         call = calls.translate(ToolCall(f"c{number}", "Read", {"file_path": "a"}))
-        told.append(calls.mention(call, ToolResult("text\n")).output)
-    assert told == ["text\n[Read is read_file here]", "text\n"]
-    failed = calls.mention(calls.translate(ToolCall("c3", "Bash", {"command": "x"})), ToolResult(error="no"))
-    assert failed.error == "no\n[Bash is bash here]"
+        told.append(calls.mention(call.id, call.name))
+    assert told == ["[Read is read_file here]", ""]
+    call = calls.translate(ToolCall("c3", "Bash", {"command": "x"}))
+    assert calls.mention(call.id, call.name) == "[Bash is bash here]"
 
 
 # -- apply_patch -------------------------------------------------------------------------------------------------------

@@ -199,9 +199,14 @@ class AskTurn:
         outcome: Outcome | None = None
         async for event in self._session.run(trigger):
             if isinstance(event, TurnEnd):
-                outcome = self._final_outcome(event.outcome)
+                outcome = event.outcome if event.outcome.ok else self._failed_outcome(event.outcome)
                 event = TurnEnd(outcome)
-            self._feed(event)
+            for renderer in self._renderers:
+                self._print(partial(renderer.feed, event))
+            if not ((self._closed or self._broken) and isinstance(event, TurnEnd)):
+                self._remarks.feed(event)
+            if self._explain:
+                self._explain(event)
         if outcome is None:
             raise NexusError("internal", "the turn ended without a result", "this is a bug in nexus")
         return outcome
@@ -214,10 +219,9 @@ class AskTurn:
             with suppress(ReaderClosed, NexusError):
                 self._json.end({**_failure_result(error), "session": session.id or None, "model": session.model})
 
-    def _final_outcome(self, outcome: Outcome) -> Outcome:
-        """Return the outcome to report, with the exit status of a signal or a failed write, not of a closed pipe."""
-        if outcome.ok:
-            return outcome
+    def _failed_outcome(self, outcome: Outcome) -> Outcome:
+        """Return the outcome of a failed turn to report, with the exit status of a signal or a failed write, not of a
+        closed pipe."""
         if outcome.error and outcome.error["hint"].startswith(KEPT) and not self._session.saved:
             outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
         from nexus_cli.session.outcome import PARTIAL  # noqa: PLC0415  (imported already)
@@ -245,14 +249,6 @@ class AskTurn:
         except NexusError as error:
             self._broken = error
             self._session.cancel()
-
-    def _feed(self, event: Event) -> None:
-        for renderer in self._renderers:
-            self._print(partial(renderer.feed, event))
-        if not ((self._closed or self._broken) and isinstance(event, TurnEnd)):
-            self._remarks.feed(event)
-        if self._explain:
-            self._explain(event)
 
     def _resume_line(self) -> str:
         schema = self._run.options.schema

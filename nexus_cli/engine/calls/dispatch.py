@@ -78,7 +78,7 @@ class Dispatcher(CallDecider):
             self.counted_run = engine.conversation.run
             self.errors = 0
         limits = self.run_limits(engine)
-        refusals = limits.refusals(calls)
+        refusals = limits.refusals({call.id: call.name for call in calls})
         if ending := engine.spending.ending:
             refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
         self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), engine.control, engine.context)
@@ -195,7 +195,8 @@ class Dispatcher(CallDecider):
             self._leave_out(context.conversation, control, call, why)
             return
         result = await self.execute(call, tool)
-        result = self.registry.foreign.mention(call, result)
+        if not result.stopped and (named := self.registry.foreign.mention(call.id, call.name)):
+            result = result.with_line(named)
         result = self.hooks.add_words(call, result) if self.hooks else result
         now = time.monotonic()
         await self._record(context, control, call, result, now - self.started_here.get(call.id, now))
@@ -220,7 +221,8 @@ class Dispatcher(CallDecider):
         run = partial(tool.run, checked.arguments, context)
         work = partial(self.hooks.run_call, checked, run) if self.hooks else run
         try:
-            unsaved = await self._save_texts(checked)
+            editor = self.services.find(EditorTexts)
+            unsaved = await self._save_texts(editor, checked) if editor else ""
             if unsaved and tool.effect is Effect.EDIT:
                 return ToolResult(error=f"{unsaved}. Ask the person to save it", ran=False)
             result = await self.call_changes.run(decision, context, work)
@@ -230,11 +232,11 @@ class Dispatcher(CallDecider):
             why = f"{tool.name} failed: {type(error).__name__}: {error}"
             return ToolResult(error=why, changed=self.call_changes.take_cut())
 
-    async def _save_texts(self, checked: CheckedCall) -> str:
+    async def _save_texts(self, editor: EditorTexts, checked: CheckedCall) -> str:
         """Let the person's editor save its unsaved text of the files of an edit, or before a command of all that the
         session knows of and may edit. Return a line with the files of which the disk does not have it, "" for none."""
-        editor, tool = self.services.find(EditorTexts), checked.tool
-        if editor is None or tool.server or tool.effect not in CHANGES:
+        tool = checked.tool
+        if tool.server or tool.effect not in CHANGES:
             return ""
         edits = find_governing(self.registry.tools(), Effect.EDIT)
         rows = list[str]()

@@ -185,7 +185,7 @@ def _accept_reply(engine: Engine, reply: Reply, main: bool, plan: RequestPlan, b
         engine.conversation.sent.last_usage = usage
         engine.control.emit(cached)
         engine.control.emit(event.StepEnd(engine.step, reply.finish, usage))
-    _raise_unless_finished(reply)
+    _raise_unless_finished(reply.finish, reply.problem, has_calls=bool(reply.message.tool_calls))
     return reply
 
 
@@ -206,19 +206,19 @@ def _spend(
     return usage, track_cache_use(engine.context, plan, reported), usage is reported
 
 
-def _raise_unless_finished(reply: Reply) -> None:
+def _raise_unless_finished(finish: str, problem: str, *, has_calls: bool) -> None:
     """Raise the `NexusError` of an unfinished reply, of kind `provider`, `refused` or `length`."""
-    match reply.finish:
+    match finish:
         case "empty":
             why = "the reply had neither text nor tool calls"
             raise NexusError("provider", "the model gave no answer", why, "Try again, or choose another model")
         case "none":
-            why = reply.problem or "the stream ended without a finish reason"
+            why = problem or "the stream ended without a finish reason"
             raise NexusError("provider", "the reply ended early", why, f"{KEPT}; ask the model to continue")
         case "refused":
-            why = reply.problem or "the provider's filter stopped the answer"
+            why = problem or "the provider's filter stopped the answer"
             raise NexusError("refused", "the model refused", why, "Rephrase the request")
-        case "length" if not reply.message.tool_calls:
+        case "length" if not has_calls:
             raise NexusError(
                 "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask the model to continue"
             )

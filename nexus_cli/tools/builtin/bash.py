@@ -111,7 +111,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
     live.flush()
     _tell_restored(done.restored, context)
     text = await asyncio.to_thread(_format_result, command, done, seconds, sandbox, pipe)
-    hidden = "" if done.status else describe_failed_part(command, pipe, passes_answers=True)
+    hidden = describe_failed_part(command, pipe, passes_answers=True) if pipe and not done.status else ""
     return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe, warning=hidden)
 
 

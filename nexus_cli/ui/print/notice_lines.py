@@ -12,7 +12,7 @@ from nexus_cli.core import event as e
 from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.tools.registry import tells_person
 from nexus_cli.ui.print.stream import Writable
-from nexus_cli.ui.render.drop_batcher import DropBatcher, shell_drops_command
+from nexus_cli.ui.render.drop_batcher import AMONG_DROPS, DropBatcher, shell_drops_command
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -53,13 +53,17 @@ class NoticeLines:
 
     def feed(self, event: e.Event) -> None:
         """Print `event` if it deserves a line."""
-        if (held := self._drop_batch.feed(event)) is None:
+        if isinstance(event, e.ContextDrop) and self._drop_batch.keeps(event.drop):
             return
-        for text in held:
-            self._noted(text)
+        if not isinstance(event, AMONG_DROPS):
+            self._show_held_drops()
         match event:
-            case e.TurnEnd():
-                self._ended(event.outcome)
+            case e.TurnEnd(outcome=outcome):
+                if outcome.denied and not outcome.was_declined:
+                    self._line(f"nexus: {_texts().describe_denials(outcome.denied, '--allow')}")
+                if outcome.error:
+                    line = _texts().describe_error(outcome.error["message"], outcome.error.get("hint", ""))
+                    (self.print_error if outcome.has_failed else self.print_next_step)(f"nexus: {line}")
             case e.ContextDrop():
                 self._noted(self._drop_batch.describe(event.drop))
             case e.Notice():
@@ -82,14 +86,6 @@ class NoticeLines:
     def _noted(self, text: str) -> None:
         if text and not self._quiet:
             self._line(f"nexus: {text}")
-
-    def _ended(self, outcome: e.Outcome) -> None:
-        denied = () if outcome.was_declined else outcome.denied
-        if denied:
-            self._line(f"nexus: {_texts().describe_denials(denied, '--allow')}")
-        if outcome.error:
-            line = _texts().describe_error(outcome.error["message"], outcome.error.get("hint", ""))
-            (self.print_error if outcome.has_failed else self.print_next_step)(f"nexus: {line}")
 
     def _line(self, text: str, colour: str = "") -> None:
         from nexus_cli.text.cells import one_line  # noqa: PLC0415  (once there is something to say)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.entry_ranges import ranges_of
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
+from nexus_cli.core.event import ContextDrop, ContextPlan, TurnStart
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -30,24 +30,24 @@ def shell_drops_command(session: Session | None, drop: str) -> str:
     return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
 
 
+AMONG_DROPS = ContextDrop | ContextPlan | TurnStart
+"""Events behind which more drops may follow."""
+
+
 class DropBatcher:
-    """Holds drops until another event arrives."""
+    """Holds drops until an event arrives that is not `AMONG_DROPS`."""
 
     def __init__(self, way: Callable[[str], str]) -> None:
         """`way` returns the command that prints the drop of an id, or lists all for ""."""
         self._way = way
         self._held: list[Drop] = []
 
-    def feed(self, event: Event) -> list[str] | None:
-        """Return the lines to show before `event`: none while more drops may follow. None if `event` is a drop to be
-        shown later, or never: one notice reports pruned results."""
-        if isinstance(event, ContextDrop):
-            drop = event.drop
-            if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
-                self._held.append(drop)
-                return None
-            return [] if drop.is_missed or drop.cause is Cause.OUTPUT_CAP else None
-        return [] if isinstance(event, ContextPlan | TurnStart) else self.release()
+    def keeps(self, drop: Drop) -> bool:
+        """Return True if a drop is to be shown later, or never: one notice reports pruned results."""
+        if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
+            self._held.append(drop)
+            return True
+        return not (drop.is_missed or drop.cause is Cause.OUTPUT_CAP)
 
     def describe(self, drop: Drop) -> str:
         """Return the line about one drop."""

@@ -23,7 +23,7 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.registry import describe_past_subject
 from nexus_cli.ui.render import live_area
 from nexus_cli.ui.render.call_group import CallGroup, HeldNote
-from nexus_cli.ui.render.drop_batcher import DropBatcher
+from nexus_cli.ui.render.drop_batcher import AMONG_DROPS, DropBatcher
 from nexus_cli.ui.render.live_area import Thought
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.scrollback import Scrollback
@@ -211,10 +211,10 @@ class RichRenderer:
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
-        if (held := self._drop_batch.feed(event)) is None:
+        if isinstance(event, e.ContextDrop) and self._drop_batch.keeps(event.drop):
             return
-        for text in held:
-            self._scrollback.add_note(text, "warn")
+        if not isinstance(event, AMONG_DROPS):
+            self._show_held_drops()
         if self._retried and not isinstance(event, e.Retry):
             self._show_retries(event)
         match event:
