@@ -370,7 +370,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
     def _show(self, event: e.Event, line: Mapping[str, Any]) -> None:
         inner = event.event if isinstance(event, e.AgentEvent) else event
         if isinstance(inner, e.ApprovalRequest):
-            self._questions[line["id"]] = self._begin(self._ask(line["id"], inner.question))
+            asker = event.agent if isinstance(event, e.AgentEvent) else ""
+            self._questions[line["id"]] = self._begin(self._ask(line["id"], replace(inner.question, agent=asker)))
         elif isinstance(inner, e.PersonAsked):
             self._questions[inner.id] = self._begin(self._answer(inner))
         elif isinstance(inner, e.ApprovalAnswer | e.PersonAnswered):
