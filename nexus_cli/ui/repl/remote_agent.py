@@ -371,7 +371,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         inner = event.event if isinstance(event, e.AgentEvent) else event
         if isinstance(inner, e.ApprovalRequest):
             asker = event.agent if isinstance(event, e.AgentEvent) else ""
-            self._questions[line["id"]] = self._begin(self._ask(line["id"], replace(inner.question, agent=asker)))
+            question = replace(inner.question, agent=asker, stores=())  # no rule can be stored from here
+            self._questions[line["id"]] = self._begin(self._ask(line["id"], question))
         elif isinstance(inner, e.PersonAsked):
             self._questions[inner.id] = self._begin(self._answer(inner))
         elif isinstance(inner, e.ApprovalAnswer | e.PersonAnswered):
@@ -402,8 +403,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         return bool(found)
 
     async def _ask(self, key: str, question: Question) -> None:
-        """Ask the person and send the answer. No rule can be stored from here."""
-        answer = await self._approver.ask(replace(question, stores=()))
+        """Ask the person and send the answer."""
+        answer = await self._approver.ask(question)
         given = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
         words = answer.why if isinstance(answer, Deny) and answer.said else ""
         await self._client.approve(self.agent_id, key, given, words or None)

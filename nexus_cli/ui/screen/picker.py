@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import has_focus
@@ -55,10 +56,7 @@ class PickerPanel:
         """True if a list is open; it has the focus."""
         return self._answer is not None
 
-    @property
-    def asking(self) -> bool:
-        """True if it waits for an answer."""
-        return self.is_open
+    asking = is_open
 
     @property
     def field(self) -> int:
@@ -146,8 +144,8 @@ class PickerPanel:
         *above, last = titles
         last = cut(last + place, columns, self._theme.signs.cut)
         hint = f"  {HINT}" if cells(last) + cells(HINT) + 2 <= columns else ""
-        bold = [self._theme.paint("bold", line) for line in (*above, last)]
-        return [*bold[:-1], bold[-1] + self._theme.paint("dim", hint)]
+        bold = partial(self._theme.paint, "bold")
+        return [*map(bold, above), bold(last) + self._theme.paint("dim", hint)]
 
     def _lines(self, choice: Choice, columns: int, each: int, *, marked: bool) -> list[str]:
         label, detail = (
