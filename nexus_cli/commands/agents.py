@@ -66,10 +66,6 @@ def _running(session: Session) -> RunningWorkers[Session] | None:
     return session.state.services.find(RunningWorkers)
 
 
-def _find(context: CommandContext, name: str) -> Mapping[str, Any]:
-    return _find_row(read_source(context), name)
-
-
 def _find_row(source: Source, name: str) -> Mapping[str, Any]:
     """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
     rows = _rows(source)
@@ -82,7 +78,7 @@ def _find_row(source: Source, name: str) -> Mapping[str, Any]:
 
 def _require_running(context: CommandContext, name: str) -> tuple[Mapping[str, Any], RunningWorkers[Session]]:
     """Return a worker of this session, and those that run here."""
-    row, running = _find(context, name), _running(context.session)
+    row, running = _find_row(read_source(context), name), _running(context.session)
     if running is None or running.find(row["id"]) is None:
         raise usage_error(
             "agents", name, "this worker has ended, or belongs to another worker", "/agents lists the workers"
@@ -117,7 +113,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
     from nexus_cli.worktrees.inspect_worktree import inspect_worktree  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of  # noqa: PLC0415
 
-    row, rest = _find(context, worker), f"review {worker}"
+    row, rest = _find_row(read_source(context), worker), f"review {worker}"
     if not row["worktree"]:
         raise usage_error("agents", rest, "it works in your folder, not in a worktree", "/diff shows the changes")
     if "." in row["id"]:
@@ -176,18 +172,13 @@ async def _remove(
         why = "a session is working in its worktree"
         raise usage_error("agents", f"review {row['id']}", why, "End that session first")
     more = await asyncio.to_thread(remove_applied, record, force=discards)
-    _close_review(context, row, "discarded" if discards else "applied")
+    running = _running(context.session)
+    if ended := running.find(row["id"]) if running else None:
+        ended.close_review("discarded" if discards else "applied")
     if discards:
         context.session.engine.tell_model(f"the person discarded the changes of worker {row['id']}")
     done = "discarded" if discards else "removed"
     context.say(f"Worktree {record.name} was {done}{f'; {more}' if more else ''}.")
-
-
-def _close_review(context: CommandContext, row: Mapping[str, Any], outcome: str) -> None:
-    """Tell the worker of this session that its worktree was removed."""
-    running = _running(context.session)
-    if worker := running.find(row["id"]) if running else None:
-        worker.close_review(outcome)
 
 
 def _complete_workers(source: Source, *, at_work: bool = False, to_review: bool = False) -> Sequence[str]:

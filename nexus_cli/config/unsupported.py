@@ -26,8 +26,10 @@ PLACES: Mapping[str, tuple[str, str]] = {
     ".opencode/command": ("commands", "commands are not read"),
 }
 """Paths in a project, their contents, and what becomes of these."""
-SETTINGS_KEYS = ("permissions", "statusLine", "outputStyle")
+SETTINGS_KEYS = ("statusLine", "outputStyle")
 """Keys of these files worth reporting; files without them are ignored."""
+PERMISSION_KEYS = ("allow", "additionalDirectories", "defaultMode")
+"""Keys of `permissions` worth reporting: not its rules that ask or deny."""
 TOLD = RecordFile("unsupported.json", "projects")
 """The hash of the line that was shown last, by project and front end."""
 MOST_BYTES = 1 << 20
@@ -48,9 +50,10 @@ def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     found = [Unsupported(path, what) for path, (what, _) in PLACES.items() if os.path.exists(project / path)]
     for path in RULES:
         table = read_settings(project, path) or {}
-        for key in filter(table.get, SETTINGS_KEYS):
-            if key != "permissions" or not isinstance(table[key], dict) or set(table[key]) - {"deny", "ask"}:
-                found.append(Unsupported(path, key))
+        permissions = table.get("permissions")
+        if isinstance(permissions, dict):
+            found += [Unsupported(path, f"permissions.{key}") for key in filter(permissions.get, PERMISSION_KEYS)]
+        found += [Unsupported(path, key) for key in filter(table.get, SETTINGS_KEYS)]
     return tuple(found)
 
 

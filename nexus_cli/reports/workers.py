@@ -51,7 +51,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     for value in newest.values():
         row = {key: value[key] for key in WorkerObject.__annotations__}
         if row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session])):
-            row["state"] = UNKNOWN
+            row |= {"state": UNKNOWN, "to_review": bool(row["worktree"])}
         below: list[WorkerObject] = []
         with suppress(NexusError):  # its session was deleted
             if own := row["session"]:

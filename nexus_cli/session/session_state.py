@@ -82,8 +82,8 @@ class SessionState:
         return self.options is not None and self.options.interactive and not self.options.one_turn
 
     def costs(self) -> tuple[float | None, float, float]:
-        """Return the cost of the session in US dollars (None if a price is unknown), the known part of it, and what the
-        cache saved."""
+        """Return the cost of the session in US dollars (None if a price is unknown, or the ledger could not record all
+        of it), the known part of it, and what the cache saved."""
         if self.ledger is None:
             return None, 0.0, 0.0
         try:
@@ -91,7 +91,8 @@ class SessionState:
         except NexusError:
             usage = self.engine.spending.usage
             return usage.cost_usd, usage.cost_usd or 0.0, usage.cost.saved
-        return info.cost_usd, info.known_usd, info.saved_usd
+        is_whole = self.record is None or self.record.is_saving
+        return info.cost_usd if is_whole else None, info.known_usd, info.saved_usd
 
     def rights(self) -> Limits:
         """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of

@@ -47,7 +47,7 @@ def main() -> None:
         total = len(document)
     except Exception as error:  # whatever the library raises for a damaged file
         is_encrypted = "password" in str(error)
-        _write({"error": "it is encrypted" if is_encrypted else f"it cannot be read as PDF: {error}"})
+        _write({"error": "it is encrypted" if is_encrypted else f"it is broken: {str(error).rstrip('.')}"})
         return
     _write({"total": total})
     written, blank = 0, list[int]()

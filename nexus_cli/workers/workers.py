@@ -614,6 +614,11 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.report, done = _last_words(log)
             worker.steps = log.step()
             worker.usage = ledger.usage(worker.session_id)
+            if worker.worktree:
+                worker.to_review, worker.left = (
+                    True,
+                    f"worktree {worker.worktree} is kept: see its `diff` with `agents`",
+                )
         except NexusError:
             worker.error = f"the session of {worker.id} was deleted"
             return

@@ -34,8 +34,10 @@ def test_it_is_said_once_and_again_when_something_else_is_there(tmp_path: Path) 
     assert line.splitlines()[0].startswith("Not active in this project: 1 command (see `nexus trust`)")
     assert line.splitlines()[1:] == ["Found .cursor/mcp.json (MCP servers): not supported (details: `nexus doctor`)"]
     assert new_unsupported_line(tmp_path) == ""
-    put(tmp_path, ".claude/settings.json", json.dumps({"hooks": {"PreToolUse": []}, "permissions": {"allow": ["x"]}}))
-    assert ".cursor/mcp.json (MCP servers), .claude/settings.json (permissions)" in new_unsupported_line(tmp_path)
+    permissions = {"allow": ["x"], "ask": ["y"], "defaultMode": "plan"}
+    put(tmp_path, ".claude/settings.json", json.dumps({"hooks": {"PreToolUse": []}, "permissions": permissions}))
+    named = ".cursor/mcp.json (MCP servers), .claude/settings.json (permissions.allow, permissions.defaultMode): not"
+    assert named in new_unsupported_line(tmp_path)
     other = tmp_path / "other"
     put(other, ".cursor/mcp.json")
     assert new_unsupported_line(other) and not new_unsupported_line(tmp_path)

@@ -76,7 +76,8 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
 
     place.settings(f"{QUICK}{PRICED}images = true\n")
     play(place, ("read_file", {"path": "broken.png"}), ("read_file", {"path": "shot.png", "more": ["page.html"]}))
-    assert place.ask("look").status == 0
+    done = place.ask("--stream-json", "look")
+    assert done.status == 0 and done.text.count('"warning": "image/png,') == 1, done
     body = place.server.requests[-1].body
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
     assert "not shown, it is not a complete PNG image" in told[0] and "<p>blue</p>" in told[1], told

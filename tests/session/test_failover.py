@@ -182,16 +182,18 @@ def test_a_compaction_whose_lane_cannot_be_opened_is_made_in_memory(tmp_path: Pa
     def script(request: Request) -> Answer:
         return "Goal: as said. Next: go on" if "SUMMARY" in str(request.messages[-1]["content"]) else "answer " * 900
 
-    session = opened(Played(script), tmp_path)
+    session = opened(Played(script, usage=Usage(400, 10, cost_usd=0.25)), tmp_path)
 
     async def live() -> list[Event]:
         shown: list[Event] = []
         for words in ("one", "two", "three"):
             shown += [event async for event in session.run(f"{words} " * 500)]
         assert session.ledger is not None
+        assert session.state.costs()[:2] == (0.75, 0.75)
         fail_writes(session.ledger)
         shown += await session.compact()
         shown += [event async for event in session.run("four")]
+        assert session.state.costs()[:2] == (None, 0.75), "the price of later requests is on no record"
         await session.aclose()
         return shown
 

@@ -81,6 +81,7 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
     made.send("\x7f")
     made.send("exit\r")
     made.wait_for("Reconnect with: nexus --connect")
+    assert "After 30 s it refuses calls that ask." in made.text
     made.wait_for("Or on the server's machine, after the server has stopped: nexus --resume")
     assert not [path for path in here.folder.iterdir() if "stolen" in path.name]
     again = repl(at=here, arguments=("--connect", url, "-r", agent_of(made)))
@@ -125,7 +126,8 @@ def test_another_terminal_sees_a_turn_that_runs_and_leaving_does_not_stop_it(ser
 
 
 def test_a_question_is_answered_here_and_the_call_runs_there(served: Any, repl: Opens) -> None:
-    here, url = served([call("bash", command="touch made-there; echo it ran"), "done with it"])
+    handed = [call("agent", task="THE PART"), call("bash", command="mkdir part"), "the report", "the part is done"]
+    here, url = served([call("bash", command="touch made-there; echo it ran"), "done with it", *handed])
     made = repl(at=here, arguments=("--connect", url))
     made.say("do it", ends=False)
     made.asked_about("bash")
@@ -135,6 +137,13 @@ def test_a_question_is_answered_here_and_the_call_runs_there(served: Any, repl: 
     made.wait_for("done with it")
     assert "bash(touch *) \N{MIDDLE DOT} until the server ends this agent" in made.text
     assert (here.folder / "made-there").exists()
+    made.idle()
+    made.say("hand it over", ends=False)
+    made.wait_for("worker w1 asks: bash  mkdir part")
+    made.asked_about("bash")
+    assert "n no, ends w1" in made.text
+    made.send("y\r")
+    made.wait_for("the part is done")
 
 
 def test_words_steer_the_turn_and_esc_stops_it(served: Any, repl: Opens) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +14,13 @@ from search import sample
 from workers.crew import Crew, Person, Reply, calls_made, crewed, doing, handing, results, run
 from worktrees.repository import git, make_project
 
+from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
+from nexus_cli.ledger import Ledger
+from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.worktrees import WorktreeStay, enter_worktree, is_in_use, list_worktrees, remove_worktree
 
@@ -250,3 +256,29 @@ def test_a_question_of_a_worker_in_a_worktree_names_it(project: Path) -> None:
     run(crewed(crew, project, approver=person, allow="ask"), "root")
     asked = next(one for one in person.asked if one.agent)
     assert asked.always == "edits in its worktree, not in your files", asked
+
+
+@pytest.mark.matrix
+def test_what_a_killed_worker_changed_is_offered_for_review(project: Path) -> None:
+    def dies(request: Request) -> Reply:
+        if calls_made(request):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [("write_file", {"path": "shared.txt", "content": "half\n"})]
+
+    child = os.fork()
+    if not child:
+        try:
+            run(crewed(Crew({"ONE": dies, "root": handing({"task": "ONE", "worktree": True})}), project), "root")
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    with closing(Ledger.open(places().ledger)) as ledger:
+        (root,) = ledger.sessions()
+        (row,) = recorded_workers(ledger, root.id)
+    assert row["state"] == "unknown" and row["to_review"]
+
+    def resumes(request: Request) -> Reply:
+        return [("agents", {"action": "diff"})] if calls_made(request) < 2 else "done"
+
+    events, _ = run(crewed(Crew({"root": resumes}), project, root.id), "")
+    assert "is kept: see its `diff`" in results(events)[0] and "+half" in results(events, "agents")[0]

@@ -132,7 +132,7 @@ class SessionHooks:
     def work_for(self, parent: SessionHooks, worker: str, role: str) -> None:
         """Name the worker of `parent` whose hooks these are, as Claude names an agent to its hooks."""
         self._parent, self._agent = parent, {"agent_id": worker, "agent_type": role or GENERAL}
-        self._prompt = parent._prompt
+        self._prompt, self._told = parent._prompt, parent._told
 
     # -- events of the session ---------------------------------------------------------------------------------
 

@@ -75,13 +75,15 @@ class Control:
             self.events.put_nowait(event)
 
     def take_images(self, what: str, result: ToolResult, info: ModelInfo) -> ToolResult:
-        """Keep the images of a result (`what`) for the model, and return the result with a line for each instead."""
+        """Keep the images of a result (`what`) for the model, and return the result with a line for each instead. Warn
+        the person if the model gets none of them."""
         parts, lines = choose_images(result.images, info)
         counts = dict(result.counts)
         if parts:
             self.images.append((f"[Images in the {what}]", tuple(parts)))
             counts |= {"images": len(parts), "image_tokens": len(parts) * IMAGE_TOKENS}
-        return replace(result, images=(), counts=counts).with_line("\n".join(lines))
+        warning = result.warning or ("" if parts else "".join(lines[:1]).strip("[]"))
+        return replace(result, images=(), counts=counts, warning=warning).with_line("\n".join(lines))
 
     def pop_images(self) -> tuple[Part, ...]:
         """Return the images that were kept, for a message that contains their results."""

@@ -370,7 +370,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
     def _show(self, event: e.Event, line: Mapping[str, Any]) -> None:
         inner = event.event if isinstance(event, e.AgentEvent) else event
         if isinstance(inner, e.ApprovalRequest):
-            self._questions[line["id"]] = self._begin(self._ask(line["id"], inner.question))
+            asker = event.agent if isinstance(event, e.AgentEvent) else ""
+            question = replace(inner.question, agent=asker, stores=())  # no rule can be stored from here
+            self._questions[line["id"]] = self._begin(self._ask(line["id"], question))
         elif isinstance(inner, e.PersonAsked):
             self._questions[inner.id] = self._begin(self._answer(inner))
         elif isinstance(inner, e.ApprovalAnswer | e.PersonAnswered):
@@ -401,8 +403,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         return bool(found)
 
     async def _ask(self, key: str, question: Question) -> None:
-        """Ask the person and send the answer. No rule can be stored from here."""
-        answer = await self._approver.ask(replace(question, stores=()))
+        """Ask the person and send the answer."""
+        answer = await self._approver.ask(question)
         given = "no" if not isinstance(answer, Allow) else "session" if answer.always else "once"
         words = answer.why if isinstance(answer, Deny) and answer.said else ""
         await self._client.approve(self.agent_id, key, given, words or None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import has_focus
@@ -16,7 +17,7 @@ from prompt_toolkit.layout import BufferControl, Window
 from prompt_toolkit.layout.processors import BeforeInput
 
 from nexus_cli.commands.command import Choice, Search
-from nexus_cli.text.cells import cells, cut
+from nexus_cli.text.cells import cells, cut, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.rows import strip_ambiguous
@@ -55,10 +56,7 @@ class PickerPanel:
         """True if a list is open; it has the focus."""
         return self._answer is not None
 
-    @property
-    def asking(self) -> bool:
-        """True if it waits for an answer."""
-        return self.is_open
+    asking = is_open
 
     @property
     def field(self) -> int:
@@ -100,14 +98,16 @@ class PickerPanel:
 
     def height(self, columns: int, most: int) -> int:
         """Return the rows of title, choices and search field, with at most `most` above the field."""
-        return min(1 + len(self._choices) * self._lines_each(columns), max(1, most)) + 1
+        titles = len(self._title_lines(columns))
+        return min(titles + len(self._choices) * self._lines_each(columns), max(1, most)) + 1
 
     def prompt(self, columns: int, rows: int) -> list[str]:
         """Return title and choices in `rows` rows."""
         found, each = self._found, self._lines_each(columns)
-        self._visible = max(1, (rows - 1) // each)
+        titles = self._title_lines(columns)[: max(0, rows - each)]
+        self._visible = max(1, (rows - len(titles)) // each)
         first = max(0, min(self._selected - self._visible // 2, len(found) - self._visible))
-        lines = [self._head(columns)] if rows > each else []
+        lines = self._head(titles, columns) if titles else []
         for place, choice in enumerate(found[first : first + self._visible], first):
             lines += self._lines(choice, columns, each, marked=place == self._selected)
         if not found:
@@ -133,14 +133,19 @@ class PickerPanel:
         widest = max((cells(choice.detail) for choice in self._choices), default=0)
         return 2 if widest and columns - widest < ROOM else 1
 
-    def _head(self, columns: int) -> str:
+    def _title_lines(self, columns: int) -> list[str]:
+        return list(wrap(strip_ambiguous(sanitize(self._title)), columns))
+
+    def _head(self, titles: Sequence[str], columns: int) -> list[str]:
         found, more = len(self._found), self._total - len(self._found)
         facts = [f"{self._selected + 1} of {found:,}"] if found > self._visible else []
         facts += [f"{more:,} more by search"] if more else []
         place = "  " + ", ".join(facts) if facts else ""
-        title = cut(strip_ambiguous(sanitize(self._title)) + place, columns, self._theme.signs.cut)
-        hint = f"  {HINT}" if cells(title) + cells(HINT) + 2 <= columns else ""
-        return self._theme.paint("bold", title) + self._theme.paint("dim", hint)
+        *above, last = titles
+        last = cut(last + place, columns, self._theme.signs.cut)
+        hint = f"  {HINT}" if cells(last) + cells(HINT) + 2 <= columns else ""
+        bold = partial(self._theme.paint, "bold")
+        return [*map(bold, above), bold(last) + self._theme.paint("dim", hint)]
 
     def _lines(self, choice: Choice, columns: int, each: int, *, marked: bool) -> list[str]:
         label, detail = (

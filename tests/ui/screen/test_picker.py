@@ -24,18 +24,22 @@ SESSIONS = [
 MANY = [Choice(f"k{number}", f"session {number}", "today") for number in range(40)]
 
 
-def choosing(on: Stand, choices: list[Choice]) -> asyncio.Task[str | None]:
-    return asyncio.ensure_future(on.screen.choose("Which session?", choices))
+TITLE = "Which session? Not in the diff: build.log"
+
+
+def choosing(on: Stand, choices: list[Choice], title: str = "Which session?") -> asyncio.Task[str | None]:
+    return asyncio.ensure_future(on.screen.choose(title, choices))
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(40, 12), (60, 12), (100, 24), (160, 40)])
 def test_title_age_turns_cost_and_id_are_shown_at_every_width(columns: int, rows: int) -> None:
     async def scene() -> None:
         async with stand(columns, rows) as on:
-            task = choosing(on, SESSIONS)
+            task = choosing(on, SESSIONS, TITLE)
             await on.until("Search:")
             seen = await on.still()
             text = "\n".join(seen)
+            assert TITLE in " ".join(text.split()), seen
             assert all(wcswidth(line) < columns for line in seen), seen
             for part in ("Which session?", "> fix the discount", "12 minutes ago", "12 turns", "$1.50", "01CCCC"):
                 assert part in text
