@@ -63,9 +63,7 @@ def read_codex(home: Path) -> ForeignSetup:
     if sandbox == "workspace-write" and approval in ("on-request", "on-failure"):
         setup.settings["allow"] = AUTO
     elif sandbox or approval:
-        setup.notes.append(
-            f"approval_policy {approval}, sandbox_mode {sandbox}: choose a level, see `nexus docs rules`"
-        )
+        setup.notes.append("approval_policy and sandbox_mode: choose a permission level (see `nexus docs rules`)")
     for name, value in as_table(settings.get("mcp_servers")).items():
         _add_codex_server(setup, name, as_table(value), where)
     used = ("model", "model_provider", "model_reasoning_effort", "approval_policy", "sandbox_mode", "mcp_servers")
