@@ -253,9 +253,9 @@ class _Ladder:
             assert blocked is not None, "only the budget ends a climb"
             stopped, step = blocked
             if stopped == section.id:
-                why = "the next form needs ", step, " tokens, but only ", left, " are left"
+                why = "the next form needs ", step, " tokens, ", left, " are left"
             else:
-                why = f"{stopped} comes first and needs ", step, " tokens, but only ", left, " are left"
+                why = f"{stopped} comes first and needs ", step, " tokens, ", left, " are left"
         elif form is not None and 0 < form == section.least:
             why = full, " tokens are above its cap"
         return SectionChoice(section, form, 0 if form is None else self.tokens[form], full, self.multiplier, why)

@@ -161,7 +161,7 @@ def _size(value: Value, most: int) -> int:
             waiting += one
         elif not (one is None or isinstance(one, int) or (isinstance(one, float) and math.isfinite(one))):
             what = f"the number {one}" if isinstance(one, float) else type(one).__name__
-            raise ValueError(f"it returned unsupported data: {what}")
+            raise ValueError(f"it read data that is not plain: {what}")
     return total
 
 

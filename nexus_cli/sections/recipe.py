@@ -100,7 +100,7 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
         raise NexusError("config", odd, "is not a regular file", "Replace it with the recipe file")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})
     near = nearest_name(name, there)
-    hint = (f"Did you mean {near}? " if near else "") + f"Available: {', '.join(there)}"
+    hint = (f"Did you mean {near}? " if near else "") + f"There are: {', '.join(there)}"
     raise NexusError("usage", f"recipe {one_line(name)}", "there is no such recipe", hint)
 
 

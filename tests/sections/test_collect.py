@@ -290,7 +290,7 @@ def test_whatever_a_contributor_raises_costs_its_own_sections(error: BaseExcepti
 def test_what_is_no_plain_data_is_named_and_skipped(value: Any) -> None:
     now, said, _ = gatherer(failing("bad", lambda: value), contributor("a", "A: 1"))
     assert preamble(now) == "A: 1"
-    assert len(said) == 1 and said[0].startswith("context section bad was left out: it returned unsupported data: ")
+    assert len(said) == 1 and said[0].startswith("context section bad was left out: it read data that is not plain: ")
 
 
 def test_a_value_that_holds_itself_is_too_much() -> None:

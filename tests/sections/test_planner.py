@@ -150,8 +150,8 @@ def test_the_climb_ends_at_the_first_step_that_does_not_fit() -> None:
     assert forms(made) == {"big": "dropped", "small": "dropped"}
     reasons = {one.section.id: one.reason for one in made.chosen}
     assert reasons == {
-        "big": "dropped: the next form needs 501 tokens, but only 100 are left",
-        "small": "dropped: big comes first and needs 501 tokens, but only 100 are left",
+        "big": "dropped: the next form needs 501 tokens, 100 are left",
+        "small": "dropped: big comes first and needs 501 tokens, 100 are left",
     }
 
 
@@ -177,7 +177,7 @@ def test_a_multiplier_of_zero_switches_a_section_off_and_others_change_its_score
     made = plan_sections(sections, 70, words, lambda one: factors[one.id])
     assert forms(made) == {"a": "pointer", "b": "full", "c": "dropped"}
     assert made.reasons[1:] == (
-        "a: pointer (score 50, 1 tokens): the next form needs 59 tokens, but only 7 are left",
+        "a: pointer (score 50, 1 tokens): the next form needs 59 tokens, 7 are left",
         "b: full (score 80, 60 tokens)",
         "c: off: its multiplier is 0",
     )
