@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -191,3 +192,26 @@ def test_workers_go_to_the_background_by_a_key_and_are_not_left_unasked(
     assert told.count("reads its report") <= 1, "of one that ended while the other's end was answered"
     made.send(ctrl("d"))
     assert made.status() == 0
+
+
+@pytest.mark.matrix
+def test_a_review_of_a_worker_that_was_killed_in_a_command_says_what_is_missing(
+    repl: Opens, places: Callable[..., Place]
+) -> None:
+    def step(body: dict[str, Any]) -> Any:
+        if task_of(body):
+            return {"calls": [call("bash", command="echo half > one.txt; sleep 300")]}
+        return "All is told." if calls_in(body) else {"calls": [call("agent", task=TASKS[0], worktree=True)]}
+
+    here = places(step)
+    commit(here)
+    made = repl(at=here, arguments=("--allow", "auto"))
+    made.say("hand over", ends=False)
+    made.wait_for(lambda one: any(here.nexus_home.glob("data/worktrees/*/*/one.txt")))
+    made.signal(signal.SIGKILL)
+    again = repl(at=here, arguments=("-c",))
+    again.send(f"/agents review w1{ENTER}")
+    again.wait_for("changes made by a command there have not been checked yet")
+    again.send(f"/continue{ENTER}")
+    again.wait_for("All is told.")
+    assert "a bug in nexus" not in again.text
