@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (47_965, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (41_183, 0, 50),
+    "commands": (41_191, 0, 50),
     "config": (34_563, 0, None),
     "context": (9_038, 0, 18),
     "conversation": (50_834, 0, 119),
@@ -499,7 +499,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_893, 27_198, 54),
-    "tree undo worktrees": (67_244, 0, 61),
+    "tree undo worktrees": (67_244, 0, 62),
     "ui": (97_796, 0, 47),
     "workers": (10_047, 0, 1),
 }
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_796, 49_726)
+SUM = (972_804, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
