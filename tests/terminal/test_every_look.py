@@ -208,7 +208,7 @@ def press_keys(walk: Walk) -> None:
     walk.made.send(ESCAPE)
     walk.made.wait_for("Go back to which message?")
     walk.made.send(ENTER)
-    walk.meet("edited", "Edit and send again.")
+    walk.meet("edited", "Edit the message and send it again.")
     walk.made.send(ctrl("c"))
 
 

@@ -42,7 +42,7 @@ def test_from_claude_code(repl: Opens) -> None:
     habit(made, ESCAPE, "press Esc again")
     time.sleep(0.2)
     habit(made, ESCAPE, "Go back to which message?")
-    habit(made, ENTER, "Edit and send again.")
+    habit(made, ENTER, "Edit the message and send it again.")
     made.say(" today")
     assert sent(made).endswith("mend the till today")
     habit(made, SHIFT_TAB, "· edit ·")

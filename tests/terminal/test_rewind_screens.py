@@ -87,7 +87,7 @@ def test_a_turn_that_removed_an_ignored_file_alone_says_how_to_take_it_back(repl
     (made.folder / ".gitignore").write_text(".env\n")
     (made.folder / ".env").write_text("KEY=1\n")
     made.say("look")
-    assert made.times("/undo takes it back") == 0
+    assert made.times("/undo to revert") == 0
     made.send("remove it" + ENTER)
     made.wait_for("1 file (+0 -1) · 1 command")
-    made.wait_for("/undo takes it back")
+    made.wait_for("/undo to revert")
