@@ -8,9 +8,9 @@ from nexus_cli.text.cells import one_line
 WIDEST = 36
 """Most columns of the names; what explains a longer one stands below it."""
 KEYS = (
-    ("Enter", "sends, or accepts a menu entry; during a turn: sends after the current step"),
+    ("Enter", "sends; during a turn: after the current step; accepts a menu entry"),
     ("Shift+Enter, \\ Enter", "inserts a new line (also Ctrl+J)"),
-    ("Alt+Enter", "inserts a new line; during a turn: queues the message"),
+    ("Alt+Enter", "adds a line; during a turn: queues the message"),
     ("Esc", "interrupts; twice: goes back to an earlier message"),
     ("Up", "shows earlier messages; during a turn: queued messages"),
     ("Ctrl+C", "interrupts or clears the line; twice: exits"),
