@@ -672,7 +672,7 @@ def test_hooks_of_an_agent_know_it_and_may_add_to_its_start_and_send_it_on(place
     place.script(model)
     done = place.ask("--allow", "run", "--json", "review")
     assert done.status == 0 and len(bodies) == 3, done
-    assert sum("is off: its type is prompt" in line for line in done.told) == 1, done.told
+    assert sum("is off: its `type` is prompt" in line for line in done.told) == 1, done.told
     assert "BE KIND" in str(bodies[0]["messages"]) and "look again" in str(bodies[2]["messages"][-1]["content"])
     assert (place.folder / "stopped").exists() and not (place.folder / "other").exists()
     seen = [json.loads(line) for line in (place.folder / "seen.log").read_text().splitlines()]
