@@ -153,6 +153,7 @@ def test_a_deny_rule_that_cannot_be_read_makes_every_command_ask(tmp_path: Path)
         'allow = ["bash(a b)"]\ndeny = ["bash(a *)"]',
         'allow = ["bash(a)"]\nask = ["bash"]',
         'ask = ["read_file(x)"]\ndeny = ["read_file(x)"]',
+        'deny = ["fetch"]\nallow = ["fetch"] # fetch(a.com)',
     ],
 )
 def test_a_rule_that_another_contradicts_is_named_with_both_lines(text: str, tmp_path: Path) -> None:
