@@ -153,12 +153,16 @@ def test_a_deny_rule_that_cannot_be_read_makes_every_command_ask(tmp_path: Path)
         'allow = ["bash(a b)"]\ndeny = ["bash(a *)"]',
         'allow = ["bash(a)"]\nask = ["bash"]',
         'ask = ["read_file(x)"]\ndeny = ["read_file(x)"]',
-        'deny = ["fetch"]\nallow = ["fetch"] # fetch(a.com)',
     ],
 )
 def test_a_rule_that_another_contradicts_is_named_with_both_lines(text: str, tmp_path: Path) -> None:
     (problem,) = read("[rules]\n" + text, tmp_path).problems
     assert "overrides it" in problem and "line 2" in problem and "line 3" in problem
+
+
+def test_the_line_of_a_rule_is_not_that_of_a_longer_one(tmp_path: Path) -> None:
+    (problem,) = read('[rules]\ndeny = [\n "read_file(x)",\n "read_file",\n]\nallow = ["read_file"]', tmp_path).problems
+    assert "deny `read_file` on line 4 overrides it" in problem
 
 
 def test_rules_of_a_folder_count_for_the_projects_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
