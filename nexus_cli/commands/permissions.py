@@ -112,7 +112,7 @@ def _accept_definitions(source: Source, rule: str) -> None:
     options = source.live.state.options if source.live else None
     tools = read_tools(source.folder(), options.servers if options else ())
     for name, change in find_permission(source).accept_definitions(rule, tools).items():
-        for line in (f"{name} is accepted with its changed definition:", *change.diff.split("\n")):
+        for line in (f"accepted the changed definition of {name}:", *change.diff.split("\n")):
             source.say(mark_hidden_signs(line))
 
 

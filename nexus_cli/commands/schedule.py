@@ -166,7 +166,7 @@ NOUN = Noun(
         Verb(resume_plan, "resume", Authority.PERMITS, "write", complete=_complete_plans),
         Verb(run_plan, "run", Authority.PERMITS, "write", places=("slash",), complete=_complete_plans),
     ),
-    "Schedule work for a time, or repeatedly.",
+    "Schedule work to run once or repeatedly.",
     "`nexus serve`, or `nexus serve --once` from cron, starts due runs.",
     aliases=("schedules",),
 )

@@ -41,7 +41,7 @@ def build_list(
     everywhere: Annotated[
         bool, Option(None, "Include sessions of all folders and runs of nexus ask.", "--all")
     ] = False,
-    limit: Annotated[int, Option("N", "Show at most this many, newest first.")] = LISTED,
+    limit: Annotated[int, Option("N", "Show at most this many, newest first (not with --running).")] = LISTED,
     worktree: Annotated[str, Option("NAME", "Show only sessions of this project in the named worktree.")] = "",
     running: Annotated[
         bool, Option(None, "Show active and waiting sessions and runs of all terminals and folders.")

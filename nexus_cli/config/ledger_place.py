@@ -27,7 +27,7 @@ def ledger_place() -> LedgerPlace:
     found = places()
     if os.environ.get(HIDDEN_DATA) == str(found.data):
         why = "sandboxed commands cannot access your conversations"
-        raise NexusError("ledger", f"the ledger {found.ledger} is hidden here", why, "Run this outside the sandbox")
+        raise NexusError("ledger", "the ledger is not accessible in the sandbox", why, "Run this outside the sandbox")
     try:
         named = b"url" in found.settings.read_bytes()
     except OSError:

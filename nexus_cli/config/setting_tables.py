@@ -185,8 +185,9 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "key": Setting(
                 None,
                 TEXT,
-                "Events with the same key share an open run. The key is a field of the body, or a text with fields in "
-                'braces. The default is the commit or pull request of GitHub and GitLab. "": one run per event.',
+                "Events with the same key join one open run. Name a field of the body, or write a template with fields "
+                "in braces. Default: for GitHub and GitLab the repository and the commit or pull request, otherwise "
+                'one run per event. "" starts one run per event.',
                 "{repository.full_name} {check_run.head_sha}",
             ),
             "debounce": Setting(

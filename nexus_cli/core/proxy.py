@@ -80,7 +80,8 @@ def _open_tunnel(plain: socket.socket, place: str, proxy: Proxy) -> None:
     answer = HTTPResponse(plain, method="CONNECT")
     answer.begin()
     if answer.status != HTTPStatus.OK:
-        raise ProxyError(f"the proxy {proxy.name} refused the connection: HTTP status {answer.status} {answer.reason}")
+        status = f"HTTP status {answer.status} {answer.reason}"
+        raise ProxyError(f"the proxy {proxy.name} did not connect to {place}: {status}")
 
 
 def open_connection(

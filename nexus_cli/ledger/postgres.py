@@ -211,8 +211,8 @@ class PostgresDatabase(Database):
                 if error.sqlstate == "25006":  # it only reads: a new connection may write again
                     self._server.close()
                 if is_unknown:
-                    why = "the connection was lost during the commit, so the change may or may not be recorded"
-                    raise LedgerAwayError(what, why, "Check whether it is recorded before you repeat it") from error
+                    what, why = "it is unknown whether the ledger was written", "the connection was lost in the commit"
+                    raise LedgerAwayError(what, why, "Check what was recorded before you repeat the change") from error
                 raise server_error(error, what, self._url) from error
             except BaseException:
                 self._rollback()

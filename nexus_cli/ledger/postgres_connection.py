@@ -74,7 +74,10 @@ _WHY = {
     "53300": ("the server has no free connections", "Try again, or raise its max_connections"),
     "55P03": ("another process held the lock", "Try again"),
     "57014": (f"the server took longer than {STATEMENT_SECONDS} s, or another process held the lock", "Try again"),
-    "57P03": ("the server is starting or stopping", "Try again"),
+    "57P03": (
+        "the server accepts no connections, for example while it starts, stops or recovers",
+        "Try again, or use the primary server",
+    ),
     "3D000": ("the server has no such database", "Create the database: createdb NAME"),
 }
 """SQLSTATE to the reason and a hint."""
@@ -168,7 +171,7 @@ RETRY_AT: dict[str, tuple[float, NexusError]] = {}
 def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, object, tuple[Any, ...]]:
     """Return a connection, True if it may write, the steps that the schema has taken (None or 0: unknown), and number
     and start of its process in the server; raise `NexusError("ledger", ...)` if that fails."""
-    what = f"the ledger {hide_password(url)} cannot be reached"
+    what = f"the ledger {hide_password(url)} cannot be opened"
     if url in RETRY_AT and time.monotonic() < RETRY_AT[url][0]:
         raise RETRY_AT[url][1].with_traceback(None)
     try:

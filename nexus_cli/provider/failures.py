@@ -330,7 +330,7 @@ def _describe_network(f: ErrorFacts, hint: str) -> tuple[str, str, bool]:
         why = next((str(link) for link in f.links if type(link).__name__ == "ProxyError"), f"{f.status} {f.line}")
         wants = "it rejected the user name or password" if proxy.headers else "it requires a user name and password"
         why = f"{wants} ({PROXY_LOGIN})" if str(PROXY_LOGIN) in why else why
-        return f"{way} refused the connection to {place}: {why}", hint, False
+        return f"{way} did not connect to {place}: {why}", hint, False
     if f.has({"ConnectionRefusedError"}):
         return f"{way} cannot be reached: the connection was refused", hint, True
     return _network_line(error, f" to {place} through {way}", f"of {way}"), hint, True

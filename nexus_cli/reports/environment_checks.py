@@ -105,8 +105,8 @@ def _python(settings: Settings) -> Check:
     with suppress(ProgramRefused):
         if own_interpreter() == sys.executable:
             return Check("python", "ok", f"{version} at {sys.executable}")
-    hint = "The model's commands can change nexus there; install nexus elsewhere, e.g. with `uv tool install`"
-    return Check("python", "note", f"{version} at {sys.executable}, in the project", hint)
+    hint = "Install nexus elsewhere, e.g. with `uv tool install`"
+    return Check("python", "note", f"{version} at {sys.executable}, where the model's commands can change nexus", hint)
 
 
 def _nexus(settings: Settings) -> Check:

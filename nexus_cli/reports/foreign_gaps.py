@@ -74,7 +74,8 @@ def _permissions(table: object) -> Iterator[str]:
     if not isinstance(table, dict):
         return
     if allowed := list_texts(table.get("allow")):
-        yield f"permissions.allow ({len(allowed)}) has no effect: your own rules allow calls (`nexus rules add`)"
+        count = plural(len(allowed), "rule")
+        yield f"permissions.allow ({count}) is ignored: a project cannot allow calls. To allow them: `nexus rules add`"
     tools = rule_tools()
     for kind, text in list_rules(table):
         try:

@@ -326,7 +326,7 @@ def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
     if item.form is ItemForm.SUMMARY:
         return f"summary of entries up to {item.entry}"
     if item.form is ItemForm.MARKER:
-        return "marker for entries left out"
+        return "note about omitted or shortened messages"
     shortened = " (shortened)" if item.form is ItemForm.ELIDED else ""
     if message.role is Role.TOOL:
         call = calls.get(message.tool_call_id or "")

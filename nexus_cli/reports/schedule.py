@@ -64,7 +64,7 @@ def plan_text(value: Value, width: int) -> str:
             lines += filled(name_commands("Each run works in its own worktree; `nexus runs show ID` names it."), width)
         lines += filled(value["offer"], width) if value["offer"] else []
         if one["rules"]:
-            lines += filled(f"It may also run, even outside the sandbox: {', '.join(one['rules'])}", width)
+            lines += filled(f"Also allowed, outside the sandbox if the model asks: {', '.join(one['rules'])}", width)
         lines += filled(
             "It starts when due if `nexus serve` runs, or with `nexus serve --once` from cron or a systemd timer.",
             width,

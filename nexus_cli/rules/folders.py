@@ -73,9 +73,9 @@ class Folders:
         if words and words[0].text == "--":
             words = words[1:]
         if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
-            raise NotReadOnly("the target folder of cd is not known")
+            raise NotReadOnly("cd is followed only to one folder written without expansions")
         if command.is_nested:
-            raise NotReadOnly("the target folder of cd in a loop or condition is not known")
+            raise NotReadOnly("cd in a loop or condition is not followed")
         entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
         for folder in entered:
             if os.path.realpath(folder) != folder and os.path.lexists(folder):

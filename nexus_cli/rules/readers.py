@@ -115,7 +115,7 @@ def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) ->
     name = system_name(words[0])
     if name == "cd":
         if words is not command.words:
-            raise NotReadOnly("the target folder of cd is not known")
+            raise NotReadOnly("cd behind another command is not followed")
         folders.enter(command)
         return
     texts = [word.text for word in words[1:]]

@@ -433,8 +433,8 @@ class _Collector:
             stricter = next((one for one in mine if _overrides(one, rule)), None)
             if stricter is not None:
                 self.problems.append(
-                    f"{file} line {rule.line}: {rule.decision} {_quote(rule.text)} never takes effect: "
-                    f"{stricter.decision} {_quote(stricter.text)} in line {stricter.line} overrides it"
+                    f"{file} line {rule.line}: {rule.decision} {_quote(rule.text)} has no effect: "
+                    f"{stricter.decision} {_quote(stricter.text)} on line {stricter.line} overrides it"
                 )
 
     def check_examples(self, written: str, examples: tuple[str, ...], where: str, project: Path) -> None:
@@ -489,8 +489,9 @@ def _line_of_rule(text: str, key: list[str], written: str) -> int:
     """Return the line of a rule in the text of its file, or that of its list."""
     start = find_line(text, key) or 1
     escaped = written.replace("\\", "\\\\").replace('"', '\\"')
+    quoted = f"'{written}'", f'"{escaped}"'
     for number, line in enumerate(text.splitlines()[start - 1 :], start):
-        if written in line or escaped in line:
+        if any(one in line for one in quoted):
             return number
     return start
 

@@ -173,10 +173,10 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
             found = restore_protected(snapshot.without_kept(), _since(path))
         except OSError as error:
             raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *told])) from error
-        _keep_left(kept, found)
+        copies = f"; copies of what the command left: {kept}" if _keep_left(kept, found) else ""
         path.unlink()
         if found:
-            told.append(f"undid changes to protected files by an interrupted command (copies: {kept})")
+            told.append(f"checked the protected files after an interrupted command{copies}")
             told += _lines(found, snapshot.project)
     return running, told
 
@@ -209,14 +209,17 @@ def _prune(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> None:
-    """Copy the files that commands had left in protected places to a private folder; ignore write failures."""
+def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> bool:
+    """Copy the files that commands had left in protected places to a private folder; True if there were some, and no
+    write failed."""
     files = [(path, content) for one in told for path, content in one.left.items()]
     with suppress(OSError):
         for number, (path, content) in enumerate(files):
             moment = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}"
             name = f"{moment}-{number}-{os.path.basename(path)[-100:]}"
             replace_private_file(kept / name, content)
+        return bool(files)
+    return False
 
 
 def _lines(told: Iterable[RestoredPath], project: str) -> list[str]:

@@ -133,7 +133,7 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str) -> str:
         if is_below(path, map(str, profile.denied)):
             return f"[sandbox: a deny rule hides {path}]"
         if is_below(path, profile.kept) or any(re.match(one, fold_path(path)) for one in profile.kept_patterns):
-            return f"[sandbox: a deny rule keeps {path} as it is]"
+            return f"[sandbox: a deny rule makes {path} read-only]"
         if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):
             return f"[sandbox: {path} is hidden; {outside}]"
         if profile.name == "read" or "no such file" in found[0].lower():

@@ -307,7 +307,8 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
             if not differs and ["".join(line.split()) for line in found] == ["".join(part.split()) for part in parts]:
                 differs = "only white space differs"
             elif not differs and [_fold(line) for line in found] != [_fold(part) for part in parts]:
-                differs = "only quotes differ" if _same_blanks(found, parts) else "only white space and quotes differ"
+                several = "only white space, quotes or look-alike characters differ"
+                differs = "only quotes differ" if _differ_in_quotes(found, parts) else several
             return places[0] + 1, len(found), "\n".join(found), differs or _ALIKE
     return None
 
@@ -329,8 +330,8 @@ def _spell(line: str) -> str:
     return "".join(_fold(line).split()).replace('"', "'").replace("`", "'")
 
 
-def _same_blanks(found: Sequence[str], parts: Sequence[str]) -> bool:
-    return [re.sub('["`]', "'", _fold(line)) for line in found] == [re.sub('["`]', "'", _fold(one)) for one in parts]
+def _differ_in_quotes(found: Sequence[str], parts: Sequence[str]) -> bool:
+    return [re.sub('["`]', "'", line) for line in found] == [re.sub('["`]', "'", one) for one in parts]
 
 
 def _without_numbers(lines: Sequence[str]) -> list[str]:

@@ -233,7 +233,7 @@ def check_url(url: str) -> str:
         return "it must be tcp://HOST:PORT"
     if "@" in parts.netloc:
         return "it must not contain a user name or password"
-    return "" if url.isprintable() and " " not in url else "it contains spaces or control characters"
+    return "" if url.isprintable() and " " not in url else "it contains spaces or non-printable characters"
 
 
 def is_port(url: str) -> bool:

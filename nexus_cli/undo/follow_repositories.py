@@ -74,7 +74,7 @@ class Repositories:
                 try:
                     folders = find_git_folders(self.root / path)
                     if folders is None:
-                        raise OSError("its git folder is not in the project")
+                        raise OSError("its git folder could not be found in the project")
                     state = found[path] = read_state(folders, self._store, self._known.get(path))
                     state.is_whole = not is_lost(*folders)
                     above = next((one for one in kept if folders.common.is_relative_to(one)), None)

@@ -566,7 +566,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def recover(self, call_id: str) -> ToolResult | None:
         worker = next((one for one in self.all() if one.call == call_id), None)
         if worker is None:  # it is recorded before it is started
-            return ToolResult(error="no worker was started: nexus was ended before", ran=False)
+            return ToolResult(error="no worker was started: nexus exited before", ran=False)
         self._note_told(worker)
         return worker.result()
 
@@ -595,7 +595,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def _look_up(self, worker: Worker) -> None:
         """Restore the progress of a worker whose process was killed."""
         worker.error = (
-            f"nexus was ended while {worker.id} worked. Its session {worker.session_id} has what it did; "
+            f"nexus exited while {worker.id} worked. Its session {worker.session_id} has what it did; "
             '`agents` with "steer" resumes it'
         )
         ledger = self.session.ledger
@@ -609,7 +609,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if log is None or not log.last_id():  # killed before its task was sent
                 worker.state = STOPPED
                 worker.session_id = ""
-                worker.error = "nexus was ended before it began"
+                worker.error = "nexus exited before this worker started"
                 return
             worker.report, done = _last_words(log)
             worker.steps = log.step()

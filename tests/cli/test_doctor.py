@@ -66,7 +66,7 @@ def test_an_environment_in_the_project_is_a_note(tmp_path: Path, monkeypatch: py
     assert doctor._python(settings).status == "ok"
     monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv/bin/python"))
     found = doctor._python(settings)
-    assert found.status == "note" and "in the project" in found.detail and "uv tool install" in found.hint
+    assert found.status == "note" and "where the model's commands" in found.detail and "uv tool install" in found.hint
 
 
 def test_a_token_table_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

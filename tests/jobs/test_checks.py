@@ -117,9 +117,9 @@ def test_a_project_brings_checks_only_when_it_is_trusted(place: Stage) -> None:
     ("command", "why"),
     sample(
         [
-            ("sleep 60; echo {files}", "it took longer than 0.5 s, 2 times"),
-            ("head -c 60000000 /dev/zero | tr '\\\\0' x; exit 1", "it printed 60 MB, 2 times"),
-            ("no-such-program {files}", "no-such-program: "),
+            ("sleep 60; echo {files}", "it took longer than 0.5 s, the last of 2 failures"),
+            ("head -c 60000000 /dev/zero | tr '\\\\0' x; exit 1", "it printed 60 MB, the last of 2 failures"),
+            ("no-such-program {files}", "it could not be started ("),
         ],
         3,
     ),
@@ -204,7 +204,11 @@ def test_the_model_is_told_when_a_check_looks_no_more(place: Stage) -> None:
     place.script(Editor(*((f"{at}.md", "", "x") for at in range(3))))
     assert place.ask("--allow", "edit", "write").status == 0
     assert (
-        sum("off (it took longer than 0.5 s, 2 times): later edits are not checked" in one for one in told(place)) == 1
+        sum(
+            "off (it took longer than 0.5 s, the last of 2 failures): later edits are not checked" in one
+            for one in told(place)
+        )
+        == 1
     )
 
 

@@ -119,7 +119,7 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
     for line in (
         ".claude/output-styles: output styles are not supported",
         "statusLine is not run",
-        "permissions.allow (2) has no effect",
+        "permissions.allow (2 rules) is ignored",
         "permissions.deny Task(x) is not in effect: nexus does not support this pattern",
         "4 hooks cannot run: no-such-uv is not installed",
         "plan_w_team.md: hooks of a skill do not run",
@@ -170,7 +170,7 @@ def test_a_path_that_is_denied_is_written_by_no_tool_and_no_program(place: Stage
     assert (place.folder / "locked/b").read_text() == (place.folder / "copy").read_text() == "first\n"
     told = results(place)
     assert "deny write_file(locked/**)" in told and "it writes a file covered by deny edit_file(locked/**)" in told
-    assert "[sandbox: a deny rule keeps" in told and "[sandbox: new.lock: removed]" in told
+    assert "[sandbox: a deny rule makes" in told and "[sandbox: new.lock: removed]" in told
 
 
 def test_hooks_guard_a_fix_which_is_taken_back_and_each_lack_is_told_once(place: Stage) -> None:

@@ -60,7 +60,7 @@ def test_a_killed_turn_goes_on_once_the_server_is_back(place: Stage, postgres: S
     finally:
         end(child)
     away = place.run("sessions")
-    assert away.status == 1 and "cannot be reached" in away.told[0] and len(away.told) == 1
+    assert away.status == 1 and "cannot be opened" in away.told[0] and len(away.told) == 1
     postgres.start()
 
     done = place.ask("-c", "--allow", "all", "--json")

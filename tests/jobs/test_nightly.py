@@ -209,7 +209,7 @@ def test_a_rule_that_came_with_the_work_lets_exactly_its_command_out_of_the_sand
     added = place.run(
         "schedule", "add", "push", "--in", "1h", "--allow", "auto", "--rule", "bash(git push origin nightly)"
     )
-    assert added.status == 0 and "even outside the sandbox: bash(git push origin nightly)" in added.text, added
+    assert added.status == 0 and "sandbox if the model asks: bash(git push" in added.text, added
     _, run = pass_night(place, lambda: None)
     assert run["state"] == "done" and run["report"].count("\n- bash ") == sum(not out for _, out in PUSHES), run
     first = str(place.server.requests[0].body["messages"][-1]["content"])

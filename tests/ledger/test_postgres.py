@@ -140,7 +140,7 @@ def test_a_commit_whose_outcome_is_unknown_says_so(
         connection.execute("COMMIT")
 
     monkeypatch.setattr(database, "commit", commit)
-    with pytest.raises(LedgerAwayError, match="the change may or may not be recorded"):
+    with pytest.raises(LedgerAwayError, match="it is unknown whether the ledger was written"):
         log.append(user(1))
     assert log.last_id() == (1 if when == "after" else 0)
     log.append(user(log.last_id() + 1))

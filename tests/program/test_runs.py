@@ -36,8 +36,8 @@ def test_an_ask_that_waits_ends_with_news_and_goes_on_in_serve_once(tmp_path: Pa
         assert asked.status == 3 and (error["kind"], asked.result["exit"]) == ("waiting", 3)
         assert error["message"] == "run-1 waits: ci.log changes" and "nexus runs resume run-1" in error["hint"]
         assert [line for line in asked.stderr.decode().splitlines() if "waits" in line] == [
-            "nexus: run-1 waits: ci.log changes. `nexus serve --once` resumes the run after that; `nexus runs resume "
-            "run-1` resumes the run now."
+            "nexus: run-1 waits: ci.log changes. When the wait is over, `nexus serve` or `nexus serve --once` resumes "
+            "the run; `nexus runs resume run-1` resumes the run now."
         ]
         (listed,) = place.run("runs", "list", "--json").result["runs"]
         assert (listed["id"], listed["state"], listed["waits_for"]) == ("run-1", "waiting_reply", "ci.log changes")

@@ -184,5 +184,5 @@ def test_a_hidden_ledger_is_not_taken_for_an_empty_one(backend: str, tmp_path: P
         assert done.status == 0 and done.result["denied"] == [], done
         texts = [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
     for command, text in zip(commands, texts, strict=True):
-        assert "is hidden here" in text and "[exit status 0" not in text, (command, text)
-        assert text.count("is hidden here") == 1, (command, "another home is not hidden", text)
+        assert "is not accessible in" in text and "[exit status 0" not in text, (command, text)
+        assert text.count("is not accessible in") == 1, (command, "another home is not hidden", text)

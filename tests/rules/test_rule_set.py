@@ -160,6 +160,11 @@ def test_a_rule_that_another_contradicts_is_named_with_both_lines(text: str, tmp
     assert "overrides it" in problem and "line 2" in problem and "line 3" in problem
 
 
+def test_the_line_of_a_rule_is_not_that_of_a_longer_one(tmp_path: Path) -> None:
+    (problem,) = read('[rules]\ndeny = [\n "read_file(x)",\n "read_file",\n]\nallow = ["read_file"]', tmp_path).problems
+    assert "deny `read_file` on line 4 overrides it" in problem
+
+
 def test_rules_of_a_folder_count_for_the_projects_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("a.b/sub", "other"):

@@ -299,7 +299,7 @@ def test_a_wait_that_takes_the_place_of_another_is_not_ended_by_what_came_for_th
             assert ledger.runs.signal_wait(run, "file", {"path": "one", "how": "has appeared", "size": 0}, AT)
         async for _ in session.run("rather wait for the other one"):
             pass
-        assert "It no longer waits until one changes." in session.context.messages[-1].content
+        assert "This replaces the earlier wait (one changes)." in session.context.messages[-1].content
         await session.aclose()
 
     asyncio.run(two_turns())

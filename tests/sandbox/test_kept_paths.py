@@ -82,7 +82,7 @@ def test_a_command_that_fails_there_says_which_rule_it_met(ground: Ground) -> No
             return first, second
 
     first, second = in_user(ground.user, act)
-    assert "a deny rule keeps" in first and "sub/locked/new" in first and "sub/x.lock" in second
+    assert "a deny rule makes" in first and "sub/locked/new" in first and "sub/x.lock" in second
 
 
 def test_what_the_person_changes_there_meanwhile_stays_where_a_mount_holds_it(tmp_path: Path) -> None:

@@ -277,7 +277,7 @@ def test_what_a_killed_nexus_left_is_undone_before_the_project_is_read(ground: G
 
     unchecked, told, left, kept = in_user(ground.user, act)
     assert unchecked == [True, False] and left == []
-    assert "interrupted command" in told[0] and any("NEXUS.md: removed" in line for line in told)
+    assert "interrupted command; copies" in told[0] and any("NEXUS.md: removed" in line for line in told)
     assert kept and all(kept), "what was there is kept"
 
 

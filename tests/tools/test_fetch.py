@@ -463,7 +463,7 @@ def test_a_page_through_a_proxy_that_inspects_tls_needs_its_ca(
 def test_a_proxy_that_refuses_or_is_away_is_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     place = through(monkeypatch, site)
     refused = got("https://docs.example/a").error  # the proxy of this test knows no CONNECT
-    assert f"the proxy {place} refused the connection: HTTP status 501" in refused
+    assert f"the proxy {place} did not connect to docs.example:443: HTTP status 501" in refused
     monkeypatch.setenv("HTTPS_PROXY", "127.0.0.1:9")
     assert "the proxy 127.0.0.1:9 cannot be reached" in got("https://docs.example/a").error
     monkeypatch.setenv("HTTPS_PROXY", "socks5://127.0.0.1:9")

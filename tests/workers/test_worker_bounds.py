@@ -383,7 +383,7 @@ def test_whichever_commit_is_the_last_each_request_is_paid_for_once(number: int,
         said = [str(one["content"]) for one in request.messages if one["role"] == "tool"]
         if not said:
             return [("agent", {"task": "ONE"}), ("agent", {"task": "TWO"})]
-        cut_off = [name for name in ("w1", "w2") if f"nexus was ended while {name} worked" in str(said)]
+        cut_off = [name for name in ("w1", "w2") if f"nexus exited while {name} worked" in str(said)]
         if len(said) > 2 or not cut_off:
             return "over"
         return [("agents", {"action": "steer", "agent": name, "text": "go on"}) for name in cut_off]

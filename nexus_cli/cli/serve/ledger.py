@@ -148,7 +148,9 @@ def _share_all(ledger: Ledger, project: str, role: str) -> str:
             for owner in _people_of(ledger, one):
                 for other in (role, *others):
                     _insert_share(ledger, project, other, owner)
-    return f"{role} sees the sessions of {project}" + (f", as do {', '.join(others)}." if others else ".")
+    if others:
+        return f"{', '.join((role, *others[:-1]))} and {others[-1]} can now see each other's sessions of {project}."
+    return f"{role} can now see the sessions of {project}."
 
 
 def _people_of(ledger: Ledger, role: str) -> list[str]:

@@ -340,7 +340,7 @@ class CallDecider:
             if check and (error := await check(checked.arguments, self.make_context(found))):
                 return replace(found, result=error)
             limit = CONFIRM if found.kind == CONFIRM else "allow"
-            why += f", and nobody here can approve it (--allow {self.level})"
+            why += f", and nobody here can approve it (permission level: {self.level})"
         if limit in (BY_RULE, CONFIRM):
             return self._refuse(found, why, limit)
         judged = as_command(checked, self.services)

@@ -119,7 +119,7 @@ class _State:
         """Count a failure; switch the check off after `FAILURES`."""
         self.failures += 1
         if self.failures >= FAILURES:
-            self.off = f"{why}, {FAILURES} times"
+            self.off = f"{why}, the last of {FAILURES} failures"
 
 
 class EditChecks:
@@ -304,13 +304,13 @@ class EditChecks:
                 confinement=sandbox.confinement,
             )
         except (OSError, ValueError) as error:
-            state.fail(f"it cannot be started ({error})")
+            state.fail(f"it could not be started ({getattr(error, 'strerror', None) or error})")
             return None
         size = len(done.output) + done.uncounted
         if done.timed_out or done.status in NO_PROGRAM or size > MOST_BYTES:
             slow = f"it took longer than {check.seconds:g} s" if done.timed_out else ""
             large = f"it printed {size / 1e6:,.0f} MB" if size > MOST_BYTES else ""
-            state.fail(slow or large or f"it cannot be started ({cut_at_word(one_line(_decode(done)), LENGTH)})")
+            state.fail(slow or large or f"it could not be started ({cut_at_word(one_line(_decode(done)), LENGTH)})")
             return None
         return [line for line in _decode(done).splitlines() if line.strip()] if done.status else []
 

@@ -73,7 +73,7 @@ class SessionWaits(Waits):
         run = self.ledger.runs.of_session(self.log.session_id)
         if run is None or run.waits is None:
             return result
-        return replace(result, output=f"{result.output} It no longer waits until {run.waits.why}.")
+        return replace(result, output=f"{result.output} This replaces the earlier wait ({run.waits.why}).")
 
     def end_step(self) -> None:
         """Raise `NexusError("waiting", ...)` if the run waits from now on."""
@@ -81,5 +81,8 @@ class SessionWaits(Waits):
         if why:
             run = self.ledger.runs.of_session(self.log.session_id)
             name = run.id if run else "the run"
-            hint = f"`nexus serve --once` resumes the run after that; `nexus runs resume {name}` resumes the run now"
+            hint = (
+                "When the wait is over, `nexus serve` or `nexus serve --once` resumes the run; "
+                f"`nexus runs resume {name}` resumes the run now"
+            )
             raise NexusError(WAITING, f"{name} waits", why, hint)
