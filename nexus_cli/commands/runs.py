@@ -56,8 +56,8 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     """Return the run `key`, or the open ones of a selection, oldest first; raise `NexusError` unless one is given."""
     ledger, runs = source.ledger, source.ledger.runs
     if sum(map(bool, (run, every, plan, space, agent))) != 1:
-        why = "give exactly one of: a run id, --all, --plan, --space, --agent"
-        raise NexusError("usage", "the selection of runs", why, "`nexus runs list` lists the runs")
+        why = "give exactly one of a run id, --all, --plan, --space and --agent"
+        raise NexusError("usage", "runs", why, "`nexus runs list` lists the runs")
     if run:
         return [runs.find(run)]
     where: dict[str, Any] = {}

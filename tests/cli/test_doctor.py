@@ -215,7 +215,7 @@ def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None
     )
     assert "sees everything" in ledger["detail"] and "latency" in ledger["detail"]
     postgres.sql(sharing("/p", "nobody", "ana"), database=url.split("/")[3].split("?")[0])
-    assert "role of your own" in checks(nexus("doctor", "--json"))["ledger"]["hint"]
+    assert "use your own role" in checks(nexus("doctor", "--json"))["ledger"]["hint"]
     postgres.drop(url)
     gone = nexus("doctor", "--json")
     ledger = checks(gone)["ledger"]
