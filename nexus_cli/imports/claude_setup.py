@@ -54,7 +54,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     for name in ("skills", "commands", "agents"):
         if (home / name).is_dir():
             if home == Path.home() / ".claude":
-                setup.in_place.append(f"{name} in {with_tilde(home / name)} are used in place; `nexus skill list` lists them")
+                setup.in_place.append(f"{name} in {with_tilde(home / name)} are used in place (see `nexus skill list`)")
             else:
                 setup.notes.append(f"{name} in {home / name}: copy or link them to ~/.claude/{name}")
     _read_servers(setup, servers)

@@ -352,7 +352,7 @@ def test_the_timeline_names_what_was_recalled_and_not_what_only_looks_like_it(co
 @pytest.mark.matrix
 def test_cost_is_summed_by_model_kind_and_turn(context: FakeContext) -> None:
     context.run("cost")
-    assert "no request yet" in find_form("cost")(context.shown[-1][1], 80)
+    assert "not sent a request yet" in find_form("cost")(context.shown[-1][1], 80)
     context.provider.usage = Usage(1500, 10, cost_usd=0.25)
     for number in range(12):
         context.turn(f"turn number {number + 1}")

@@ -171,7 +171,7 @@ def test_hooks_are_listed_with_their_source_and_state(place: Stage) -> None:
     assert place.run("trust", stdin=b"y\n").status == 0
     listed = place.run("status", "--json").result["hooks"][1:]
     assert [one["state"] for one in listed] == ["not supported"] * 2, listed
-    assert "not a regular expression" in listed[0]["why"] and "not command" in listed[1]["why"]
+    assert "not a regular expression" in listed[0]["why"] and "only command" in listed[1]["why"]
     done = place.ask("--allow", "edit", "go")
     assert done.status == 0 and sum("is off" in line for line in done.told) == 2, done.told
 

@@ -221,4 +221,4 @@ def test_a_tag_with_the_name_of_a_commit_is_no_commit(place: Stage, tools: Path)
             assert (done.status, len(done.told)) == (status, 1), done
             place.run("plugin", "remove", "own")
         server.shutdown()
-    assert "is not the hash of a commit there" in done.told[0] and listed(place) == {}, done
+    assert "has no commit with this hash" in done.told[0] and listed(place) == {}, done
