@@ -485,12 +485,12 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "ledger": (51_482, 0, 30),
     "mcp": (19_334, 0, 18),
     "permission": (13_227, 0, 48),
-    "plugins": (7_727, 0, 22),
+    "plugins": (7_728, 0, 22),
     "provider": (29_329, 0, 57),
     "reports": (89_920, 8_414, None),
     "rpc": (17_671, 0, 16),
     "rules": (30_369, 0, 18),
-    "runs": (23_844, 0, 42),
+    "runs": (23_839, 0, 42),
     "sandbox": (39_262, 0, 27),
     "sections": (37_296, 0, 63),
     "service_list": (303, 0, 2),
@@ -499,7 +499,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_892, 27_198, 54),
-    "tree undo worktrees": (67_244, 0, 62),
+    "tree undo worktrees": (67_245, 0, 62),
     "ui": (97_796, 0, 47),
     "workers": (10_047, 0, 1),
 }
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_894, 49_726)
+SUM = (972_891, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

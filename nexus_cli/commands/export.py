@@ -58,7 +58,9 @@ def export_session(
     jsonl: Annotated[bool, Option(None, "Short for --format jsonl.")] = False,
     html: Annotated[bool, Option(None, "An HTML page with the conversation and the context timeline.")] = False,
     raw: Raw = False,
-    output: Annotated[str, Option("FILE", "Write to a new file instead of stdout.", "--output -o", least=0)] = "",
+    output: Annotated[
+        str, Option("FILE", "Write to this new file; default: stdout, in a session a new file.", "--output -o", least=0)
+    ] = "",
 ) -> Report[ExportReport]:
     """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
 

@@ -343,7 +343,7 @@ async def edit_message(
     source, before = read_source(context), context.session.id
     found = await asyncio.to_thread(_messages, read_log(source), MOST if chooses else 1)
     if not found:
-        raise usage_error("edit", "", "this session has no messages yet", "Type your first message")
+        raise usage_error("edit", "", "you have not sent a message in this session yet", "Type your first message")
     place = 0
     if chooses:
         choices = [Choice(str(place), one_line_title(words), age) for place, (_, words, age) in enumerate(found)]

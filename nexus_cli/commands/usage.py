@@ -43,7 +43,7 @@ def _parse_date(text: str, *, local: bool) -> datetime:
         return moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         what = f"wrong value for --since: '{text}'"
-        raise NexusError("usage", what, "it is not a date", "Write it as YYYY-MM-DD") from error
+        raise NexusError("usage", what, "not a valid date", "Write it as YYYY-MM-DD") from error
 
 
 NOUN = Noun(

@@ -122,7 +122,9 @@ def _store(
     before = int(known.memo.get("entries", 0))
     if known.session:
         if len(foreign.entries) < before or foreign.digest(before) != known.memo.get("digest"):
-            done.problems.append(f"{foreign.path}: changed since its import; session {known.session} was not updated")
+            done.problems.append(
+                f"{foreign.path}: imported messages have changed; session {known.session} was not updated"
+            )
             return
         if len(foreign.entries) > before and ledger.session(known.session).entries != before:
             line = f"{foreign.path}: new messages were not imported, because session {known.session} was continued here"

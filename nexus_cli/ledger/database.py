@@ -38,7 +38,7 @@ _WHY = {
     sqlite3.SQLITE_IOERR: ("the disk reported an error", "Check the disk"),
     sqlite3.SQLITE_CORRUPT: ("the file is damaged", "Move it away, or restore it from a backup"),
     sqlite3.SQLITE_NOTADB: ("the file is not a database", "Move it away, or restore it from a backup"),
-    sqlite3.SQLITE_CONSTRAINT: ("its session was deleted or changed by another process", "Start a new session"),
+    sqlite3.SQLITE_CONSTRAINT: ("another process deleted or changed the session", "Start a new session"),
 }
 
 

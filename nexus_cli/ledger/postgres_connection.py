@@ -73,7 +73,10 @@ _WHY = {
     "53100": ("the server's disk is full", "Free some space on the server"),
     "53300": ("the server has no free connections", "Try again, or raise its max_connections"),
     "55P03": ("another process held the lock", "Try again"),
-    "57014": (f"the server took longer than {STATEMENT_SECONDS} s, or another process held the lock", "Try again"),
+    "57014": (
+        f"the server cancelled the statement, perhaps after its time limit of {STATEMENT_SECONDS} s",
+        "Try again",
+    ),
     "57P03": (
         "the server accepts no connections, for example while it starts, stops or recovers",
         "Try again, or use the primary server",

@@ -63,7 +63,7 @@ def decide(
     if allow == ASK and tool.works_later(arguments):
         return CallDecision("ask", "it starts work that will cost money later", "later")
     if allow == ASK and tool.sends and not answers:
-        return CallDecision("ask", "other people will receive this message", "send")
+        return CallDecision("ask", "others in the space will read this message", "send")
     if allow == ALL:
         return CallDecision("allow")
     if tool.stands:

@@ -28,7 +28,7 @@ MOST_COMPARED = 3000
 """Most lines that are compared: for more of them a server could make that take minutes. Only the new ones are shown."""
 MOST_FIRST = 4
 """Most lines of a change that a line of text shows."""
-SPACES = "only spaces and line endings differ"
+SPACES = "only whitespace differs"
 UNSTEADY = 3
 """At this change a tool may be allowed whatever its server says of it."""
 ANY = "any"

@@ -100,7 +100,7 @@ def _open_listed(found: MarketPlugin, root: Path, market: PluginSource, stack: E
         root, pinned = _open_root(found.source, stack)
     folder = root / found.source.inner
     if not folder.resolve().is_relative_to(root.resolve()) or not folder.is_dir():
-        why = f"the marketplace refers to a folder that does not exist: {one_line(found.source.inner)}"
+        why = f"the marketplace refers to {one_line(found.source.inner)}, which is not a folder inside it"
         raise NexusError("config", one_line(market.shown), why, _HINT)
     return OpenedSource(folder, pinned, found.manifest)
 

@@ -76,7 +76,7 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
             firing = decide_firing(plan, now)
         except NexusError as error:  # a time zone that no longer exists
             ledger.plans.change(plan.key, paused=True)
-            warn(f"{plan.id} is paused: {error.message}. To resume it: nexus schedule resume {plan.id}")
+            warn(f"{plan.id} was paused: {error.message}. Add it again with another --zone: nexus schedule add")
             continue
         runs = [] if firing.facts is None else [(f"{plan.id} {plan.next_at}", firing.facts)]
         keys = ledger.plans.fire(plan, firing.next_at, at, runs)

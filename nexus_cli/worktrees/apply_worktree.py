@@ -231,7 +231,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         raise _refusal(record, _CHANGED, "Review it again")
     if list_folder(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"To forget it: nexus worktree remove {record.name} --force"
-        raise _refusal(record, "its folder is empty: every file of the project would be deleted", hint)
+        raise _refusal(record, "its folder is empty; applying it would delete the project's files", hint)
     _remove_draft(record)
     changes = _list_changes(record, store, tree)
     result = ApplyResult(nothing_new=tree == record.applied and not changes)

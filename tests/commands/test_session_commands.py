@@ -36,7 +36,7 @@ def test_clear_of_a_session_without_words_leaves_nothing_behind(context: FakeCon
 @pytest.mark.matrix
 def test_resume_offers_the_other_sessions_of_the_folder(context: FakeContext, tmp_path: Path) -> None:
     context.run("resume")
-    assert "no other session" in context.said[-1] and not context.offered
+    assert "No other session" in context.said[-1] and not context.offered
     context.turn("first words of mine")
     first = context.session.id
     context.run("clear").turn("second")
@@ -184,7 +184,7 @@ def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
 
 @pytest.mark.matrix
 def test_the_last_message_is_edited_in_a_copy_that_ends_before_it(context: FakeContext) -> None:
-    with pytest.raises(NexusError, match="has no messages yet"):
+    with pytest.raises(NexusError, match="you have not sent a message"):
         context.run("edit")
     context.turn("first words")
     context.turn('second words\n\n<file path="a.py">\nx\n</file>')

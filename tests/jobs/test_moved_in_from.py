@@ -171,7 +171,7 @@ def test_what_grew_there_is_added_unless_it_was_continued_here(place: Stage) -> 
     other = Session("11111111-aaaa", str(place.folder)).user("Something else").reply("Yes.")
     other.write(place.home / ".claude")
     done = place.run("import", "claude", "--sessions")
-    assert "changed since its import" in done.text and "Something else" not in place.run("sessions", "list").text
+    assert "imported messages have changed" in done.text and "Something else" not in place.run("sessions", "list").text
 
 
 def answer(place: Stage, *typed: bytes) -> tuple[int, str]:

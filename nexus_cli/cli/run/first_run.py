@@ -168,7 +168,7 @@ class FirstRun:
         for place, level in enumerate(levels, 1):
             self._put("\n".join(filled(meanings[level], self._width, " " * 11, f"  {place}  {level:<4}  ")))
         if not has_sandbox:
-            why = f"Level auto (sandboxed commands) is not available here: {probe.why}. `nexus doctor` shows a fix."
+            why = f"Level auto (sandboxed commands) is not available here: {probe.why}. `nexus doctor` has details."
             self._put("\n".join(filled(why, self._width, "  ", "  ")))
         return self._ask("Permission level", levels[0], lambda text: _level(text, levels))
 

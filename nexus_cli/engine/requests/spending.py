@@ -213,7 +213,7 @@ class Spending:
         tokens = int(min(left * MILLION / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
             needed = _most_dollars(prices, expected, LEAST_OUTPUT)
-            why = f"${rest:.4f} is left and the next request needs ${needed:.4f}"
+            why = f"${rest:.4f} is left, and the next request could cost up to ${needed:.4f}"
             raise self.reached("max_cost", why)
         return tokens
 
