@@ -28,7 +28,7 @@ from nexus_cli.permission.tool_pins import pin_tools
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
 
-TAKEN_BACK = " \N{MIDDLE DOT} /permissions remove "
+TAKEN_BACK = " \N{MIDDLE DOT} undo: /permissions remove "
 """Precedes each name in the notice about what was allowed for the session: the command that removes it."""
 EDITS_HERE = "edits in this project"
 """The scope of an answer for edits, as a question shows it."""

@@ -173,7 +173,7 @@ def test_a_folder_and_names_of_settings_lead_to_a_marketplace(place: Stage, tool
 def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: Path) -> None:
     for name, why in (
         ("far", "has no usable source for it"),
-        ("lost", "names a folder that does not exist: nowhere"),
+        ("lost", "refers to nowhere, which is not a folder inside it"),
         ("out", "has no usable source for it"),
         ("dosc", "Did you mean docs?"),
     ):

@@ -78,7 +78,7 @@ def test_session_and_always_cover_the_same_commands_and_the_way_back_works(proje
     assert labels == ["yes", "session: pytest *", "always here", "no"]
     told = next(line for line in notices(events) if "pytest" in line)
     undo = "/permissions remove bash(pytest *)" if answer is SESSION else "nexus rules remove 'bash(pytest *)'"
-    assert told.endswith(f"bash(pytest *) \N{MIDDLE DOT} {undo}")
+    assert told.endswith(f"bash(pytest *) \N{MIDDLE DOT} undo: {undo}")
     dispatcher = session.dispatcher
     assert ("bash(pytest *)" in names(session)) == (answer is SESSION)
     if not remove_allowance(dispatcher.always, "bash(pytest *)", dispatcher.project_root):
@@ -101,7 +101,7 @@ def test_what_no_rule_can_say_is_allowed_for_the_session_and_taken_back_by_its_n
     assert [one.always for one in person.asked] == ["this exact command", "edits in this project"]
     assert "s" in {one.key for one in answer_keys(person.asked[1], 1)}
     assert names(session) == ["bash: rm -r build | tee x", "edits"]
-    assert any(line.endswith("edits \N{MIDDLE DOT} /permissions remove edits") for line in notices(events))
+    assert any(line.endswith("edits \N{MIDDLE DOT} undo: /permissions remove edits") for line in notices(events))
     dispatcher = session.dispatcher
     root = dispatcher.project_root
     assert remove_allowance(dispatcher.always, "edits", root)

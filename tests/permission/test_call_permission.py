@@ -376,7 +376,7 @@ def test_always_stores_a_rule_that_holds_at_once_and_in_the_next_session(project
     events, outcome = say(session, "go")
     assert outcome.ok and [one.stores for one in person.asked] == [("bash(touch *)",)]
     [line] = notices(events)
-    assert line.endswith("bash(touch *) · nexus rules remove 'bash(touch *)'")
+    assert line.endswith("bash(touch *) · undo: nexus rules remove 'bash(touch *)'")
     assert places().settings.read_text() == f'[rules]\n[rules."{project}"]\nallow = ["bash(touch *)"]\n'
     asked, covered = decisions(session)
     assert asked["answer"] == "always" and "answer" not in covered
@@ -403,7 +403,7 @@ def test_a_rule_that_cannot_be_stored_holds_for_the_session_and_that_is_told(
     assert outcome.ok and len(person.asked) == 1 and (project / "made").exists()
     [line] = notices(events)
     assert line.startswith("Allowed for this session only") and "No space left" in line
-    assert line.endswith("bash(touch *) · /permissions remove bash(touch *)")
+    assert line.endswith("bash(touch *) · undo: /permissions remove bash(touch *)")
 
 
 @pytest.mark.matrix

@@ -166,11 +166,11 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
         ledger.log(session).count_recall("d1")
     assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
     assert "back in the window: messages" in drops_text(value, 120)
-    assert "Nothing is left out now: it is back in the window." in drops_text(value, 120)
+    assert "Nothing is left out now: the drop is back in the window." in drops_text(value, 120)
     shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
     assert [one["back"] for one in shown["drops"]] == [True] and (shown["left_out"], shown["recalled"]) == (0, 0)
     text = context_text(shown, 120)
-    assert "back in the window: messages" in text and "nothing is left out now: it is back" in text
+    assert "back in the window: messages" in text and "nothing is left out now: the drop is back" in text
 
 
 @pytest.mark.matrix
