@@ -18,7 +18,7 @@ from ui.screen.screen_stand import Stand, stand
 
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.screen import key_bindings, question
+from nexus_cli.ui.screen import key_bindings
 
 STATUS = "model  edit  ~/work  12 of 184k  $0.02"
 
@@ -507,12 +507,6 @@ def test_a_prompt_that_does_not_fit_is_shortened_and_keeps_its_beginning(
     assert seen[: len(shown) + 1] == [*shown, ">"]
 
 
-@pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A question takes keys soon after it is seen."""
-    monkeypatch.setattr(question, "QUIET", 0.05)
-
-
 async def _asked(on: Stand, *keys: str, box: str = "") -> asyncio.Future[str | None]:
     """A question with answer keys that takes them; `keys` were typed, one after the other."""
     on.box.fill(box)
@@ -525,7 +519,6 @@ async def _asked(on: Stand, *keys: str, box: str = "") -> asyncio.Future[str | N
 
 
 @pytest.mark.matrix
-@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(
     ("keys", "answer"),
     sample(
@@ -559,7 +552,6 @@ def test_one_key_answers_and_letters_that_follow_one_another_are_words(keys: lis
     assert after == ["bash  ls", ">", STATUS], "the command stands there once, and the box is back"
 
 
-@pytest.mark.usefixtures("hasty")
 def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_after() -> None:
     async def play() -> list[list[str]]:
         async with stand(90, theme=Theme(colour=False)) as on:
@@ -610,7 +602,6 @@ def test_an_answer_typed_before_the_keys_are_taken_is_neither_sent_nor_taken(ear
     assert (said, answer) == ([], "n")
 
 
-@pytest.mark.usefixtures("hasty")
 def test_enter_alone_answers_nothing_before_a_key_is_marked() -> None:
     async def play() -> tuple[bool, str | None]:
         async with stand(90) as on:
@@ -623,7 +614,6 @@ def test_enter_alone_answers_nothing_before_a_key_is_marked() -> None:
     assert run_at_once(play()) == (True, "y")
 
 
-@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("line", ["/permissions run", "!pytest"])
 def test_a_command_typed_at_a_question_is_run_and_answers_nothing(line: str) -> None:
     async def play() -> tuple[list[str], bool, str, str | None]:
@@ -637,7 +627,6 @@ def test_a_command_typed_at_a_question_is_run_and_answers_nothing(line: str) -> 
     assert run_at_once(play()) == ([f"entered {line!r}"], False, "", "y")
 
 
-@pytest.mark.usefixtures("hasty")
 def test_a_paste_is_words_and_never_a_key() -> None:
     async def play() -> bool:
         async with stand(90) as on:
@@ -648,7 +637,6 @@ def test_a_paste_is_words_and_never_a_key() -> None:
     assert not run_at_once(play())
 
 
-@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(("pasted", "words"), [("y\rn\r", "y n"), ("\rfix it\nthen test", "fix it then test")])
 def test_several_lines_at_once_are_words_after_the_question_and_not_sent(pasted: str, words: str) -> None:
     async def play() -> tuple[bool, str, str | None]:
@@ -678,7 +666,6 @@ def test_several_lines_at_once_before_a_question_takes_keys_stay_in_the_box() ->
 
 
 @pytest.mark.matrix
-@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_level(key: str) -> None:
     async def play() -> tuple[list[str], str | None]:
@@ -692,7 +679,6 @@ def test_esc_at_a_question_with_keys_stops_what_runs_and_shift_tab_changes_the_l
 
 
 @pytest.mark.matrix
-@pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize(("columns", "rows"), [(160, 24), (60, 12), (33, 8), (20, 6), (8, 4)])
 def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, rows: int) -> None:
     async def play() -> str | None:
