@@ -34,6 +34,8 @@ def read_event(line: Mapping[str, Any]) -> Event | None:
 def read_value(kind: Any, value: Any) -> Any:
     """Restore a value of type `kind` from the output of `to_json_value`, a message from that of `to_record`. Keys that
     the type lacks are left out. Raises as `read_event`."""
+    if kind is str or kind is int or kind is bool:
+        return value
     if kind is Message:
         return from_record(value)
     if kind is Cost and value is None:
@@ -43,13 +45,15 @@ def read_value(kind: Any, value: Any) -> Any:
             raise TypeError(f"a value of {kind.__name__} must be an object")
         hints = type_hints(kind)
         return kind(**{f.name: read_value(hints[f.name], value[f.name]) for f in fields(kind) if f.name in value})
+    if get_origin(kind) is tuple and not isinstance(value, list):
+        raise TypeError(f"a value of {kind} must be a list")
     if not isinstance(value, dict | list) or get_origin(kind) is Annotated:
         return value
     parts = [part for part in get_args(kind) if part is not type(None)]
     if isinstance(kind, UnionType):
         answer = _ANSWERS[value["answer"]] if isinstance(value, dict) and "answer" in value else None
         return read_value(answer or parts[0], value)
-    if get_origin(kind) is tuple and isinstance(value, list):
+    if get_origin(kind) is tuple:
         each = parts[:1] * len(value) if Ellipsis in parts else parts
         return tuple(read_value(*pair) for pair in zip(each, value, strict=True))
     return value

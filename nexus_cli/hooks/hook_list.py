@@ -145,7 +145,7 @@ class Hook:
         """Return the reason that it may not run any more: a file that its command names has changed; "" if none has."""
         if self.folder is None:
             return ""
-        how = "nexus plugin update NAME" if self.is_plugin else "nexus trust"
+        how = f"nexus plugin update {self.source.removeprefix('plugin ')}" if self.is_plugin else "nexus trust"
         now = self._read_files(self.folder)
         for path in sorted({*self.scripts, *now}):
             if (data := now.get(path)) is None:

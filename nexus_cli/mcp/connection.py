@@ -28,7 +28,6 @@ from pydantic import ValidationError
 
 from nexus_cli import __version__
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
-from nexus_cli.core.duration import format_duration
 from nexus_cli.core.errors import iterate_causes
 from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
 from nexus_cli.mcp.server_values import Fault, ServerError
@@ -278,8 +277,8 @@ class ServerConnection:
             self._notified = 0
             return result
         except TimeoutError as error:
-            waited = format_duration(loop.time() - call.begun)
-            raise self._error("silent", f"did not answer within {waited}{self._server.last_words()}") from error
+            waited = round(loop.time() - call.begun, 1)
+            raise self._error("silent", f"did not answer within {waited:g} s{self._server.last_words()}") from error
         except Exception as error:  # whatever the SDK makes of a wrong answer
             # The SDK also calls it a drop when one response over HTTP breaks off.
             if is_drop(error) and str(error) == _CLOSED:

@@ -28,8 +28,9 @@ from nexus_cli.permission.tool_pins import pin_tools
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
 
-TAKEN_BACK = " \N{MIDDLE DOT} undo: /permissions remove "
-"""Precedes each name in the notice about what was allowed for the session: the command that removes it."""
+_REMOVE = "/permissions remove "
+TAKEN_BACK = f" \N{MIDDLE DOT} undo: {_REMOVE}"
+"""Precedes the names in the notice about what was allowed for the session: the command that removes one."""
 EDITS_HERE = "edits in this project"
 """The scope of an answer for edits, as a question shows it."""
 EDITS = "edits"
@@ -210,7 +211,7 @@ async def allow_from_now(
     scopes = session_scopes(found)
     always.update(scopes)
     names = [scope_name(one, project) for one in scopes]
-    undo = "".join(TAKEN_BACK + name for name in names)
+    undo = TAKEN_BACK + f" \N{MIDDLE DOT} {_REMOVE}".join(names)
     return Notice(f"Allowed for this session{failed}: {', '.join(names)}{undo}", warning=bool(failed))
 
 

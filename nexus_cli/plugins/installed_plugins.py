@@ -57,7 +57,7 @@ class InstalledPlugin:
     folder: PluginFolder | None = field(repr=False)
     problem: str = ""
     """Why nothing of it is in effect; else ""."""
-    named: str = ""
+    named: PluginSource = PluginSource("")
     """The source as the person named it, perhaps with a branch or tag: where an update looks."""
 
     @property
@@ -87,8 +87,8 @@ class InstalledPlugin:
             return f"plugin {self.name} is off: {self.problem}"
         if not self.changed:
             return ""
-        named = name_first(self.changed, 3)
-        return f"plugin {self.name} was changed after you accepted it; disabled: {named}. Run nexus plugin update NAME"
+        changed = f"plugin {self.name} was changed after you accepted it; disabled: {name_first(self.changed, 3)}"
+        return f"{changed}. Run nexus plugin update {self.name}"
 
 
 def plugins_root() -> Path:
@@ -132,7 +132,10 @@ def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
     problem = f"{why}; run nexus plugin update {name}" if why else ""
     source = PluginSource(*(str(known.get(key, "")) for key in ("source", "commit", "inner")))
     items = known.get("items")
-    named = str(known.get("named", source.shown))
+    if isinstance(told := known.get("named"), dict):
+        named = PluginSource(*(str(told.get(key, "")) for key in ("place", "commit", "inner", "ref")))
+    else:
+        named = source
     return InstalledPlugin(name, source, items if isinstance(items, dict) else {}, folder, problem, named)
 
 

@@ -1,6 +1,6 @@
 """Open the source of a plugin: a folder, a commit of a git repository, or a plugin of a marketplace in one of these.
 
-A branch or tag is resolved to its commit once, and nothing follows it.
+A branch or tag is resolved to its commit when the plugin is added or updated; nothing follows it by itself.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
         except subprocess.TimeoutExpired:
             return f"git took longer than {SECONDS:.0f} s"
         said, lines = done.stdout, os.fsdecode(done.stderr).strip().splitlines()
-        return (one_line(lines[-1]) if lines else "git failed") if done.returncode else ""
+        reasons = (one_line(line) for line in lines if not line.startswith("warning:"))
+        return next(reasons, "git failed") if done.returncode else ""
 
     why, is_named = run("init", "-q", "--template="), bool(source.commit)
     if not (why or is_named):

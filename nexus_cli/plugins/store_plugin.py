@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import asdict
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import utc_now
@@ -15,7 +16,7 @@ from nexus_cli.plugins.plugin_folder import PluginFolder
 
 
 def store_plugin(
-    plugin: PluginFolder, source: PluginSource, keys: Iterable[str], named: str, *, is_new: bool = False
+    plugin: PluginFolder, source: PluginSource, keys: Iterable[str], named: PluginSource, *, is_new: bool = False
 ) -> None:
     """Copy a plugin, replacing an earlier copy, and record its source and what is accepted of it.
 
@@ -50,7 +51,7 @@ def store_plugin(
             "source": source.place,
             "commit": source.commit,
             "inner": source.inner,
-            "named": named,
+            "named": asdict(named),
             "at": utc_now(),
             "items": accepted,
         }

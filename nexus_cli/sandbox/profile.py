@@ -202,8 +202,8 @@ def _narrow(
     git = worktree.parent.parent if worktree else None
     seen = (*shown_places(project, cwd, git, own, environ), *added)
     places, secrets = set(map(str, closed)), set(map(str, secret))
-    inside = (path for path in seen if str(path) not in places and _has_above(str(path), places))
-    kept = tuple(path for path in inside if not _has_above(str(path), secrets))
+    inside = (path for path in seen if str(path) not in places and has_above(str(path), places))
+    kept = tuple(path for path in inside if not has_above(str(path), secrets))
     settings = hidden_in_tools(kept, (project, cwd, *added, *([git] if git else []), *shown))
     return (*secret, *closed, *settings), (*shown, *kept)
 
@@ -213,7 +213,7 @@ def is_below(path: str, folders: Iterable[str]) -> bool:
     return any(is_in(path, one) for one in folders)
 
 
-def _has_above(path: str, folders: Collection[str]) -> bool:
+def has_above(path: str, folders: Collection[str]) -> bool:
     """Like `is_below`, for many `folders`."""
     while path not in folders:
         above = os.path.dirname(path)

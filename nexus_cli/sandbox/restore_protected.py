@@ -28,7 +28,7 @@ from nexus_cli.sandbox.guarded_places import (
     read_git_file,
 )
 from nexus_cli.sandbox.kept_paths import find_matches, name_with_ways, place_of
-from nexus_cli.sandbox.profile import is_below
+from nexus_cli.sandbox.profile import has_above, is_below
 from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, read_links
 from nexus_cli.tree.real_tree import RealTree
 
@@ -204,7 +204,8 @@ class _Comparison:
         """Return the snapshot that also names what a pattern of a deny rule names now and did not before."""
         before = self._before
         found, _ = find_matches(self._tree, before.project, before.kept_patterns)
-        new = [path for path in found if not is_below(path, (*before.held, *before.kept))]
+        known = {*before.held, *before.kept}
+        new = [path for path in found if not has_above(path, known)]
         return replace(before, named=(*before.named, *name_with_ways(before.project, new))) if new else before
 
     def _find_moved(self, place: tuple[int, int]) -> str:

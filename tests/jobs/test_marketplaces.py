@@ -114,6 +114,10 @@ def test_plugins_of_a_repository_are_added_by_name_and_change_by_an_update_alone
     assert moved.status == 0 and "evil.example" in moved.text and second in moved.text, moved
     assert place.run("plugin", "update", "docs").told == ["nexus: docs has not changed since you accepted it."]
 
+    for source, text in ((second, "is installed"), ("main", "is installed"), (second, "is installed")):
+        done = place.run("plugin", "update", "docs", source, "--all")
+        assert done.status == 0 and text in done.told[-1], "a source at the same commit is kept too"
+    assert "It is pinned to this commit" in place.run("plugin", "update", "docs").told[-1]
     assert place.run("plugin", "update", "docs", first, "--all").status == 0
     (kept,) = place.run("plugin", "update", "docs").told
     assert "It is pinned to this commit; for a newer one: nexus plugin update docs BRANCH" in kept
@@ -204,6 +208,11 @@ def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: P
     (tools / ".claude-plugin/marketplace.json").write_text("[" * 100_000)
     assert add(place, str(tools)).status == 2
     assert listed(place) == {}
+
+
+def test_a_repository_that_is_not_there_is_told_in_git_s_first_words(place: Stage) -> None:
+    (told,) = add(place, f"file://{place.home.parent}/nowhere").told
+    assert "does not appear to be a git repository" in told and "and the repository exists" not in told
 
 
 def test_a_tag_with_the_name_of_a_commit_is_no_commit(place: Stage, tools: Path) -> None:

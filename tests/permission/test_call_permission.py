@@ -41,6 +41,8 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS, describe_ended_answers
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.tools.builtin.bash import _format_result
+from nexus_cli.tools.process import ProcessResult
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.theme import choose_theme
@@ -360,7 +362,11 @@ def test_a_failed_reader_says_once_a_turn_that_it_ran_read_only_but_no_search_wi
     found = results(say(opened(project, *(("bash", {"command": line}) for line in lines)), "go")[0])
     assert ["ran read-only" in one.output for one in found] == [False, False, True, False]
     permission = CallPermission(project, project, sandbox=SandboxSettings())
-    describe = permission.make_sandbox("read").describe_denial
+    sandbox = permission.make_sandbox("read")
+    in_pipe = ProcessResult(b"find: x: Permission denied\n", 0)
+    assert "ran read-only" in _format_result("find . | head -5", in_pipe, 120, sandbox, (1, 0))
+    permission.begin_turn()
+    describe = sandbox.describe_denial
     assert describe("grep x .", "", 2) and not describe("grep y .", "", 2)
     assert describe("sed -n 'w x' y", "couldn't open file x: Read-only file system", 4)
     permission.begin_turn()

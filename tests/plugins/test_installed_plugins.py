@@ -30,7 +30,7 @@ from nexus_cli.sections.skills import COMMAND, SKILL, find_guides
 
 def install(root: Path, *keys: str) -> None:
     plugin = read_plugin(make_hookify(root))
-    store_plugin(plugin, PluginSource(str(root)), keys or plugin.items, str(root))
+    store_plugin(plugin, PluginSource(str(root)), keys or plugin.items, PluginSource(str(root)))
 
 
 def states() -> dict[str, str]:
@@ -48,7 +48,7 @@ def test_only_what_was_accepted_is_in_effect(tmp_path: Path) -> None:
 
 def test_a_server_has_the_name_that_rules_and_agents_of_claude_code_use(tmp_path: Path) -> None:
     plugin = read_plugin(make_hookify(tmp_path / "a", notes={"command": "true"}))
-    store_plugin(plugin, PluginSource("a"), plugin.items, "a")
+    store_plugin(plugin, PluginSource("a"), plugin.items, PluginSource("a"))
     assert list(read_servers(tmp_path).entries) == ["plugin_hookify_notes"]
 
 
@@ -57,10 +57,13 @@ def test_of_two_that_add_the_same_name_one_wins_and_drafts_of_the_killed_go(tmp_
     (plugins_root() / ".0123").mkdir()
     plugin = read_plugin(make_hookify(tmp_path / "two"))
     with pytest.raises(NexusError, match="with this name is already installed"):
-        store_plugin(plugin, PluginSource("two"), plugin.items, "two", is_new=True)
-    assert find_plugin("hookify").source == PluginSource(str(tmp_path / "one"))
-    store_plugin(plugin, PluginSource("two"), plugin.items, "two")
+        store_plugin(plugin, PluginSource("two"), plugin.items, PluginSource("two"), is_new=True)
+    assert find_plugin("hookify").source == find_plugin("hookify").named == PluginSource(str(tmp_path / "one"))
+    store_plugin(plugin, PluginSource("two"), plugin.items, PluginSource("two"))
     assert [path.name for path in plugins_root().iterdir()] == ["hookify"]
+    named = PluginSource("/home/user@corp/repo", inner="p", ref="main")
+    store_plugin(plugin, PluginSource("/home/user@corp/repo", "1" * 40, "p"), plugin.items, named)
+    assert find_plugin("hookify").named == named
 
 
 def test_each_change_of_the_copy_is_seen_in_the_same_process(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_what_runs_unasked_answers_as_it_would_outside_or_says_why_not(kind: str
     misleading = []
     for line, expected in [(line, expected) for of, line, expected in ROWS if of == kind and expected != "ask"]:
         results = [_run(line, folder, made.env, made.confinement), _run(line, folder, os.environ, None)]
-        note = made.describe_denial(line, results[0][1], results[0][0] != 0)
+        note = made.describe_denial(line, results[0][1], results[0][0])
         if results[0] != results[1] and (not note or expected != "note"):
             misleading.append((line, *results, note))
     permission.close()

@@ -178,7 +178,13 @@ def test_lines_that_were_cut_or_damaged_are_skipped(tmp_path: Path) -> None:
     step = read_steps(data, "session")[-1]
     (row,) = json.loads(json.dumps(step, default=fields_of))["changes"][:1]
     with journal_path(data, "session").open("a") as file:
-        for part in ({"changes": [5]}, {"changes": [row | {"after": 5}]}, {"references": ["HEAD"]}):
+        for part in (
+            {"changes": [5]},
+            {"changes": None},
+            {"changes": {"a": 1}},
+            {"changes": [row | {"after": 5}]},
+            {"references": ["HEAD"]},
+        ):
             file.write(f"\n{json.dumps(fields_of(step) | {'changes': []} | part)}")
     steps = read_steps(data, "session")
     assert [one.path for step in steps for one in step.changes] == ["notes.txt", ".env"]

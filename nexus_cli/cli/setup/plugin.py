@@ -65,7 +65,9 @@ def add(
 def update(
     source: Source,
     name: Name,
-    place: Annotated[str, Option("[SOURCE]", "The new folder, repository or COMMIT.", is_argument=True, least=0)] = "",
+    place: Annotated[
+        str, Option("[SOURCE]", "Another folder or repository, branch, tag or commit.", is_argument=True, least=0)
+    ] = "",
     accept_all: All = False,
     yes: Yes = None,
 ) -> Report[Annotated[Any, PluginsReport]]:
@@ -78,7 +80,7 @@ def update(
     known = installed.source
     if place and known.commit and "@" not in place and not os.path.isdir(place):
         place = replace(known, commit=place).shown
-    chosen = parse_source(place or installed.named, Path.cwd())
+    chosen = parse_source(place, Path.cwd()) if place else installed.named
     with open_source(chosen) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if plugin.name != name:
@@ -103,7 +105,8 @@ def _accept(
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     problems = _try_items(plugin, source.folder())
     kept = [key for key, state in states.items() if state == "active"]
-    if before and not diff and not before.changed and place == before.source and len(kept) == len(states):
+    is_same = before is not None and (place, named) == (before.source, before.named)
+    if before and is_same and not diff and not before.changed and len(kept) == len(states):
         pinned = f" It is pinned to this commit; for a newer one: nexus plugin update {plugin.name} BRANCH"
         source.say(f"{plugin.name} has not changed since you accepted it.{pinned if named.commit else ''}")
     else:
@@ -113,7 +116,7 @@ def _accept(
         if not [*kept, *chosen]:
             source.say("nothing was accepted, so nothing was changed.")
             return Report("", {"version": 1, "plugins": []})
-        store_plugin(plugin, place, [*kept, *chosen], named.shown, is_new=before is None)
+        store_plugin(plugin, place, [*kept, *chosen], named, is_new=before is None)
         count = plural(sum(not problems[key] for key in (*kept, *chosen)), "item")
         source.say(f"{plugin.name} is installed; {count} of {len(states)} in effect.")
     value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name), problems)]}

@@ -167,7 +167,7 @@ def _format_result(
         lines.append(f"[sandbox: {len(done.restored) - _MOST_RESTORED:,} more protected places restored or removed]")
     # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's.
     status = done.status or max(pipe, default=0)
-    if denial := sandbox.describe_denial(command, text if done.status or not status else "", status):
+    if denial := sandbox.describe_denial(command, text if done.status or status < 2 else "", status):
         lines.append(denial)
     if missing := sandbox.describe_missing(command, text):
         lines.append(missing)
