@@ -322,7 +322,7 @@ class ContextManager:
 
     def anchor_on(self, report: Anchor | None) -> None:
         """Continue the estimate from a `report` on the present window, if there is one and it is plausible."""
-        self.estimate = self.estimate.anchored(report, self.conversation.contents().counted)
+        self.estimate = self.estimate.anchored(report, self.conversation.contents())
 
     def project(
         self,
@@ -340,7 +340,7 @@ class ContextManager:
         person's next message; the others are as for `request_plan.project`."""
         contents, estimate = self.conversation.contents(epoch, items), self.estimate
         if epoch is not None:
-            estimate = estimate.unanchored.anchored(anchor, contents.counted)
+            estimate = estimate.unanchored.anchored(anchor, contents)
         number = self.conversation.last + 1
         waiting = [
             WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=self.count(text)) for text in texts
@@ -358,7 +358,7 @@ class ContextManager:
 
     def countable(self, tokens: int) -> int:
         """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
-        return self.estimate.countable(tokens, self.conversation.contents().counted)
+        return self.estimate.countable(tokens, self.conversation.contents())
 
     @property
     def least_output(self) -> int:
@@ -379,7 +379,7 @@ class ContextManager:
         believed, limit = is_believable(error, counted), error.limit or 0
         for_all = believed and limit >= LEAST_STORED
         self.estimate = self.estimate.after_refusal(
-            counted, error.counted, limit if for_all else None, self.conversation.contents().counted
+            counted, error.counted, limit if for_all else None, self.conversation.contents()
         )
         self._store_calibration()
         if 0 < limit < self.budget.window and (believed or self._leaves_room(limit)):
@@ -431,7 +431,7 @@ class ContextManager:
             self.size_for(replace(info, window=info.listed_window, window_refused=False))
             self._keep_window(0)
         known, report = self.estimate, Anchor(self.conversation.cursor, reported, counted)
-        self.estimate = known.after_report(report, self.conversation.contents().counted, teaches=not images)
+        self.estimate = known.after_report(report, self.conversation.contents(), teaches=not images)
         if self.estimate.calibration is not known.calibration:
             self._store_calibration()
 

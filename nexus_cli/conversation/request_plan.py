@@ -173,7 +173,7 @@ def project(
     epoch, items, late = contents.epoch, contents.items, sum(int(one["tokens"]) for one in told)
     messages = added + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
     counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
-    tokens = estimate.expected(counted.total, contents.counted) if reported is None else reported
+    tokens = estimate.expected(counted.total, contents) if reported is None else reported
     return RequestPlan(
         epoch,
         items,

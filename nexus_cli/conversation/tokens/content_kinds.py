@@ -110,32 +110,9 @@ class KindSums:
         return extended
 
 
-@dataclass(frozen=True, slots=True)
-class CountedWindow:
-    """Our counts of the content of a request, without its texts."""
-
-    fixed: int
-    """Tokens of system text and schemas."""
-    entries: Sequence[int]
-    """The entries of the items, in chronological order."""
-    sums: Sequence[ByKind]
-    """The tokens of the first n items by kind, by n."""
-
-    def messages(self) -> ByKind:
-        """Return the tokens of all messages by kind."""
-        return self.sums[-1]
-
-    def since(self, entry: int) -> ByKind:
-        """Return the tokens of the messages after `entry` by kind."""
-        place = len(self.entries)
-        while place and self.entries[place - 1] > entry:
-            place -= 1
-        return plus(self.sums[-1], times(self.sums[place], -1.0))
-
-
 @dataclass(frozen=True, eq=False)
 class WindowContents:
-    """The content of a request."""
+    """The content of a request, with its tokens by kind."""
 
     epoch: Epoch
     items: tuple[WindowItem, ...]
@@ -145,8 +122,17 @@ class WindowContents:
     counts: KindSums = field(default_factory=KindSums)
     """The sums of earlier windows, so that the items in common are not counted again."""
 
+    def messages(self) -> ByKind:
+        """Return the tokens of all messages by kind."""
+        return self._sums[-1]
+
+    def since(self, entry: int) -> ByKind:
+        """Return the tokens of the messages after `entry` by kind."""
+        place = len(self.items)
+        while place and self.items[place - 1].entry > entry:
+            place -= 1
+        return plus(self._sums[-1], times(self._sums[place], -1.0))
+
     @cached_property
-    def counted(self) -> CountedWindow:
-        """Our counts of it."""
-        entries = [item.entry for item in self.items]
-        return CountedWindow(self.epoch.header_tokens, entries, self.counts.of_each(self.items))
+    def _sums(self) -> Sequence[ByKind]:
+        return self.counts.of_each(self.items)

@@ -14,7 +14,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.groups import flatten, run_requests
+from nexus_cli.conversation.groups import group_tokens, run_requests
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
@@ -151,10 +151,10 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
         return request
     images, groups = _images(context.conversation), context.conversation.groups()
     requests = run_requests(groups, context.conversation.run)
-    said = sum(item.tokens for item in flatten(groups[index] for index in requests)) - sum(images.values())
+    said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
     parts = {**context.fixed_parts(), **images, "the text of the request": said}
     if requests and requests[-1] != len(groups) - 1:
-        parts["the newest step"] = sum(item.tokens for item in groups[-1])
+        parts["the newest step"] = group_tokens(groups[-1])
     answer = context.least_output + info.window - left_over(info, 0)
     sums = {
         "for the request": estimate,
@@ -167,7 +167,7 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
 
 def _sum_needed(context: ContextManager, counted: int) -> str:
     """Describe the need of `counted` tokens with the margin of our count, compared with the budget."""
-    tokens = ceil(context.estimate.scale(context.conversation.contents().counted).tokens(counted))
+    tokens = ceil(context.estimate.scale(context.conversation.contents()).tokens(counted))
     sums = {"for these": tokens, context.estimate.describe_margin(): context.estimate.margin(tokens)}
     return _sum(sums, context.room, "budget")
 

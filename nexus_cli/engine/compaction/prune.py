@@ -16,7 +16,6 @@ from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.pruning import StaleResult, draft_stubs, find_batches
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import price_rewrite
-from nexus_cli.conversation.tokens.content_kinds import slots_by_kind
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import Notice
@@ -82,7 +81,7 @@ def draft_pruning(engine: Engine, found: Sequence[StaleResult], next_drop: Calla
     epoch = conversation.make_epoch(head, PRUNED)
     if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
         saved = conversation.messages_tokens - sum(item.tokens for item in epoch.head)
-        gone = round(saved * engine.context.estimate.scale(like=slots_by_kind(one.item for one in found)).ratio)
+        gone = round(saved * engine.context.estimate.scale(like=[one.item for one in found]).ratio)
         anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
     results = "1 old or stale result" if len(drops) == 1 else f"{len(drops)} old or stale results"

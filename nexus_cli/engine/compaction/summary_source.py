@@ -14,7 +14,6 @@ from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
-from nexus_cli.conversation.tokens.content_kinds import slots_by_kind
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.memo_kinds import PIN, UNDONE_FILES
@@ -121,7 +120,7 @@ def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | 
 def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
     _, estimate = sized(context, model)
-    return round(counted * estimate.scale(like=slots_by_kind(flatten(plan.gone))).ratio)
+    return round(counted * estimate.scale(like=flatten(plan.gone)).ratio)
 
 
 def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) -> bool:
@@ -147,5 +146,5 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
 def room_for(context: ContextManager, plan: CompactionPlan, model: Model) -> int:
     """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
     budget, estimate = sized(context, model)
-    counted = estimate.countable(budget.available, like=slots_by_kind(flatten(plan.gone)))
+    counted = estimate.countable(budget.available, like=flatten(plan.gone))
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

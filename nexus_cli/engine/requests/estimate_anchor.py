@@ -21,7 +21,7 @@ def anchor_on_newest(estimate: Estimate, log: LaneLog, contents: WindowContents)
         if estimate.anchor is not None:
             return estimate
     former = _former_report(log, contents.epoch) if contents.epoch.cause == UNDO else None
-    return estimate if former is None else estimate.anchored(former, contents.counted)
+    return estimate if former is None else estimate.anchored(former, contents)
 
 
 def anchor_on(estimate: Estimate, row: RequestRow, contents: WindowContents) -> Estimate:
@@ -30,7 +30,7 @@ def anchor_on(estimate: Estimate, row: RequestRow, contents: WindowContents) -> 
         return estimate
     sent = sum(item.tokens for item in contents.items if item.entry <= row.manifest.last)
     counted = contents.epoch.header_tokens + sent
-    return estimate.anchored(Anchor(row.manifest.last, row.usage.input, counted), contents.counted)
+    return estimate.anchored(Anchor(row.manifest.last, row.usage.input, counted), contents)
 
 
 def _former_report(log: LaneLog, epoch: Epoch) -> Anchor | None:

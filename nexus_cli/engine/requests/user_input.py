@@ -11,7 +11,6 @@ from html import unescape
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.tokens.content_kinds import kind_of
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.elide import (
@@ -21,7 +20,7 @@ from nexus_cli.core.elide import (
     line_namer,
     one_line,
 )
-from nexus_cli.core.entry import Cause, Drop, Entry, Kind
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shielded_work import run_shielded
@@ -133,8 +132,6 @@ async def _clip_message(
 
     Attached texts that are too long are clipped each by itself: the words and blocks around them stay whole.
     """
-    if not uncounted and 4 * len(text) <= cap:  # no text has more tokens than bytes
-        return text, []
     plan = asyncio.to_thread(_plan_clips, context, text, cap, uncounted) if len(text) > LARGE else None
     planned = await plan if plan else _plan_clips(context, text, cap, uncounted)
     most = max((one.end - one.start for one, _ in planned), default=0)
@@ -171,9 +168,10 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
 
 def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
-    window = context.conversation.contents().counted
-    most = context.estimate.countable(context.budget.available, window, like=kind_of(text[:SAMPLE]).alone)
-    return max(LEAST_CAP, int((most - window.fixed) * REQUEST_SHARE))
+    contents = context.conversation.contents()
+    sample = WindowItem(0, ItemForm.FULL, Message(Role.USER, text[:SAMPLE]), tokens=1)  # its kind alone counts
+    most = context.estimate.countable(context.budget.available, contents, [sample])
+    return max(LEAST_CAP, int((most - contents.epoch.header_tokens) * REQUEST_SHARE))
 
 
 async def record_user_message(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from nexus_cli.conversation.tokens.content_kinds import CountedWindow, KindSums, WindowContents
+from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem
@@ -29,11 +29,11 @@ class HeldEstimate:
         return replace(self.shared.newest, anchor=self.anchor)
 
     @property
-    def contents(self) -> CountedWindow | None:
+    def contents(self) -> WindowContents | None:
         if self.window is None:
             return None
         epoch, items = self.window()
-        return WindowContents(epoch, tuple(items), counts=self.counts).counted
+        return WindowContents(epoch, tuple(items), counts=self.counts)
 
     @property
     def calibration(self) -> Calibration:

@@ -480,7 +480,7 @@ def test_a_window_that_grows_and_is_cut_is_what_its_messages_are(steps: list[tup
             del shown[: min(number, len(shown))]
         elif shown:
             shown[max(0, len(shown) - 1 - number % 3)] = lane.items[-1]
-        contents = WindowContents(lane.epoch, tuple(shown), counts=counts).counted
+        contents = WindowContents(lane.epoch, tuple(shown), counts=counts)
         assert contents.messages() == pytest.approx(slots_by_kind(shown))
         later = [item for item in shown if item.entry > number]
         if [item.entry for item in shown] == sorted(item.entry for item in shown):

@@ -149,7 +149,7 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
             drop = session.state.drops()[-1]
             assert drop.entries == (goes["first"], goes["last"]) and drop.tokens == goes["tokens"]
             assert len(lane.items) == stays["messages"] + 1
-            assert session.engine.context.estimate.expected(lane.counted, lane.contents().counted) <= value["after"]
+            assert session.engine.context.estimate.expected(lane.counted, lane.contents()) <= value["after"]
 
     asyncio.run(live())
 
