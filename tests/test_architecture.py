@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (48_009, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (41_192, 0, 50),
+    "commands": (41_183, 0, 50),
     "config": (34_556, 0, None),
     "context": (9_028, 0, 18),
     "conversation": (50_798, 0, 118),
@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_233, 0, 48),
     "plugins": (7_790, 0, 22),
     "provider": (29_329, 0, 57),
-    "reports": (89_920, 8_414, None),
+    "reports": (90_000, 8_414, None),
     "rpc": (17_671, 0, 16),
     "rules": (30_369, 0, 18),
     "runs": (23_839, 0, 42),
@@ -499,8 +499,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_893, 27_198, 54),
-    "tree undo worktrees": (67_245, 0, 62),
-    "ui": (97_796, 0, 47),
+    "tree undo worktrees": (67_267, 0, 61),
+    "ui": (97_858, 0, 47),
     "workers": (10_047, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_953, 49_726)
+SUM = (973_108, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
@@ -596,6 +596,8 @@ def measure_budget() -> dict[str, tuple[int, int, int | None]]:
 def write_budget() -> None:
     """Set `BUDGET` and `SUM` in this file to the present tree, and print the lines that changed."""
     path, measured = Path(__file__), measure_budget()
+    if new := measured.keys() - BUDGET.keys():
+        sys.exit(f"write a row into BUDGET first: {', '.join(sorted(new))}")
     rows = {f'    "{row}": (': f"{counted:_}, {data:_}, {names})," for row, (counted, data, names) in measured.items()}
     nodes_and_data = (sum(row[column] or 0 for row in measured.values()) for column in (0, 1))
     rows["SUM = ("] = ", ".join(f"{figure:_}" for figure in nodes_and_data) + ")"

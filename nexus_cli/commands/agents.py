@@ -110,8 +110,7 @@ async def stop_worker(context: CommandContext, worker: WorkerId) -> None:
 
 async def review_worker(context: CommandContext, worker: WorkerId) -> None:
     """Show the changes in the worktree of a worker, then ask if you want to apply or discard them."""
-    from nexus_cli.worktrees.inspect_worktree import inspect_worktree  # noqa: PLC0415
-    from nexus_cli.worktrees.worktrees import compare_states, diff_worktree, find_worktree_of  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, read_state  # noqa: PLC0415
 
     row, rest = _find_row(read_source(context), worker), f"review {worker}"
     if not row["worktree"]:
@@ -125,8 +124,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
         context.say(row["left"] or f"{row['id']} has no worktree.")
         return
     record = find_worktree_of(context.session.dispatcher.project_root, row["worktree"])
-    with compare_states(record):
-        state = await asyncio.to_thread(inspect_worktree, record)
+    state = await asyncio.to_thread(read_state, record)
     context.show("diff", diff_value(await asyncio.to_thread(diff_worktree, record, tree=state.tree)))
     choices = [
         Choice(APPLY, "apply", "merge it into the project; conflicts are marked"),
@@ -143,7 +141,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
     elif chosen == REMOVE:
         await _remove(context, row, record)
     elif chosen == DISCARD:
-        if await asyncio.to_thread(inspect_worktree, record) != state:
+        if await asyncio.to_thread(read_state, record) != state:
             raise usage_error("agents", rest, "the worktree has changed since the review", "Review it again")
         await _remove(context, row, record, discards=True)
 

@@ -11,7 +11,7 @@ from nexus_cli.core.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A model request, before cache marks. `messages` are Chat Completions message objects, system first."""
+    """A model request. `messages` are Chat Completions message objects, system first."""
 
     model: str
     messages: Sequence[Mapping[str, Any]]

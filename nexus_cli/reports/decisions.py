@@ -76,10 +76,16 @@ class DecisionReport(DecisionObject, ReportOfSession):
 
 
 def decisions_report(log: LaneLog) -> DecisionsReport:
-    """Return the newest decisions of a session, newest last; `more` counts those before them."""
+    """Return the newest decisions of a session, newest last; `more` counts the others. Calls that a level allowed have
+    the room that asked, refused and ruled ones leave."""
     memos, limits = log.memos(DECISION), log.memos(LIMITS_IN_FORCE)
-    rows = [_decision_value(memo, limits) for memo in memos[-NEWEST:]]
+    newest_last = sorted(range(len(memos)), key=lambda place: (not _was_allowed_by_level(memos[place]), place))
+    rows = [_decision_value(memos[place], limits) for place in sorted(newest_last[-NEWEST:])]
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
+
+
+def _was_allowed_by_level(memo: Memo) -> bool:
+    return memo.value["decision"] == "allow" and not (memo.value.get("rule") or memo.value.get("answer"))
 
 
 def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
@@ -170,7 +176,7 @@ def decisions_text(value: Value, width: int) -> str:
     for row in rows:
         call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
         listed.append((row["id"], describe_verdict(row), call, _source(row)))
-    before = filled(f"{value['more']:,} more before these.", width) if value["more"] else []
+    before = filled(f"{value['more']:,} more, older or allowed by the level.", width) if value["more"] else []
     return "\n".join([*before, *table(listed, width), *(["", limits] if limits else [])])
 
 

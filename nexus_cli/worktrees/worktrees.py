@@ -441,6 +441,12 @@ def _delete_tree(folder: Path) -> None:
             tree.close()
 
 
+def read_state(record: WorktreeRecord) -> WorktreeState:
+    """Return the state of a worktree; raise `NexusError` if its folder is gone, or git fails."""
+    with compare_states(record):
+        return inspect_worktree(record)
+
+
 @contextmanager
 def compare_states(record: WorktreeRecord) -> Iterator[SnapshotStore]:
     """Yield the store of a worktree; raise `NexusError` if its folder is gone, or git fails in the block."""

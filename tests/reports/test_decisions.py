@@ -16,6 +16,7 @@ from nexus_cli.core.approval import Allow, Answer, Deny, Question
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.reports.decisions import (
+    NEWEST,
     decision_report,
     decision_text,
     decisions_report,
@@ -181,3 +182,10 @@ def test_an_id_may_be_a_prefix_that_only_one_call_has(tmp_path: Path) -> None:
 def test_a_call_that_failed_its_check_tells_nothing_of_questions_before() -> None:
     told = describe_verdict({"decision": "ask", "answer": None, "ran": True})
     assert told == "needs approval, but a check failed first" and "anybody" not in told
+
+
+def test_reads_that_the_level_allowed_push_no_refusal_out_of_the_list(tmp_path: Path) -> None:
+    calls = [("read_file", {"path": f"f{n}"}) for n in range(NEWEST + 2)]
+    session = played(tmp_path, [("write_file", {"path": "x", "content": "x"}), *calls])
+    rows = decided(session)
+    assert len(rows) == NEWEST and [row["tool"] for row in rows[:2]] == ["write_file", "read_file"]

@@ -80,7 +80,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
             interrupt.uninstall()
             made.close()
         if not backend.status_code and await _stays(client, agent, is_new=not shared.resume):
-            write_stderr_line("The agent keeps running. After 30 s it refuses calls that ask.")
+            write_stderr_line("The agent keeps running. Without a terminal it refuses calls that ask.")
             write_stderr_line(f"Reconnect with: nexus --connect {url} -r {agent}")
             write_stderr_line(
                 f"Or on the server's machine, after the server has stopped: nexus --resume {backend.status.session}"

@@ -19,7 +19,7 @@ from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 SPARE = 4
 """Rows of the terminal that a printed text leaves free."""
-LARGE = 200_000
+LARGE = 20_000
 """Least characters of a text that is wrapped in a thread."""
 _LEFT = (0, -signal.SIGINT, 128 + signal.SIGINT, -signal.SIGQUIT, -signal.SIGPIPE)
 """Exit statuses of a pager that the person has left."""

@@ -104,7 +104,10 @@ class PickerPanel:
     def prompt(self, columns: int, rows: int) -> list[str]:
         """Return title and choices in `rows` rows."""
         found, each = self._found, self._lines_each(columns)
-        titles = self._title_lines(columns)[: max(0, rows - each)]
+        title = self._title_lines(columns)
+        titles = title[: max(0, min(rows - each, rows // 2))]
+        if titles and titles != title:
+            titles[-1] = cut(" ".join(title[len(titles) - 1 :]), columns, self._theme.signs.cut)
         self._visible = max(1, (rows - len(titles)) // each)
         first = max(0, min(self._selected - self._visible // 2, len(found) - self._visible))
         lines = self._head(titles, columns) if titles else []
