@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.config.record_file import RecordFile
-from nexus_cli.core.elide import name_first
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.tool import Tool
 from nexus_cli.text.hidden_signs import mark_on_one_line
 
@@ -125,4 +125,4 @@ def _describe_change(before: str, after: str) -> str:
         changes.sort(key=lambda line: line[0] != "+")
     shown = [f"{line[0]} {line[1:]}" for line in changes[:MOST_LINES]]
     more = len(changes) - len(shown)
-    return "\n".join([*shown, *([f"... {more:,} more lines"] if more else [])]) or SPACES
+    return "\n".join([*shown, *([f"... {plural(more, 'more line')}"] if more else [])]) or SPACES

@@ -56,8 +56,10 @@ def set_key_hint(provider: str, key_name: str = "") -> str:
         return f"Sign in: {login_command(provider, key_name)}"
     if key_name:
         return f"`nexus login {provider} --as {key_name}` stores a key"
-    login = f"`nexus login {provider}` stores a key; or set" if provider in KEY_VARIABLES else "Set"
-    return f"{login} {key_variable(provider)} to a valid key"
+    name, login = key_variable(provider), f"`nexus login {provider}` stores a key"
+    if provider not in KEY_VARIABLES:
+        return f"Set {name} to a valid key"
+    return f"Correct or unset {name}; {login}" if os.environ.get(name) else f"{login}; or set {name} to a valid key"
 
 
 def base_variable(provider: str) -> str:

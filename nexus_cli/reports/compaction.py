@@ -97,14 +97,14 @@ def _cost(cost: Value, width: int) -> list[str]:
 
 def _sum(cost: Value) -> str:
     """Describe the cost with the current cache and when it pays off, in one sentence."""
-    state, at = ("warm", "warm") if cost["warm_now"] else ("cold or unknown", "cold")
+    state, at = ("may still be warm", "warm") if cost["warm_now"] else ("is cold or unknown now", "cold")
     (one, several), price = cost["next"][:2], cost["now"][at]
     parts = price, one["with"][at], one["without"][at], several["with"][at], several["without"][at]
     if None in parts:
         return "Cost unknown: a model has no known price, or a subscription covers it."
     first, later = parts[1] - parts[2], (parts[4] - parts[3] - (parts[2] - parts[1])) / (several["requests"] - 1)
     more = f"{dollars(abs(first))} {'more' if first >= 0 else 'less'}"
-    text = f"The cache is {state} now: the summary costs {dollars(price)}, the next request {more}"
+    text = f"The cache {state}: the summary costs {dollars(price)}, the next request {more}"
     text += f", each later one {dollars(abs(later))} {'less' if later >= 0 else 'more'}"
     if later <= 0:
         return f"{text}; a compaction does not pay for itself."

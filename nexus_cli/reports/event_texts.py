@@ -98,7 +98,8 @@ def describe_drop(drop: Drop, how: str = "") -> str:
     """Return the line about one drop: what was left out, why, and `how` to see it."""
     beyond = f" and {drop.uncounted:,} bytes that were not kept" if drop.uncounted else ""
     what = SECTION.sub(lambda section: section[1] + (section[3] or section[2]), drop.what)
-    told = f"left out as {drop.id}: {what}, {plural(drop.tokens, 'token')}{beyond} ({name_cause(drop.cause)})"
+    why = "" if what.endswith(cause := name_cause(drop.cause)) else f" ({cause})"
+    told = f"left out as {drop.id}: {what}, {plural(drop.tokens, 'token')}{beyond}{why}"
     return f"{told}; {how}" if how else told
 
 

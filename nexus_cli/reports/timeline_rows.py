@@ -38,6 +38,7 @@ from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.cost import worker_requests
 from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.workers import recorded_workers
 
@@ -199,7 +200,7 @@ class SessionRecord:
         usage = self._ledger.usage(self._info.id)
         return {
             "entries": self._newest,
-            "requests": sum(map(len, self._requests.values())),
+            "requests": sum(map(len, (*self._requests.values(), worker_requests(self._ledger, self._info.id)))),
             "tokens": usage.tokens,
             **to_json_value(usage),
             "known_usd": self._info.known_usd,

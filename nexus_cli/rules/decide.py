@@ -458,7 +458,7 @@ def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
             except (NotReadOnly, OSError, ValueError):
                 pass
         found.append(f"a redirect to {target.text[:60]!r}" if ">" in operator else f"input from {target.text[:60]!r}")
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _find_reasons(

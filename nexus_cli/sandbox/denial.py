@@ -49,7 +49,7 @@ _LOOPBACK = re.compile(r"\blocalhost\b|\b127\.\d+\.\d+\.\d+|\[?::1\b")
 _SOCKET = re.compile(
     r"(?:socket|connect\w*|dial tcp|bind|listen)\b[^\n]{0,80}(?:operation not permitted|permission denied|EPERM|EACCES)"
     r"|(?:EPERM|EACCES)[^\n]{0,80}(?:connect|listen|socket)"
-    r"|socket\.py\", line[^\n]*\n(?:  [^\n]*\n){1,3}PermissionError",
+    r"|socket\.py(?:\", line[^\n]*\n(?:  [^\n]*\n){1,3}|:\d+: )PermissionError",
     re.IGNORECASE,
 )
 """Errors of a refused socket. Under bwrap (its own network namespace) only Unix sockets are refused."""

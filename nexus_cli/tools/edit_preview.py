@@ -219,6 +219,6 @@ def _clip_lines(lines: list[str]) -> str:
     for number, line in enumerate(lines):
         size += len(line) + 1
         if size > MOST and number > 2:
-            return "\n".join(lines[:number]) + f"\n\\ {len(lines) - number:,} more lines of this diff are not kept\n"
+            return "\n".join(lines[:number]) + f"\n\\ {plural(len(lines) - number, 'more line')} of this diff omitted\n"
     text = "\n".join(lines) + "\n"
-    return text if len(text) <= 2 * MOST else text[:MOST] + "\n\\ the rest of this line is not kept\n"
+    return text if len(text) <= 2 * MOST else text[:MOST] + "\n\\ the rest of this line is omitted\n"

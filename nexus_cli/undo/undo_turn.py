@@ -250,10 +250,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
         shown, result = turn if request.turn else None, RestoreResult(kept=left)
         return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
     if request.turn is None and not redo and any(step.unfollowed == KILLED_SINCE for step in chosen):
-        hint = (
-            f"`nexus diff --turn {turn}` shows these changes, and `nexus undo --turn {turn}` (or /undo {turn}) undoes "
-            "all of them"
-        )
+        hint = f"`nexus diff --turn {turn}` shows these changes; `nexus undo --turn {turn}` undoes all of them"
         raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
     changes = merge_changes(chosen)
     with Restorer(request.data, {one.root for one in changes}) as restorer:

@@ -112,7 +112,7 @@ def test_in_effect_is_said_only_of_what_a_session_loads_and_the_rest_has_a_reaso
         "agents/worker.md": "---\nname: worker\ndescription: Works.\nallowed-tools: Read\n---\nWork.\n",
     }
     done = add(place, write_files(source(place, **servers), files), "--all")
-    assert "hookify is installed; 3 items of 13 in effect." in done.told[-1], done.told
+    assert "hookify is installed; 3 of 13 items in effect." in done.told[-1], done.told
     shown, found = " ".join(done.text.split()), place.run("plugin", "list", "--json").result["plugins"][0]["items"]
     assert {f"{one['kind']} {one['name'][:6]}": one["problem"] for one in found} == {
         "agent conver": "has no text after its front matter",
@@ -255,7 +255,7 @@ def test_a_terminal_asks_once_for_all_items_and_shows_their_commands(place: Stag
         terminal.send("2 x" + ENTER)
         terminal.wait_for(shows("That is not in the list."), 60)
         terminal.send("2, 5" + ENTER)
-        terminal.wait_for(shows("2 items of 5 in effect"), 60)
+        terminal.wait_for(shows("2 of 5 items in effect"), 60)
     states = listed(place)
     assert sorted(key for key, state in states.items() if state == "active") == ["command help", "skill writing-rules"]
 

@@ -172,6 +172,7 @@ def test_the_key_of_the_environment_is_in_no_line_whatever_it_looks_like(monkeyp
     monkeypatch.setenv("OPENAI_API_KEY", "hunter2-my-key")
     found = to_provider_error(Said("Incorrect API key provided: hunter2-my-key. See x.", 401), model="openai/gpt-4o")
     assert "hunter2" not in found.line + found.why + str(found) and "Incorrect API key provided" in found.why
+    assert found.hint.startswith("Correct or unset OPENAI_API_KEY"), "the variable wins over a stored key"
 
 
 def test_the_hint_about_a_connection_names_the_variable_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:

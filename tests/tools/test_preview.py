@@ -70,7 +70,7 @@ def test_where_nothing_can_be_told_the_preview_is_empty(desk: Any, data: bytes) 
 @pytest.mark.matrix
 def test_a_preview_that_is_too_long_says_that_it_was_cut(desk: Any) -> None:
     shown = seen(desk, "write_file", path="new", content="y\n" * LARGEST)
-    assert shown.endswith("more lines of this diff are not kept\n")
+    assert shown.endswith("of this diff omitted\n")
 
 
 def test_what_was_written_over_something_large_or_binary_has_no_diff(
@@ -122,7 +122,7 @@ def test_a_diff_is_bounded_in_length_and_in_work(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("difflib.SequenceMatcher", never)
     shown = unified_diff("same\n" + old, "same\n" + new, "x")
-    assert len(shown) <= MOST + 100 and shown.endswith("more lines of this diff are not kept\n")
+    assert len(shown) <= MOST + 100 and shown.endswith("of this diff omitted\n")
     assert shown.split("\n")[2:5] == ["@@ -1,20001 +1,20001 @@", " same", "-old 0"]
     assert len(unified_diff(None, "x" * 900_000, "x")) <= 3 * MOST
 

@@ -117,8 +117,8 @@ def _accept(
             source.say("nothing was accepted, so nothing was changed.")
             return Report("", {"version": 1, "plugins": []})
         store_plugin(plugin, place, [*kept, *chosen], named, is_new=before is None)
-        count = plural(sum(not problems[key] for key in (*kept, *chosen)), "item")
-        source.say(f"{plugin.name} is installed; {count} of {len(states)} in effect.")
+        count = sum(not problems[key] for key in (*kept, *chosen))
+        source.say(f"{plugin.name} is installed; {count} of {plural(len(states), 'item')} in effect.")
     value = {"version": 1, "plugins": [installed_object(find_plugin(plugin.name), problems)]}
     return Report("", value | ({"diff": diff} if before else {}))
 

@@ -41,7 +41,7 @@ def make_record(conversation: Conversation, log: WorkLog) -> WorkRecord:
     approved = {memo.entry for memo in answers if memo.value["answer"] in ("yes", "session", "always")}
     items += [*_further_files(conversation), *command_items(_last_runs(conversation, log), approved)]
     items += [*_declined_items(answers), *_reply_items(log), *_undo_items(conversation)]
-    newest = sorted(items, key=lambda item: (-item.entry, item.text))
+    newest = sorted(items, key=lambda item: (-item.entry, -item.at[1], item.text))
     goals = [*_goal_lines(list_goals(conversation)), *_todo_lines(conversation)]
     return WorkRecord(goals, newest, safe_line(folder), files)
 
@@ -81,8 +81,8 @@ def _reply_items(log: WorkLog) -> Iterator[WorkItem]:
 
 def _undo_items(conversation: Conversation) -> Iterator[WorkItem]:
     """Yield an item for each undo and redo of file changes, as the model was told of it."""
-    for memo in conversation.memos(UNDONE_FILES):
-        yield WorkItem(memo.entry, f"- {safe_line(str(memo.value['told']))}", "answer")
+    for place, memo in enumerate(conversation.memos(UNDONE_FILES), 1):
+        yield WorkItem(memo.entry, f"- {safe_line(str(memo.value['told']))}", "answer", at=(memo.entry, place))
 
 
 def _traces(conversation: Conversation) -> list[FileTrace]:

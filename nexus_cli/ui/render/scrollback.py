@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nexus_cli.core.elide import plural
 from nexus_cli.text.cells import PROSE, cut, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
@@ -98,7 +99,7 @@ class Scrollback:
         lines = [f"{bar} {self._theme.paint('bold', line)}" for line in made]
         left = len(seen) - taken + text.count("\n", _LOOKED_AT)
         if left or (len(made) == SAID_LINES and len(text) > _LOOKED_AT):
-            more = f"... {left:,} more lines" if left else "..."
+            more = f"... {plural(left, 'more line')}" if left else "..."
             lines.append(f"{bar} {self._theme.paint('dim', more)}")
         self._out("said", "\n".join(line.rstrip() for line in lines) + "\n")
 

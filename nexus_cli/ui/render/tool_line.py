@@ -311,6 +311,6 @@ def _cause(error: str, room: int, whole: str) -> list[str]:
         pieces = list(wrap(line, room))[:ERROR_LINES]
         if shown and len(shown) + len(pieces) > ERROR_LINES:
             more = len(lines) - number + error.count("\n", _KEPT)
-            return [*shown, *fold(f"... {more:,} more lines{whole}", room)]
+            return [*shown, *fold(f"... {plural(more, 'more line')}{whole}", room)]
         shown += pieces
     return shown

@@ -12,6 +12,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import groupby, islice
 
+from nexus_cli.core.elide import plural
 from nexus_cli.text.cells import cut, expand_tabs, fold, one_line
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
@@ -221,7 +222,7 @@ def diff_lines(
                 break
             end = pieces + end
             taken += 1
-    return [*head, theme.paint("dim", f"... {len(rows) - taken:,} more lines"), *end]
+    return [*head, theme.paint("dim", f"... {plural(len(rows) - taken, 'more line')}"), *end]
 
 
 def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> str:

@@ -162,7 +162,7 @@ class ScreenLayout(Container):
         panel = min(self._panel.height(columns - 1, most), rows if self._panel.is_open else rows - 1)
         cap = max(1, rows // 3 if self._box.buffer.complete_state is None else rows * 2 // 3)
         box = min(max(1, self._inner.preferred_height(columns, cap).preferred), cap, rows - panel)
-        if picking or (self._question.is_open and self._question.asked.keys and self._box.empty):
+        if picking or (self._question.is_open and self._box.empty):
             box = 0  # one prompt: the field replaces the box
         free = rows - panel - box
         helps = min(len(key_rows(self._keys, columns - 1)), max(0, free - 2)) if self.help else 0

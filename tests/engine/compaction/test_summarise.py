@@ -264,6 +264,8 @@ def test_a_window_that_must_shrink_is_cut_where_every_summary_is_bad(tmp_path: P
 
 
 TOLD = "the person took back the file changes of turn 1: a.py as before it"
+AGAIN = "the person took back the file changes of turn 2: b.py as before it"
+BACK = "the person brought back the file changes of turn 2: b.py as after it"
 
 
 def working(request: Request) -> Answer:
@@ -288,6 +290,8 @@ def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Pa
             log.record_memo(Memo(UNDONE_FILES, "2026-11-27T00:00:00Z", log.last_id(), {"told": TOLD, "turn": 1}))
             for number in range(4):
                 await turn(session, f"MORE{number} make a list")
+            for told in (AGAIN, BACK):
+                log.record_memo(Memo(UNDONE_FILES, "2026-11-27T00:00:00Z", log.last_id(), {"told": told, "turn": 2}))
             made = ended(await session.compact())
             assert made.kept is not None and made.kept["source"] == "originals"
             assert made.kept["commands"] == 11, "the undo is no command"
@@ -296,6 +300,7 @@ def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Pa
             assert TRANSCRIPT in asked and "USER: FIRST words of all" in asked and "what was done" not in asked
             assert f"USER: [nexus: {TOLD}]\nMORE0" in asked, "an undo is as much a part of it as a word of the person"
             assert f"- {TOLD}\n" in summary_of(session)
+            assert f"- {AGAIN}\n- {BACK}\n" in summary_of(session), "the order tells if the change is there"
             return session.id
 
     session = asyncio.run(live())

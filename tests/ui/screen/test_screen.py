@@ -729,6 +729,7 @@ def test_a_question_ends_with_a_line_or_with_nothing(keys: str, answer: str | No
         async with stand() as on:
             asking = asyncio.ensure_future(on.screen.question(AskedQuestion("Sure?")))
             await on.until(lambda: on.screen._panel.is_open)
+            assert sum(line.startswith(">") for line in _text(await on.still())) == 1, "one prompt"
             on.type(keys)
             return await asking
 
