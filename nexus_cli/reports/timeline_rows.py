@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import pairwise
 from typing import Any, NotRequired, TypeAlias, TypedDict, cast
 
 from nexus_cli.core.clock import format_moment
@@ -22,6 +23,7 @@ from nexus_cli.core.memo_kinds import (
     EVENT,
     GOAL,
     HOOK,
+    LIMITS_IN_FORCE,
     PIN,
     RECALLED_DROP,
     RESULT,
@@ -41,6 +43,7 @@ from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.cost import worker_requests
 from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.session.limits_record import read_level
 
 LONGEST = 400
 """Most characters of a text in a row."""
@@ -69,8 +72,8 @@ class TimelineRow(TypedDict):
     kind: str
     """For an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of
     an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
-    `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `worker`, `lane`, `waiting`, `claimed`, `resumed`, and `notice`
-    for a warning that the person was shown."""
+    `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `level`, `worker`, `lane`, `waiting`, `claimed`, `resumed`, and
+    `notice` for a warning that the person was shown."""
     entry: int | None
     """Id of the entry."""
     actor: JsonOf[Entity]
@@ -192,6 +195,7 @@ class SessionRecord:
             Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, memo.value["text"]))
             for memo in shown
         )
+        yield from _level_events(log)
         yield from _worker_events(self._ledger, log)
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
 
@@ -367,7 +371,7 @@ def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
         row = partial(make_row, info.created, "fork", NEXUS, f"forked from {info.parent}", session=info.parent)
         yield Event(log.forked_at, info.created, row)
     else:
-        what = f"{info.recipe}, {info.model}"
+        what = f"recipe {info.recipe}, {info.model}"
         yield Event(0, info.created, partial(make_row, info.created, "start", NEXUS, what))
 
 
@@ -493,6 +497,14 @@ def _taken_row(memo: Memo, ledger: Ledger) -> Row:
         return make_row(memo.at, "claimed", NEXUS, name, run=name)
     kinds = [signal.kind for signal in ledger.runs.signals(number, taken=True) if signal.key in keys]
     return make_row(memo.at, "resumed", NEXUS, name, why=", ".join(kinds), run=name, signals=kinds)
+
+
+def _level_events(log: LaneLog) -> Iterator[Event]:
+    """Yield an event for each request that was sent at another permission level than the one before it."""
+    for before, memo in pairwise(log.memos(LIMITS_IN_FORCE)):
+        level, now = read_level(before), read_level(memo)
+        if level != now:
+            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "level", NEXUS, f"{level} to {now}"))
 
 
 def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:

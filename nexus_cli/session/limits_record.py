@@ -68,11 +68,15 @@ def describe_former_level(state: SessionState) -> str:
     """Return a line for the person if a session continues at another level than that of its newest request, and they
     named none; else ""."""
     memos, level = state.engine.conversation.memos(LIMITS_IN_FORCE), state.dispatcher.level
-    noted = memos[-1].value["limits"] if memos else ()
-    before = next((read_value("allow", one["value"]) for one in noted if one["name"] == "allow"), level)
-    if before == level or state.options is None or state.options.allow is not None:
+    before = read_level(memos[-1]) if memos else level
+    if before in ("", level) or state.options is None or state.options.allow is not None:
         return ""
     return f"This session's level was {before}; it continues at {level}. /permissions {before} restores it."
+
+
+def read_level(memo: Memo) -> str:
+    """Return the permission level of a memo `LIMITS_IN_FORCE`; "" if it names none."""
+    return next((str(read_value("allow", one["value"])) for one in memo.value["limits"] if one["name"] == "allow"), "")
 
 
 def describe_ended_answers(state: SessionState) -> str:

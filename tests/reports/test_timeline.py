@@ -27,7 +27,7 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
 BEGUN = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
-STEPS = ("user", "call", "answer", "request", "unanswered", "drop", "pin", "goal", "epoch", "title")
+STEPS = ("user", "call", "answer", "request", "unanswered", "drop", "pin", "goal", "level", "epoch", "title")
 
 
 def timeline(session: str, last: int = 10_000) -> Mapping[str, Any]:
@@ -96,6 +96,10 @@ class Play:
                 self.note("pin", {"id": f"p{self.seconds}", "entry": 0, "text": "tabs"})
             case "goal":
                 self.note("goal", {"goals": [{"id": "g1", "text": "ship"}, {"id": "g2", "text": "s", "parent": "g1"}]})
+            case "level":
+                noted = len(self.log.memos("limits"))
+                level = {"name": "allow", "value": ("read", "plan", "plan")[noted % 3]}
+                self.note("limits", {"limits": [level]})
             case "epoch":
                 self.begin("pruned")
             case _:
@@ -124,6 +128,10 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
     for step, kind in kinds.items():
         also = steps.count("call") if step == "answer" else 0
         assert len(rows_of(value, kind)) == steps.count(step) + also
+    noted = steps.count("level")
+    assert [row["text"] for row in rows_of(value, "level")] == [
+        ("plan to ask", "ask to plan")[step % 3] for step in range(1, noted) if step % 3 != 2
+    ]
     assert len(rows_of(value, "request")) == steps.count("request") + steps.count("unanswered")
     assert [row["seen"] for row in value["rows"] if row["entry"]] == [one <= play.log.cursor() for one in ids]
     assert (value["earlier"], value["totals"]["rows"]) == (0, len(value["rows"]))
