@@ -139,7 +139,24 @@ def add_scheduled(
         "worktree": worktree or None,
     }
     new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
-    return _changed(source, add_plan(ledger, new, settings.runs), "added")
+    plan = add_plan(ledger, new, settings.runs)
+    if max_cost or max_cost_day:
+        _warn_unpriced(source, options["model"] or settings.model)
+    return _changed(source, plan, "added")
+
+
+def _warn_unpriced(source: Source, model: str) -> None:
+    """Print a warning if the price of the model of runs with a dollar limit is unknown: the limit stops each run."""
+    from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415  (few schedules have such a limit)
+    from nexus_cli.provider.model_table import model_info, price_command  # noqa: PLC0415
+
+    settings = source.settings()
+    info = model_info(resolve_alias(model, settings), settings.models)
+    if model and not info.covered and None in (info.input_price, info.output_price):
+        source.say(
+            f"the price of {info.name} is unknown, and a run with a dollar limit fails without it. Set the price: "
+            f"{price_command(info.name)} (likewise output_price)"
+        )
 
 
 def run_plan(source: Source, name: Name) -> ChangedSchedule:

@@ -203,7 +203,7 @@ def _facts(row: Value) -> Iterator[str]:
             yield "" if decided.startswith("refused") else row["outcome"]
             yield f"{row['seconds']:g} s" if row["seconds"] else ""
             yield decided
-            says_why = row["why"] and row["text"].endswith(row["why"])
+            says_why = row["why"] and row["why"] in row["text"]
             yield f'"{row["text"]}"' if row["text"] and not says_why else ""
         case "request":
             yield from _request(row)
