@@ -415,8 +415,9 @@ def _parts(value: Value) -> Iterator[str]:
     if value["waits_for"] and not value["came"]:
         yield f"waits: {_name_wait(value)}"
         yield from filter(None, [_last_error(value)])
-    for one in value["questions"] if not value["came"] else ():
-        yield f"needs approval: {one['what']} ({one['why']})"
+    if questions := value["questions"] if not value["came"] else ():
+        yield from (f"needs approval: {one['what']} ({one['why']})" for one in questions)
+        yield name_commands(f"to answer: nexus runs resume {value['id']}")
     joined = [one for one in value["signals"] if one["kind"] == JOINED][SHOWN_EVENTS:]
     for one in (one for one in value["signals"] if one not in joined):
         later = "" if one["taken"] else ", not taken yet"

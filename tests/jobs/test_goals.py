@@ -89,6 +89,7 @@ def test_an_agent_has_goals_that_its_owner_sets_and_those_of_its_own_that_they_a
     assert question["what"] == f"goal {CHARTS}" and "every later run" in question["why"], question
     assert f"goal: {CHARTS} (priority: 3)" in question["detail"] and "Dora" in question["detail"], question
     assert len(goal(place, "list")["goals"]) == 2, "nobody has accepted it"
+    assert f"to answer: nexus runs resume {run['id']}\n" in place.run("runs", "show", run["id"]).text
     place.run("runs", "resume", run["id"], "--answer", "yes")
     place.run("serve", "--once")
     assert [one["id"] for one in goal(place, "list")["goals"]] == ["g2", "g1", "g3"]
