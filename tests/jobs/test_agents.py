@@ -190,7 +190,7 @@ def test_an_agent_of_a_plugin_and_a_personal_one(place: Stage, tmp_path: Path) -
     (own / "mine.md").write_text("---\ndescription: Mine.\nmaxTurns: 1\n---\nYou are MINE.\n")
     assert place.run("trust").status == 0
     added = place.run("plugin", "add", "--all", str(plugin))
-    assert added.status == 0 and "1 item of 1" in str(added.told), added
+    assert added.status == 0 and "1 of 1 item in effect" in str(added.told), added
     assert [one["name"] for one in json.loads(place.run("skill", "list", "--json").stdout)["agents"]] == [
         "builder",
         "mine",

@@ -363,7 +363,8 @@ def test_a_pdf_that_blows_up_or_never_ends_is_stopped(desk: Any, monkeypatch: py
     assert "after" in result.text or "stopped after page" in result.text or result.error, result
     assert len(result.text) < 10_000
     desk.write("long.pdf", make_pdf(["x" * 80] * 300))
-    monkeypatch.setattr(documents, "PDF_SECONDS", 0.0)
+    monkeypatch.setattr(documents, "_PDF_WORKER", "while True: pass")
+    monkeypatch.setattr(documents, "PDF_SECONDS", 0.1)
     assert "within 0 s" in desk.run("read_file", path="long.pdf").error
 
 
