@@ -173,8 +173,7 @@ class Command:
     @property
     def is_served(self) -> bool:
         """True if a client of a server may give the command, at least with some arguments."""
-        own = [verb for verb in self.verbs if verb.is_local or verb.at_terminal or verb.authority is Authority.PERMITS]
-        return len(own) < len(self.verbs)
+        return any(verb.is_served for verb in self.verbs)
 
     @property
     def summary(self) -> str:

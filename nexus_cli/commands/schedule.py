@@ -141,7 +141,7 @@ def add_scheduled(
     new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
     plan = add_plan(ledger, new, settings.runs)
     if max_cost or max_cost_day:
-        _warn_unpriced(source, options["model"] or settings.model)
+        _warn_unpriced(source, str(options["model"] or settings.model))
     return _changed(source, plan, "added")
 
 

@@ -122,7 +122,7 @@ def _find_authority(noun: Noun, rest: str, context: CommandContext | None = None
     """Return the authority of a line; an invalid one reads nothing and is refused where it runs."""
     try:
         verb, line = find_verb(noun, rest, context)
-        if verb.is_local or verb.at_terminal or verb.authority is Authority.PERMITS:
+        if not verb.is_served:
             return Authority.PERMITS
         given = read_arguments(noun.name, verb, line)
         permits = any(one.option.permits and one.name in given for one in verb.parameters)

@@ -289,6 +289,11 @@ class Verb:
         return iscoroutinefunction(self.run)
 
     @property
+    def is_served(self) -> bool:
+        """True if a client of a server may give it, unless an option permits."""
+        return not (self.is_local or self.at_terminal or self.authority is Authority.PERMITS)
+
+    @property
     def parameters(self) -> tuple[VerbParameter, ...]:
         """The parameters behind the source."""
         return _parameters_of(self.run)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.decisions import DecisionReport, DecisionsReport, decision_report, decisions_report
-from nexus_cli.reports.limits import NAMES, limits_report
+from nexus_cli.reports.limits import NAMES, LimitsReport, limits_report
 
 
 def explain(
@@ -17,7 +17,7 @@ def explain(
         str,
         Option("[ID]", "Id of a call, or a unique prefix; in a session also the name of a limit.", is_argument=True),
     ] = "",
-) -> Report[Annotated[Any, DecisionsReport | DecisionReport]]:
+) -> Report[Annotated[Any, DecisionsReport | DecisionReport | LimitsReport]]:
     """Explain the decision on a tool call: the rule with file and line, or the level or limit and its source.
 
     Without ID, list the latest decisions of the session. In a session, the name of a limit lists the sources that set

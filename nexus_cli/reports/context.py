@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
@@ -111,6 +111,15 @@ class WaitingTexts(TypedDict):
     counted: int
 
 
+class NextRewrite(TypedDict):
+    """The next rewrite of a window. Stale tool results may be removed earlier."""
+
+    by: Literal["epoch", "summary", "truncation"]
+    at: int | None
+    """The tokens at which it happens; null: with the next request."""
+    why: str
+
+
 class ContextReport(VersionedReport):
     """The content of a request: of the next one, or with `--step` of one that was sent."""
 
@@ -148,6 +157,8 @@ class ContextReport(VersionedReport):
     notices: list[str]
     pending: bool
     """False for a request that was sent."""
+    rewrite: NotRequired[NextRewrite]
+    """Of an open session."""
     prefix_sha256: str
     request_sha256: str | None
 

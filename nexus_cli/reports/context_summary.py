@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.reports.context import ROLES, describe_rewrite, describe_waiting, live_report, window_bar, window_parts
+from nexus_cli.reports.context import (
+    ROLES,
+    ContextReport,
+    NextRewrite,
+    describe_rewrite,
+    describe_waiting,
+    live_report,
+    window_bar,
+    window_parts,
+)
 from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState
@@ -21,7 +29,7 @@ NARROW = 70
 LARGEST = ATTACHED = 5
 
 
-def context_summary(state: SessionState) -> Mapping[str, Any]:
+def context_summary(state: SessionState) -> ContextReport:
     """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
     value = live_report(state)
     used = value["budget"]["used"]["total"]
@@ -30,9 +38,8 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
     return {**value, "rewrite": next_rewrite(state.engine)}
 
 
-def next_rewrite(engine: Engine) -> dict[str, Any]:
-    """Return the next rewrite of the window: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
-    number of tokens. Stale tool results may be removed earlier."""
+def next_rewrite(engine: Engine) -> NextRewrite:
+    """Return the next rewrite of the window."""
     if engine.conversation.is_recorded and engine.begins_epoch:
         return {"by": "epoch", "at": None, "why": _epoch_cause(engine.context)}
     request = engine.window_request()
@@ -43,8 +50,8 @@ def next_rewrite(engine: Engine) -> dict[str, Any]:
             "at": min(round(compaction_threshold(engine.context, engine.settings)), overflow),
             "why": "",
         }
-    by = "summary" if engine.backoff.may_compact(fits=False) else "truncation"
-    return {"by": by, "at": overflow, "why": ""}
+    may_compact = engine.backoff.may_compact(fits=False)
+    return {"by": "summary" if may_compact else "truncation", "at": overflow, "why": ""}
 
 
 def _epoch_cause(context: ContextManager) -> str:

@@ -69,6 +69,8 @@ class DecisionsReport(ReportOfSession):
     decisions: list[DecisionObject]
     """Newest last."""
     more: int
+    in_force: NotRequired[Annotated[Any, "reports.limits.LimitsReport"]]
+    """Of an open session."""
 
 
 class DecisionReport(DecisionObject, ReportOfSession):

@@ -8,10 +8,10 @@ that a repository's own configuration names; git runs inside walls.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 from nexus_cli.config.project_environment import split_environments
 from nexus_cli.core.json_value import VersionedReport
@@ -56,13 +56,22 @@ class DiffReport(VersionedReport):
     untracked_count: int
 
 
+class SessionChanges(VersionedReport):
+    """Changes to files where git cannot tell them."""
+
+    source: Literal["session"]
+    why: str
+    """Why git is not used."""
+    files: list[str]
+    """The files that the session changed."""
+
+
 class _Unable(Exception):
     """Git cannot be used; the text is the reason."""
 
 
-def folder_diff(folder: Path, ledger: Ledger, session: str) -> Mapping[str, Any]:
-    """Return `source`: `git` (`text`, `untracked`, `unread` large or binary, `cut`), or `session` (`files`, `why`).
-    Blocks."""
+def folder_diff(folder: Path, ledger: Ledger, session: str) -> DiffReport | SessionChanges:
+    """Return the changes since the last commit, or without git those of the session. Blocks."""
     try:
         return _by_git(folder, StopFlag())
     except (_Unable, GitError) as reason:

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TypedDict
 
-from nexus_cli.core.json_value import to_json_value
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.limits import Bound, Limits
 from nexus_cli.reports.text.lines import Value, filled, limit, plural
 from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
 
 
-def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
-    """Return the limit `name`, or all: `name`, `value`, `bound_by`, `said`. `signals` may bind in a run."""
+class SignalsObject(TypedDict):
+    """The state of a run that may restrict its next step."""
+
+    bind: bool
+    """True if it restricts this session."""
+    token_pressure: str
+    recent_errors: int
+    event_class: str
+
+
+class LimitsReport(VersionedReport):
+    """The limits in force, and the layers that set them."""
+
+    recipe: str
+    name: str
+    """The name of the limit; "" for all."""
+    limits: list[JsonOf[Bound]]
+    signals: SignalsObject
+
+
+def limits_report(state: SessionState, name: str = "") -> LimitsReport:
+    """Return the limit `name`, or all."""
     engine, dispatcher = state.engine, state.dispatcher
     _, bounds = dispatcher.in_force(engine)
     wanted = [to_json_value(bound) for bound in bounds if name in ("", bound.name)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.json_value import VersionedReport
@@ -20,6 +20,10 @@ class ConfigReport(VersionedReport):
     """Settings that have a value."""
 
     settings: dict[str, SettingObject]
+    path: NotRequired[str]
+    """Of an open session: the personal file."""
+    shows_origin: NotRequired[bool]
+    """True if the text names the origin of every setting."""
 
 
 def settings_text(value: Value, width: int) -> str:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 from nexus_cli import __version__
-from nexus_cli.commands import worktree
+from nexus_cli.commands import discover, worktree
 from nexus_cli.commands.verb import Authority, Source, Verb
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
@@ -231,8 +231,22 @@ def openrpc_document() -> dict[str, Any]:
             "their schemas are in components.schemas, by event type.",
         },
         "methods": [_describe(method) for method in METHODS.values()],
+        "x-commands": [*_describe_commands()],
         "components": {"schemas": {name: json_schema(kind) for name, kind in EVENTS.items()}},
     }
+
+
+def _describe_commands() -> Iterator[dict[str, Any]]:
+    """Yield the verbs that `run_command` runs, with the schema of the `value` in its call `show`."""
+    for command in discover().values():
+        for verb in (verb for verb in command.verbs if verb.is_served):
+            yield {
+                "name": command.name,
+                "arguments": verb.usage,
+                "summary": " ".join(verb.help.partition("\n\n")[0].split()),
+                "authority": str(verb.authority),
+                **({"value": json_schema(verb.value_type)} if verb.has_report else {}),
+            }
 
 
 def _describe(method: Method) -> dict[str, Any]:

@@ -20,9 +20,10 @@ from search import sample
 
 from nexus_cli.client import CallError
 from nexus_cli.commands import discover
-from nexus_cli.commands.verb import Authority
+from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_schema import json_type
 from nexus_cli.core.limits import FORMER_NAMES
 from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
@@ -30,6 +31,7 @@ from nexus_cli.core.server_results import EventLine
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import draw_report
 from nexus_cli.rpc import dispatcher, served_command
+from nexus_cli.rpc.methods import openrpc_document
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.session.options import Options
 from nexus_cli.ui.render.theme import Theme
@@ -251,6 +253,33 @@ async def test_a_client_cannot_set_a_level_above_that_of_the_server(
         assert (row["allow"], row["level"]) == (FORMER_NAMES.get(held, held), held)
         await served.client.send("a", "do it")
         assert not (tmp_path.parent / "outside").exists(), "the call was refused, as nobody listens"
+
+
+async def test_the_description_has_the_type_of_what_each_command_shows(tmp_path: Path) -> None:
+    rows = openrpc_document()["x-commands"]
+    served_commands = {name: command for name, command in discover().items() if command.is_served}
+    assert {row["name"] for row in rows} == served_commands.keys()
+    assert not [row for row in rows if row["authority"] == Authority.PERMITS or not row["summary"].endswith(".")]
+    kinds = {
+        f"{name} {verb.name}".strip(): verb.value_type
+        for name, command in served_commands.items()
+        for verb in command.verbs
+        if verb.is_served and verb.authority is Authority.READS and not _required(verb)
+    }
+    shown = set()
+    async with serving(tmp_path, allow="ask") as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        for line, kind in kinds.items():
+            for call in (await run(served, line))["calls"]:
+                if call["method"] == "show":
+                    assert [*problems(call["params"]["value"], json_type(kind))] == [], line
+                    shown.add(line)
+    assert {"context", "memory list", "runs list", "usage", "status"} <= shown
+
+
+def _required(verb: Verb) -> list[str]:
+    return [one.name for one in verb.parameters if one.default is Parameter.empty]
 
 
 async def test_a_client_may_lower_the_level(tmp_path: Path) -> None:
