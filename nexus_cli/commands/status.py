@@ -67,7 +67,7 @@ def session_tools() -> list[str]:
     return [name for name, tool in discover_tools().items() if not absent & set(tool.needs)]
 
 
-def build_tools(source: Source) -> Report[Any]:
+def build_tools(source: Source) -> Report[Annotated[Any, "reports.tools.ToolsReport"]]:
     """List tools with their effect, the tokens of their schema in each request, and the level below which they ask."""
     from nexus_cli.reports.tools import tools_report  # noqa: PLC0415  (imports the engine)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
+from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.limits import ALL, ASK, AUTO, PLAN
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.tool import Effect, Tool
@@ -19,7 +20,27 @@ DOES = {
 }
 
 
-def tools_report(state: SessionState) -> dict[str, Any]:
+class ToolRow(TypedDict):
+    """A tool of a session."""
+
+    name: str
+    effect: str
+    does: str
+    """Its effect in words."""
+    tokens: int | None
+    """Tokens of its schema in each request; null if its schema is not sent."""
+    asks: str
+    """When a call asks first, in words."""
+
+
+class ToolsReport(VersionedReport):
+    """The tools of a session."""
+
+    level: str
+    tools: list[ToolRow]
+
+
+def tools_report(state: SessionState) -> ToolsReport:
     """Return the tools of a session with effect, tokens, and when they ask at the current level. Blocks until the
     sandbox is detected."""
     report = live_report(state)

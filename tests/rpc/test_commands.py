@@ -275,7 +275,7 @@ async def test_the_description_has_the_type_of_what_each_command_shows(tmp_path:
                 if call["method"] == "show":
                     assert [*problems(call["params"]["value"], json_type(kind))] == [], line
                     shown.add(line)
-    assert {"context", "memory list", "runs list", "usage", "status"} <= shown
+    assert {"context", "memory list", "runs list", "status tools", "usage", "status"} <= shown
 
 
 def _required(verb: Verb) -> list[str]:
