@@ -15,11 +15,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from nexus_cli.conversation.groups import (
-    Dispatch,
-    Done,
     Group,
     Measure,
-    ModelCall,
+    NextStep,
     flatten,
     group_tool_calls,
     is_placeholder,
@@ -214,7 +212,7 @@ class Conversation:
         """Return the window as atomic groups, repaired."""
         return group_tool_calls(self.items, self._measure)
 
-    def next_step(self) -> Dispatch | ModelCall | Done:
+    def next_step(self) -> NextStep:
         """Return the loop's next step."""
         return next_step(self.items)
 

@@ -99,23 +99,16 @@ def is_request(group: Group) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatch:
-    """Next step: run these calls, which have no result."""
+class NextStep:
+    """The next step of the loop: a model request, unless there are calls to run or it is done."""
 
-    calls: tuple[ToolCall, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCall:
-    """Next step: a model request."""
+    calls: tuple[ToolCall, ...] = ()
+    """Calls that have no result."""
+    is_done: bool = False
+    """True if the last message is the assistant's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Next step: none, because the last message is the assistant's."""
-
-
-def next_step(items: Sequence[WindowItem]) -> Dispatch | ModelCall | Done:
+def next_step(items: Sequence[WindowItem]) -> NextStep:
     """Return the next step of the loop, determined by the tail of the window alone."""
     answered: set[str] = set()
     spoken = False
@@ -126,11 +119,11 @@ def next_step(items: Sequence[WindowItem]) -> Dispatch | ModelCall | Done:
         elif message.role is Role.ASSISTANT:
             missing = tuple(call for call in message.tool_calls if call.id not in answered)
             if missing:
-                return Dispatch(missing)
-            return ModelCall() if spoken or message.tool_calls else Done()
+                return NextStep(missing)
+            return NextStep(is_done=not spoken and not message.tool_calls)
         else:
             spoken = True
-    return ModelCall() if spoken else Done()
+    return NextStep(is_done=not spoken)
 
 
 def newest_request(groups: Sequence[Group]) -> int | None:

@@ -8,10 +8,9 @@ therefore the same path as the next step. What may follow a complete reply besid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict, assert_never, cast
+from typing import Any, TypedDict, cast
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.budget import TokenBudget
@@ -61,29 +60,25 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
     """
     while True:
         try:
-            match engine.conversation.next_step():
-                case Dispatch(calls):
-                    _stop_repetition(engine, dispatcher, calls)
-                    await dispatcher.run(engine, calls)
-                    rows = (repeated_calls(engine.conversation.items, call, dispatcher.refused()) for call in calls)
-                    engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
-                    notice_narrow_window(engine)
-                    _stop_asking(engine.conversation, engine.spending, dispatcher)
-                    if dispatcher.hooks:
-                        engine.tell_model(*await dispatcher.hooks.end_step(calls))
-                    dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
-                case ModelCall():
-                    if dispatcher.hooks:
-                        await dispatcher.hooks.admit_steering(engine.control)
-                    await deliver_steering(engine.context, engine.control)
-                    await request(engine, dispatcher)
-                case Done():
-                    if dispatcher.hooks:
-                        await dispatcher.hooks.admit_steering(engine.control)
-                    if engine.spending.ending or not await deliver_steering(engine.context, engine.control):
-                        return
-                case never:
-                    assert_never(never)
+            step = engine.conversation.next_step()
+            if step.calls:
+                _stop_repetition(engine, dispatcher, step.calls)
+                await dispatcher.run(engine, step.calls)
+                rows = (repeated_calls(engine.conversation.items, call, dispatcher.refused()) for call in step.calls)
+                engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
+                notice_narrow_window(engine)
+                _stop_asking(engine.conversation, engine.spending, dispatcher)
+                if dispatcher.hooks:
+                    engine.tell_model(*await dispatcher.hooks.end_step(step.calls))
+                dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
+                continue
+            if dispatcher.hooks:
+                await dispatcher.hooks.admit_steering(engine.control)
+            if step.is_done and engine.spending.ending:
+                return
+            if not await deliver_steering(engine.context, engine.control) and step.is_done:
+                return
+            await request(engine, dispatcher)
         except LedgerAwayError as error:
             await engine.conversation.log.save(error)
 

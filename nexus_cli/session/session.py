@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.groups import Done
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
@@ -237,7 +236,7 @@ class Session:
     def is_open(self) -> bool:
         """Return True if the window ends with open work: calls without results, or a message without an answer."""
         conversation = self.state.engine.conversation
-        return bool(conversation.items) and not isinstance(conversation.next_step(), Done)
+        return bool(conversation.items) and not conversation.next_step().is_done
 
     def take_notices(self) -> list[str]:
         """Return the notices from outside turns since the last call."""

@@ -9,7 +9,6 @@ from typing import Any
 from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.groups import Dispatch
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
@@ -30,7 +29,7 @@ def compaction(instructions: str) -> Act:
 
     async def act(state: SessionState) -> None:
         engine = state.engine
-        if isinstance(engine.conversation.next_step(), Dispatch):
+        if engine.conversation.next_step().calls:
             raise NexusError("usage", "not compacted", "a tool call has no result yet", "Run /continue first")
         await begin_pending_epoch(engine)
         await compact(engine, "command", engine.settings.compact.to, instructions)
@@ -67,7 +66,7 @@ def uncompaction() -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         conversation, log = engine.conversation, engine.conversation.log
-        if isinstance(conversation.next_step(), Dispatch):
+        if conversation.next_step().calls:
             raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "Run /continue first")
         made = compaction_in_force(conversation.epoch, log.epoch)
         if made is None or made.parent is None:

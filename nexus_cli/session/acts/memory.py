@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from nexus_cli.conversation.groups import Done
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -132,7 +131,7 @@ def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int 
         engine = state.engine
         if not newest_words(engine.conversation):
             raise NexusError("usage", "/reflect", "this session has no turn yet", "Send a message first")
-        if not isinstance(engine.conversation.next_step(), Done):
+        if not engine.conversation.next_step().is_done:
             raise NexusError("usage", "/reflect", "the last turn is not finished", "Finish it with /continue first")
         await begin_pending_epoch(engine)
         then = own_recipe("reflection_cont") if goes_on else None

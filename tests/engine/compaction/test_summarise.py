@@ -29,12 +29,12 @@ from session.summed import (
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.conversation.goals import set_goal
-from nexus_cli.conversation.groups import Dispatch
+from nexus_cli.conversation.groups import NextStep
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.memo_kinds import UNDONE_FILES
-from nexus_cli.core.message import Message
+from nexus_cli.core.message import Message, ToolCall
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
 from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.engine.compaction.summarise import find_headings
@@ -165,9 +165,11 @@ def test_both_forms_of_the_request_say_what_is_kept_and_the_transcript_has_the_c
 def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    call = ToolCall("c1", "bash")
+
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
-            monkeypatch.setattr(session.context.conversation, "next_step", lambda: Dispatch(()))
+            monkeypatch.setattr(session.context.conversation, "next_step", lambda: NextStep((call,)))
             assert ended(await session.compact()).why == "a tool call has no result yet"
 
     asyncio.run(live())
