@@ -22,7 +22,6 @@ from nexus_cli.engine.requests.request_history import (
     ConversationRequests,
     RequestPair,
     read_conversations,
-    was_answered,
 )
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
@@ -165,7 +164,7 @@ def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) 
 
 
 def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
-    if not was_answered(asked.row):
+    if not asked.row.was_answered:
         why = f" ({asked.row.finish})" if asked.row.finish else ""
         return Diagnosis("unanswered", why=f"it was not answered{why}")
     if not asked.row.reported:

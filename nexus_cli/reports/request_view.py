@@ -30,7 +30,6 @@ from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
 from nexus_cli.engine.requests.model_info import load_model_info
-from nexus_cli.engine.requests.request_history import reported_tokens
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
@@ -198,10 +197,10 @@ def instruction_notices(folder: Path, settings: Settings) -> list[str]:
 def _earlier_requests(log: LaneLog, epoch: Epoch, items: Sequence[WindowItem], info: ModelInfo) -> EarlierRequests:
     """Return the newest reported request of the epoch, which the next one extends."""
     rows = (row for row in reversed(log.requests("reported")) if row.manifest.epoch == epoch.id)
-    row, life = next(filter(reported_tokens, rows), None), cache_life_of(info)
+    row, life = next((row for row in rows if row.reported_tokens), None), cache_life_of(info)
     if row is None:
         return EarlierRequests((), life)
-    sent = SentRequest(epoch, items[len(epoch.head) :], row.manifest.last, reported_tokens(row), life=life)
+    sent = SentRequest(epoch, items[len(epoch.head) :], row.manifest.last, row.reported_tokens, life=life)
     return EarlierRequests(((sent, datetime.fromisoformat(row.manifest.at)),), life)
 
 

@@ -11,7 +11,6 @@ from nexus_cli.core.json_value import JsonOf
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.model_info import load_model_info
-from nexus_cli.engine.requests.request_history import reported_tokens, was_answered
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
 
@@ -63,14 +62,14 @@ def _requests_since(rows: Sequence[RequestRow], memos: Sequence[Memo]) -> list[R
     rewritten by more than the removal of stale results."""
     first, *later = memos
     end = next((memo.at for memo in later if memo.value["cause"] != Cause.PRUNED.value), "9")
-    return [row for row in rows if was_answered(row) and first.at <= row.manifest.at <= end]
+    return [row for row in rows if row.was_answered and first.at <= row.manifest.at <= end]
 
 
 def _row(
     ledger: Ledger, settings: Settings, model: str, memo: Memo, since: Sequence[RequestRow], paid: Sequence[RequestRow]
 ) -> RewriteRow:
     value = memo.value
-    first = since[0].usage if since and reported_tokens(since[0]) else None
+    first = since[0].usage if since and since[0].reported_tokens else None
     info = load_model_info(ledger, model, settings).with_tier_prices(first.input if first else 0)
     cold, saved = int(value["cold"]), int(value["saved"])
     summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
