@@ -75,9 +75,9 @@ class RequestPlan:
         """True if the estimate with its margin fits (law 2)."""
         return self.upper_bound <= self.room
 
-    def needs_room(self, threshold: float) -> bool:
-        """True if it does not fit, or has the tokens from which on a window is compacted."""
-        return not self.fits or self.tokens >= threshold
+    def needs_room(self, share: float) -> bool:
+        """True if it does not fit, or takes the `share` of its budget from which on a window is compacted."""
+        return not self.fits or self.tokens >= share * self.budget.available
 
     @cached_property
     def groups(self) -> list[Group]:

@@ -16,7 +16,6 @@ from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
-from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.user_input import input_cap
 from nexus_cli.sections.contributor import contributor_names
@@ -122,8 +121,7 @@ def _check_drops(
         clipped = dict.fromkeys(_clipped(conversation), f"part of {contract.largest_input}")
         why = f"the request leaves out {left:,} tokens{of}: {_name_drops(drops, clipped)}"
         raise _broken(option, why, f"Send less, start a new session, or allow them: --max-drop {left}")
-    threshold = compaction_threshold(context, settings)
-    if request.fits and request.tokens < threshold:
+    if not request.needs_room(settings.compact.at):
         return
     goal = int(settings.compact.to * request.budget.available)
     if left + request.tokens - goal > most:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.reports.context import ROLES, describe_rewrite, describe_waiting, live_report, window_bar, window_parts
 from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, short
@@ -40,7 +39,7 @@ def next_rewrite(engine: Engine) -> dict[str, Any]:
     if engine.backoff.may_compact(fits=True):
         return {
             "by": "summary",
-            "at": min(round(compaction_threshold(engine.context, engine.settings)), overflow),
+            "at": min(round(engine.settings.compact.at * request.budget.available), overflow),
             "why": "",
         }
     by = "summary" if engine.backoff.may_compact(fits=False) else "truncation"

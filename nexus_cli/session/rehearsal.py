@@ -18,7 +18,7 @@ from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import Effect
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.compaction.context_fit import compaction_threshold, plan_request, prune_if_due
+from nexus_cli.engine.compaction.context_fit import plan_request, prune_if_due
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.turn import attach_changes, begin_pending_epoch
 from nexus_cli.session.draft import look_at, new_session
@@ -102,7 +102,7 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     await begin_pending_epoch(engine)
     prune_if_due(engine)
     request, info = await plan_request(engine), engine.model.info
-    compacts = request.needs_room(compaction_threshold(engine.context, engine.settings))
+    compacts = request.needs_room(engine.settings.compact.at)
     if not compacts:
         engine.answer_cap(request)
     return Rehearsal(

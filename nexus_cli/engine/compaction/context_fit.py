@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
@@ -79,7 +78,7 @@ async def ensure_fits(engine: Engine) -> RequestPlan:
     """Make the next request fit the window, and return it. Raises `NexusError("overflow", ...)` if that is
     impossible."""
     request = await plan_request(engine)
-    if not request.needs_room(compaction_threshold(engine.context, engine.settings)):
+    if not request.needs_room(engine.settings.compact.at):
         return request
     from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
@@ -98,17 +97,12 @@ async def plan_request(engine: Engine) -> RequestPlan:
     return request
 
 
-def compaction_threshold(context: ContextManager, settings: Settings) -> float:
-    """Return the number of tokens at which a request is compacted although it fits."""
-    return settings.compact.at * context.budget.available
-
-
 def notice_narrow_window(engine: Engine) -> None:
     """Tell the model if one long result more would have the window compacted, once, and again after there was more
     room."""
-    threshold = compaction_threshold(engine.context, engine.settings)
-    room, was_narrow = int(threshold) - engine.window_request().tokens, engine.is_narrow
-    engine.is_narrow = room <= engine.context.budget.output_cap
+    request, was_narrow = engine.window_request(), engine.is_narrow
+    room = int(engine.settings.compact.at * request.budget.available) - request.tokens
+    engine.is_narrow = room <= request.budget.output_cap
     if engine.is_narrow and not was_narrow and room > 0:
         engine.tell_model(NARROW.format(room))
 

@@ -24,7 +24,7 @@ from nexus_cli.core.event import TOO_LITTLE
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Log
-from nexus_cli.engine.compaction.compact import compactor, draft_compaction
+from nexus_cli.engine.compaction.compact import draft_compaction
 from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.engine.requests.drop_list import UNIT
@@ -44,10 +44,7 @@ async def preview_compaction(
 
     `prompt` drafts system text and tools without changing anything; `log` has the ids of drops, which are not taken.
     """
-    plan, request = (
-        compactor(engine).plan(engine.settings.compact.to, on_command=True),
-        engine.next_request(),
-    )
+    plan, request = engine.compactor.plan(engine.settings.compact.to, on_command=True), engine.next_request()
     value: dict[str, Any] = {
         "version": 1,
         "model": engine.model.info.name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
@@ -31,6 +31,9 @@ from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.tools.registry import find_tool
+
+if TYPE_CHECKING:
+    from nexus_cli.conversation.compaction.compactor import Compactor
 
 SWITCH = "model"
 """Cause of the epoch that another model begins."""
@@ -102,6 +105,11 @@ class Engine:
     def backoff(self) -> Backoff:
         """The compactions of the conversation, which decide when the next one may be paid for."""
         return Backoff(self.conversation.memos, self.step)
+
+    @property
+    def compactor(self) -> Compactor:
+        """Plans and drafts smaller windows of the conversation."""
+        return self.context.compactor(self.work, recalls=self.can_recall)
 
     @property
     def can_recall(self) -> bool:

@@ -14,7 +14,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
-from nexus_cli.engine.compaction.compact import compact, compactor
+from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.drafting import drafting
@@ -112,7 +112,7 @@ def pin(state: SessionState, what: str) -> tuple[str, str]:
     A pin that alone exceeds the room for pins is refused. If all pins together exceed it, the sentence names those
     without room.
     """
-    conversation, count, within = state.engine.conversation, state.engine.context.count, compactor(state.engine)
+    conversation, count, within = state.engine.conversation, state.engine.context.count, state.engine.compactor
     room = within.pins_room
     made = pins.add_pin(conversation, what, count, room)
     taken = sum(one.labelled_tokens(count) for one in pins.list_pins(conversation))

@@ -36,7 +36,6 @@ from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.core.message import Message, ToolCall
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
-from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.engine.compaction.summarise import find_headings
 from nexus_cli.engine.compaction.summary_request import fenced
 from nexus_cli.engine.requests.engine import Engine
@@ -79,7 +78,7 @@ def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_
     async def live() -> None:
         async with living(tmp_path, script, *TURNS, window=24_000) as session:
             engine = session.engine
-            plan = compactor(engine).plan(engine.settings.compact.to, on_command=True)
+            plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
             assert plan is not None and plan.asked == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
             made = ended(await session.compact())
             assert made.ok and len(script.asked) == 1 and len(session.state.drops()) == 1
