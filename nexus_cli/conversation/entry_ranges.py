@@ -34,7 +34,7 @@ def unseen_ranges(gone: Iterable[WindowItem], kept: Iterable[WindowItem], last: 
     """Return the messages up to `last` that are neither in the removed items nor in the kept ones, in order."""
     items = list(gone)
     spans = [(first, min(end, last)) for item in items for first, end in _left_out_ranges(item) if first <= last]
-    shown = ranges_of(item.entry for item in [*items, *kept] if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER))
+    shown = ranges_of(item.entry for item in [*items, *kept] if not item.replaces_others)
     return tuple(rest for first, end in join_ranges(spans) for rest in subtract_ranges(first, end, shown))
 
 

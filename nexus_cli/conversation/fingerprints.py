@@ -68,7 +68,7 @@ def name_of(item: WindowItem) -> str:
     """Return `entry 12`, or for another form `a summary up to entry 40`, `a stub of entry 12`."""
     if item.form is ItemForm.FULL:
         return f"entry {item.entry}"
-    where = "up to" if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else "of"
+    where = "up to" if item.replaces_others else "of"
     return f"{'an' if item.form is ItemForm.ELIDED else 'a'} {item.form} {where} entry {item.entry}"
 
 

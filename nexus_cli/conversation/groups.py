@@ -92,12 +92,6 @@ def newest_entry_id(groups: Iterable[Group]) -> int:
     return max(item.entry for group in groups for item in group)
 
 
-def is_request(group: Group) -> bool:
-    """True if the group is a user message of the conversation (not a summary or marker of ours)."""
-    item = group[0]
-    return item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED)
-
-
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """The next step of the loop: a model request, unless there are calls to run or it is done."""
@@ -140,4 +134,4 @@ def run_requests(groups: Sequence[Group], run: int) -> list[int]:
     latest = newest_request(groups)
     if latest is None:
         return []
-    return [i for i, group in enumerate(groups) if run and is_request(group) and group[0].entry >= run] or [latest]
+    return [i for i, group in enumerate(groups) if run and group[0].is_request and group[0].entry >= run] or [latest]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import is_placeholder
 from nexus_cli.core.entry import Entry, Epoch, ItemForm, WindowItem
 
@@ -33,4 +32,4 @@ def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | N
 def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
     """Return the head of an epoch with the cause `undo`: `old` and all items `since`, or as `window` has them."""
     shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
-    return (*old.head, *(shown.get(entry.id) or item_of(entry) for entry in since))
+    return (*old.head, *(shown.get(entry.id) or WindowItem.of(entry) for entry in since))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypedDict
 
-from nexus_cli.core.message import Message
+from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
 
 _MEMBER = re.compile(r"(?:^|; )([^()]+) \((human|agent), (ent-\d+)\)(?=; |$)")
@@ -123,6 +123,26 @@ class WindowItem:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "form", ItemForm(self.form))
+
+    @classmethod
+    def of(cls, entry: Entry) -> WindowItem:
+        """Return an item that shows an entry completely."""
+        return cls(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
+
+    @property
+    def shows_entry(self) -> bool:
+        """True if it shows the words of its entry, whole or shortened."""
+        return self.form in (ItemForm.FULL, ItemForm.ELIDED)
+
+    @property
+    def replaces_others(self) -> bool:
+        """True for a summary or a marker, which replaces other messages."""
+        return self.form in (ItemForm.SUMMARY, ItemForm.MARKER)
+
+    @property
+    def is_request(self) -> bool:
+        """True for a user message of the conversation, not a summary or marker of ours."""
+        return self.message.role is Role.USER and self.shows_entry
 
 
 @dataclass(frozen=True, slots=True)

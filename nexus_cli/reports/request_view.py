@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
@@ -97,7 +96,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     rows = log.requests()
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
-    items = (*epoch.head, *map(item_of, log.read(epoch.base + 1, last)))
+    items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, last)))
     noted = limits_of(log.memos(LIMITS_IN_FORCE), row.manifest)
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
@@ -149,7 +148,7 @@ def recorded_view(
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     info = load_model_info(ledger, options.model or found.model, settings, log)
-    items = (*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id())))
+    items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, log.last_id())))
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [*filter(None, (holds.lost, *instruction_notices(options.cwd, settings)))]
     effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")

@@ -20,9 +20,9 @@ from typing import Any, cast
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.request import ModelInfo, Provider, Request
@@ -165,7 +165,7 @@ def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Requ
             epoch = log.epoch(manifest.epoch)
             wire, number, reached = Wire(epoch), epoch.id, epoch.base
             wire.extend(flatten(group_tool_calls(epoch.head)))
-        wire.extend(flatten(group_tool_calls(map(item_of, log.read(reached + 1, manifest.last)))))
+        wire.extend(flatten(group_tool_calls(map(WindowItem.of, log.read(reached + 1, manifest.last)))))
         reached = manifest.last
         given = manifest.arguments
         if step in (None, manifest.step):

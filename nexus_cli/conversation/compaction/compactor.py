@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pin import named_ways, pin_drop, split_fitting_pins
-from nexus_cli.conversation.compaction.pinned_marker import OURS, PinningTruncator, near
+from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, near
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, rules_tokens
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, quote_rules, split_summary
@@ -135,7 +135,7 @@ class Compactor:
         text, end = split_summary(summary.text, plan.summary_most, count)
         cut = "\n\n".join(filter(None, (summary.ends, end)))
         drop_id = next_drop()
-        named = named_ways(item.message.content for item in conversation.items if item.form in OURS)
+        named = named_ways(item.message.content for item in conversation.items if item.replaces_others)
         crowded = {pin.pin: named.get(pin.pin) or next_drop() for pin in plan.crowded}
         fitted = fit_record(record, plan.record_room, count)
         record_drop = next_drop() if fitted.left else ""

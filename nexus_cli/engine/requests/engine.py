@@ -16,7 +16,7 @@ from nexus_cli.conversation.compaction.backoff import Backoff
 from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation, Note
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
-from nexus_cli.conversation.groups import flatten, is_request
+from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
@@ -281,7 +281,7 @@ def newest_words(conversation: Conversation) -> str:
     """Return the last request in the conversation's window, "" if there is none: messages of nexus within a turn are
     none."""
     for item in reversed(conversation.items):
-        if is_request((item,)) and not any(
+        if item.is_request and not any(
             one.kind is Kind.STEER and one.actor == "nexus" for one in conversation.read(item.entry, item.entry)
         ):
             return item.message.content

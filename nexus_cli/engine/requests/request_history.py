@@ -13,7 +13,6 @@ from datetime import datetime
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.sent_requests import (
@@ -102,7 +101,7 @@ class ConversationRequests:
         epoch, last = self.epoch(row.manifest.epoch), row.manifest.last
         tail = self._tails.get(epoch.id)
         if tail is None:
-            tail = [item_of(entry) for entry in self.log.read(epoch.base + 1, last)]
+            tail = [WindowItem.of(entry) for entry in self.log.read(epoch.base + 1, last)]
         return SentRequest(epoch, tail, last, row.reported_tokens, life=cache_life_of(self.info(row)))
 
     def smallest_like(self, rows: Iterable[RequestRow], like: Epoch) -> tuple[int, int]:
