@@ -13,14 +13,13 @@ from datetime import datetime
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
-from nexus_cli.conversation.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
+from nexus_cli.conversation.fingerprints import Difference, Fingerprint, name_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.sent_requests import (
     MOST_EPOCHS,
     SentRequest,
     SentRequests,
     cache_life_of,
-    compare_requests,
     prefix_hash,
 )
 from nexus_cli.core.entry import Epoch, WindowItem
@@ -138,13 +137,13 @@ class ConversationRequests:
             rows = [it.before for it in self.requests if it.before and it.row.manifest.step <= step]
             one, two = self.sent(before), self.sent(asked.row)
             shared, _ = replace(one, least=self.smallest_like(rows, one.epoch)).shares(two.epoch, two.items)
-        return compare_requests(
-            one, two, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
+        return two.compare(
+            one, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
         )
 
     def difference(self, asked: RequestPair) -> Difference | None:
         """Return the first difference from the request before, by the hashes of the sent messages."""
-        return first_difference(self._print(asked.before), self._print(asked.row)) if asked.before else None
+        return self._print(asked.before).first_difference(self._print(asked.row)) if asked.before else None
 
     def _print(self, row: RequestRow) -> Fingerprint:
         """Build the fingerprint of a request from the hashes in the ledger."""
@@ -152,7 +151,7 @@ class ConversationRequests:
         head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
         items = flatten(group_tool_calls(epoch.head))
         named = [(name_of(item), line.hex()) for item, line in zip(items, head, strict=False)]
-        return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
+        return Fingerprint.of(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 
 
 def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:

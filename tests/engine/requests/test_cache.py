@@ -31,7 +31,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import tolerated_miss
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.fingerprints import fingerprint, first_difference, render_fingerprint
+from nexus_cli.conversation.fingerprints import Fingerprint, render_fingerprint
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import CacheResult, Event
@@ -315,7 +315,7 @@ def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) 
         made = render_fingerprint(epoch, items)
         head, entries = on(ledger, lane).line_hashes(epoch.id, last)
         assert [sha for _, sha in made.messages] == [line.hex() for line in head] + [line.hex() for _, line in entries]
-        assert first_difference(made, fingerprint(epoch, made.messages[:-2])) is None
+        assert made.first_difference(Fingerprint.of(epoch, made.messages[:-2])) is None
         assert len(made.messages) == len(flatten(group_tool_calls(items)))
 
 
