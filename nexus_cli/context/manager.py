@@ -26,7 +26,7 @@ from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
-from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
+from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.conversation.tokens.refusal import is_believable
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
@@ -59,6 +59,14 @@ class Model:
     effort: str = ""
     cache_key: str = ""
     stall_seconds: float = 120.0
+
+
+@dataclass(slots=True)
+class SharedEstimate:
+    """The newest estimate of a conversation and its forks, which learn from the reports of each other."""
+
+    newest: Estimate
+    """Its anchor is not for all: each conversation has its own."""
 
 
 @dataclass

@@ -29,14 +29,11 @@ from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
-from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo, WindowItem
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo, Note, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
-
-Note = tuple[str, Mapping[str, Any]]
-"""A memo to record with an epoch: its kind and value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +53,10 @@ class EpochHeader:
     def of(cls, epoch: Epoch) -> EpochHeader:
         """Return the header of an epoch."""
         return cls(**_header_values(epoch))
+
+    def on(self, epoch: Epoch) -> Epoch:
+        """Return the epoch with this header."""
+        return replace(epoch, **_header_values(self))
 
     @property
     def header_tokens(self) -> int:
@@ -375,7 +376,7 @@ class Conversation:
 
     def replace_header(self, header: EpochHeader) -> None:
         """Replace the header of an epoch that was neither recorded nor sent."""
-        self.epoch = with_header(self.epoch, header)
+        self.epoch = header.on(self.epoch)
         self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
@@ -399,11 +400,6 @@ class Conversation:
 
     def _count(self) -> None:
         self.messages_tokens = sum(item.tokens for item in self.items)
-
-
-def with_header(epoch: Epoch, header: EpochHeader) -> Epoch:
-    """Return the epoch with another header."""
-    return replace(epoch, **_header_values(header))
 
 
 def _epoch(

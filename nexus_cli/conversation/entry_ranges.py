@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
 
-from nexus_cli.core.entry import ItemForm, WindowItem
-
-EntryRange: TypeAlias = tuple[int, int]
-"""First and last message, both included."""
+from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 
 HOLE = "[Left out here to fit the window: messages {} to {}."
 """Start of the line in place of omitted messages."""

@@ -14,6 +14,9 @@ from typing import Any, ClassVar, Protocol, TypedDict
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
 
+EntryRange = tuple[int, int]
+"""First and last entry, both included."""
+
 _MEMBER = re.compile(r"(?:^|; )([^()]+) \((human|agent), (ent-\d+)\)(?=; |$)")
 """Matches `Entity.actor`; names have no parentheses."""
 
@@ -210,7 +213,7 @@ class Drop:
     """Tokens left out, by nexus's own count."""
     cause: Cause
     at: str
-    entries: tuple[int, int] | None = None
+    entries: EntryRange | None = None
     """First and last entry left out; null if `text` has the original."""
     text: str | None = None
     """The whole original; null in listings, `recall` reads it."""
@@ -261,6 +264,10 @@ class Memo:
     """The newest entry when it was written."""
     value: Mapping[str, Any]
     """Plain JSON data."""
+
+
+Note = tuple[str, Mapping[str, Any]]
+"""A memo to record beside something else: its kind and value."""
 
 
 class MemoSource(Protocol):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.conversation.conversation import with_header
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import RequestPlan
@@ -110,10 +109,7 @@ def draft_first(state: SessionState) -> FirstEpoch:
         return await prompt.draft_epoch(engine.context), await prompt.collector.changed_sections()
 
     planned, told = run_to_end(work())
-    epoch, drops = (
-        with_header(engine.conversation.epoch, planned.frame),
-        _without_texts([*planned.drops, *log.drops]),
-    )
+    epoch, drops = planned.frame.on(engine.conversation.epoch), _without_texts([*planned.drops, *log.drops])
     return FirstEpoch(NextEpoch(epoch, drops, tuple(notices)), told.to_json(), told.text)
 
 

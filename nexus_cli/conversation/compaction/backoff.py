@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.tokens.estimate import Anchor
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import Memo, Note
 from nexus_cli.core.memo_kinds import COMPACTION, UNDONE_COMPACTION
 
-Note = tuple[str, dict[str, Any]]
-"""A memo to record: kind and value."""
 AGAIN_AFTER = 10
 """Steps to wait after a compaction, a paid failure or an undo. The wait doubles with each further paid failure in a
 row. If the window overflows, only paid failures count, and only those made in an overflow double the wait."""

@@ -20,9 +20,9 @@ from itertools import accumulate
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.pin import split_fitting_pins
-from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, subtract_ranges, unseen_ranges
+from nexus_cli.conversation.entry_ranges import format_ranges, subtract_ranges, unseen_ranges
 from nexus_cli.conversation.groups import Group, flatten, group_tokens, newest_entry_id
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments
 

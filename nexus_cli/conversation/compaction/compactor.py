@@ -22,11 +22,11 @@ from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkRecord, fit_record
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
+from nexus_cli.conversation.entry_ranges import format_ranges, ranges_of, subtract_ranges
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
-from nexus_cli.core.entry import Cause, Drop, WindowItem
+from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem
 
 RECORD_SLACK = 32
 """Tokens that a check of the files may add to the record, on top of a quarter of its size."""

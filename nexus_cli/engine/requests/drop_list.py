@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from nexus_cli.conversation.entry_ranges import EntryRange
-from nexus_cli.core.entry import Cause, Drop, DropObject, ItemForm, Memo, WindowItem, drop_value
+from nexus_cli.core.entry import Cause, Drop, DropObject, EntryRange, ItemForm, Memo, WindowItem, drop_value
 from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION, UNDONE_COMPACTION
 from nexus_cli.ledger import Ledger

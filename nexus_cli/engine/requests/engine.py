@@ -14,7 +14,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.backoff import Backoff
 from nexus_cli.conversation.compaction.work_log import WorkLog
-from nexus_cli.conversation.conversation import Conversation, Note
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import RequestPlan
@@ -22,7 +22,7 @@ from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.elide import RECALL
-from nexus_cli.core.entry import Drop, Epoch, Kind, Memo
+from nexus_cli.core.entry import Drop, Epoch, Kind, Memo, Note
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import PIN, REWRITE, SERVER_CUT, UNDONE_FILES
 from nexus_cli.core.request import ModelInfo, Provider
