@@ -22,6 +22,7 @@ from nexus_cli.conversation.groups import (
     group_tool_calls,
     is_placeholder,
     next_step,
+    run_requests,
 )
 from nexus_cli.conversation.render import Wire
 from nexus_cli.conversation.request_plan import RequestPlan
@@ -210,6 +211,11 @@ class Conversation:
     def groups(self) -> list[Group]:
         """Return the window as atomic groups, repaired."""
         return group_tool_calls(self.items, self._measure)
+
+    def current_requests(self) -> list[Group]:
+        """Return the groups of the current request and its steering, repaired."""
+        groups = self.groups()
+        return [groups[index] for index in run_requests(groups, self.run)]
 
     def next_step(self) -> NextStep:
         """Return the loop's next step."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even, saving_per_request
+from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.entry import Cause, Memo
 from nexus_cli.core.json_value import JsonOf
 from nexus_cli.core.memo_kinds import REWRITE
@@ -73,14 +73,14 @@ def _row(
     info = load_model_info(ledger, model, settings).with_tier_prices(first.input if first else 0)
     cold, saved = int(value["cold"]), int(value["saved"])
     summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
-    each = saving_per_request(info, saved)
     spent = None if value["cost"] is None or summary is None else value["cost"] + summary
+    each, after = break_even(info, cold=cold, saved=saved, spent=spent)
     return RewriteRow(
         at=memo.at,
         **value,
         summary_usd=summary,
         saved_usd_each=each,
-        break_even=break_even(info, cold=cold, saved=saved, spent=spent),
+        break_even=after,
         requests=len(since),
         uncached=first.input - first.cache_read if first else None,
         net_usd=None if each is None or spent is None else round_dollars(each * len(since) - spent),

@@ -18,7 +18,7 @@ from nexus_cli.conversation.compaction.compactor import Compactor
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, missing_line, quote_lines
 from nexus_cli.conversation.compaction.pin import pin_texts, split_fitting_pins
 from nexus_cli.conversation.compaction.pins import list_pins
-from nexus_cli.conversation.compaction.work_log import find_command, read_run
+from nexus_cli.conversation.compaction.work_log import CommandRun, find_command
 from nexus_cli.conversation.compaction.work_record import fit_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import SUMMED
@@ -267,7 +267,7 @@ def _value(value: Any, most: int = ARGUMENT) -> str:
 
 def _ended(call: ToolCall, result: str) -> str:
     command = find_command(call, find_tool)
-    if command and (run := read_run(command, result, 0)):
+    if command and (run := CommandRun.read(command, result)):
         ended = "did not end" if run.status is None else f"exit {run.status}"
         ended = f"started as job {run.job}" if run.job else ended
         ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""

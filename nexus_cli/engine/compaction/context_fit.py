@@ -13,7 +13,7 @@ from math import ceil
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.groups import group_tokens, run_requests
+from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
@@ -143,12 +143,11 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
     estimate, expected, info = request.tokens, request.upper_bound, context.model.info
     if left_over(info, expected) >= context.least_output:
         return request
-    images, groups = _images(context.conversation), context.conversation.groups()
-    requests = run_requests(groups, context.conversation.run)
-    said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
+    images, requests = _images(context.conversation), context.conversation.current_requests()
+    said = sum(item.tokens for item in flatten(requests)) - sum(images.values())
     parts = {**context.fixed_parts(), **images, "the text of the request": said}
-    if requests and requests[-1] != len(groups) - 1:
-        parts["the newest step"] = group_tokens(groups[-1])
+    if requests and requests[-1] != (newest := context.conversation.groups()[-1]):
+        parts["the newest step"] = sum(item.tokens for item in newest)
     answer = context.least_output + info.window - left_over(info, 0)
     sums = {
         "for the request": estimate,
@@ -176,8 +175,7 @@ def _images(conversation: Conversation) -> dict[str, int]:
     """Return the tokens of the images in the current request, under one label that lists their names."""
     if not any(item.message.parts for item in conversation.items):
         return {}
-    groups = conversation.groups()
-    parts = [part for index in run_requests(groups, conversation.run) for part in groups[index][0].message.parts]
+    parts = [part for group in conversation.current_requests() for part in group[0].message.parts]
     if not parts:
         return {}
     names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
