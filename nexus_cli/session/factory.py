@@ -41,8 +41,8 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.readings import Readings
-from nexus_cli.engine.requests.spending import Spending, unknown_price
-from nexus_cli.engine.requests.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
+from nexus_cli.engine.requests.spending import Spending
+from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
 from nexus_cli.ledger import RUN, Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
@@ -56,7 +56,7 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
-from nexus_cli.session.recipes import find_agents, recipe_of
+from nexus_cli.session.recipes import find_agents, recipe_of, unknown_tools
 from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
@@ -353,8 +353,8 @@ def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None
     permission, limits = session.dispatcher.permission, session.dispatcher.limits
     if limits.max_cost is not None and info.covered:
         session.notices.append(f"max_cost has no effect: requests to {info.name} are covered by the subscription")
-    elif limits.max_cost is not None and (info.input_price is None or info.output_price is None):
-        raise unknown_price(info.name)
+    elif limits.max_cost is not None:
+        session.engine.spending.require_prices(info)
     level = limits.allow or ASK
     if settings.sandbox.backend == "required":
         permission.require_sandbox()
@@ -499,7 +499,7 @@ class SessionFactory:
         attended = self.options.interactive and not self.options.served
         offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, counter.count)
         offer.schemas = [*conversation.epoch.tools] if self.resumed else offer.select(self.info.window, conversation)
-        if self.info.window < SMALL_WINDOW and (line := describe_left_out(self.info.window, offer.schemas)):
+        if line := describe_left_out(self.info.window, offer.schemas):
             self.notices.append(line)
         return offer
 

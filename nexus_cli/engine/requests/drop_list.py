@@ -11,7 +11,6 @@ from functools import lru_cache
 from nexus_cli.core.entry import Cause, Drop, DropObject, EntryRange, ItemForm, Memo, WindowItem, drop_value
 from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION, UNDONE_COMPACTION
-from nexus_cli.ledger import Ledger
 
 Memos = Callable[[str], Iterable[Memo]]
 """Reads the memos of one kind from a conversation."""
@@ -36,15 +35,6 @@ class DropsReport(ReportOfSession):
     left_out: int
     """Number of drops not back in the window."""
     recalled: int
-
-
-def session_drops(ledger: Ledger, session: str) -> DropsReport:
-    """Return the drops of a session in the ledger, which need not be open in this process."""
-    log = ledger.log(session)
-    drops = log.drops()
-    epoch = log.current_epoch() if drops else None
-    items = [*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
-    return window_drops(session, drops, items, log.memos, epoch.sections if epoch else "")
 
 
 def window_drops(
