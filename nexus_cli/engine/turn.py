@@ -20,10 +20,11 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.compaction.context_fit import (
+    draft_due_pruning,
     ensure_fits,
     ensure_fits_after_overflow,
     notice_narrow_window,
-    prune_if_due,
+    plan_request,
 )
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
@@ -84,23 +85,14 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
 
 
 async def request(engine: Engine, dispatcher: Dispatcher) -> None:
-    """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
-    without new images that the provider refused.
-
-    Before it is sent an epoch may begin: for another model or a reload, without images that the model cannot get, with
-    stale results pruned, and to fit (sections planned again, compaction, truncation). What the new window has lost of
-    the changes is attached again."""
+    """Make one model request: check limits, prepare it, make room, send; send once more after an overflow, or without
+    new images that the provider refused. What a new window has lost of the attached changes is attached again."""
     engine.control.check_ending()
     engine.take_model_info()
     engine.tell_model(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
-    await attach_changes(engine, dispatcher)
-    await begin_pending_epoch(engine)
-    if engine.model.info.blind and (rewrite := draft_without_images(engine)):
-        engine.begin_epoch(rewrite)
-    prune_if_due(engine)
-    plan = await ensure_fits(engine)
+    plan = await ensure_fits(engine, await prepare_request(engine, dispatcher))
     plan = await _send_lost_again(engine, dispatcher, epoch) or plan
     engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
@@ -119,6 +111,19 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
             plan = await _send_lost_again(engine, dispatcher, epoch) or plan
         engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
         await call_model(engine, plan)
+
+
+async def prepare_request(engine: Engine, dispatcher: Dispatcher) -> RequestPlan:
+    """Attach the changes to the next request and return it, which may not fit yet. Begins the epoch that is due: for
+    another model or a reload, without images that the model cannot get, with stale results pruned, with sections
+    planned again. Raises as `plan_request`."""
+    await attach_changes(engine, dispatcher)
+    await begin_pending_epoch(engine)
+    if engine.model.info.blind and (rewrite := draft_without_images(engine)):
+        engine.begin_epoch(rewrite)
+    if rewrite := draft_due_pruning(engine, engine.conversation.log.next_drop):
+        engine.begin_epoch(rewrite)
+    return await plan_request(engine)
 
 
 def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> PlanObject:
@@ -173,7 +178,7 @@ async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -
             break
         epoch = engine.conversation.epoch.id
         await attach_changes(engine, dispatcher)
-        plan = await ensure_fits(engine)
+        plan = await ensure_fits(engine, await plan_request(engine))
     return plan
 
 

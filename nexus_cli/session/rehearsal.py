@@ -18,9 +18,8 @@ from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import Effect
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.compaction.context_fit import plan_request, prune_if_due
 from nexus_cli.engine.requests.model_info import load_model_info
-from nexus_cli.engine.turn import attach_changes, begin_pending_epoch
+from nexus_cli.engine.turn import prepare_request
 from nexus_cli.session.draft import look_at, new_session
 from nexus_cli.session.drafting import run_to_end
 from nexus_cli.session.open_session import find_session, readonly_ledger
@@ -98,10 +97,7 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
             state.dispatcher.limits = limits
     found = find_continuations(state, trigger.until, trigger.schema, has_message=trigger.has_message)
     await record_trigger(state, trigger, found)
-    await attach_changes(engine, state.dispatcher)
-    await begin_pending_epoch(engine)
-    prune_if_due(engine)
-    request, info = await plan_request(engine), engine.model.info
+    request, info = await prepare_request(engine, state.dispatcher), engine.model.info
     compacts = request.needs_room(engine.settings.compact.at)
     if not compacts:
         engine.answer_cap(request)

@@ -47,12 +47,6 @@ NARROW = (
 """The notice to a model before a compaction."""
 
 
-def prune_if_due(engine: Engine) -> None:
-    """Prune stale tool results if that pays."""
-    if (rewrite := draft_due_pruning(engine, engine.conversation.log.next_drop)) is not None:
-        engine.begin_epoch(rewrite)
-
-
 def draft_due_pruning(engine: Engine, next_drop: Callable[[], str]) -> Rewrite | None:
     """Return the rewrite that prunes stale tool results before the next request, None if none is due. Searches for them
     only if there may be enough. `next_drop` returns the ids of its drops; nothing else changes."""
@@ -74,10 +68,9 @@ def count_results(items: Iterable[WindowItem]) -> int:
     return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 
 
-async def ensure_fits(engine: Engine) -> RequestPlan:
-    """Make the next request fit the window, and return it. Raises `NexusError("overflow", ...)` if that is
-    impossible."""
-    request = await plan_request(engine)
+async def ensure_fits(engine: Engine, request: RequestPlan) -> RequestPlan:
+    """Return the planned `request` if it fits the window, else the one that is made to fit. Raises
+    `NexusError("overflow", ...)` if that is impossible."""
     if not request.needs_room(engine.settings.compact.at):
         return request
     from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
