@@ -30,7 +30,7 @@ from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
-from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo, Note, WindowItem
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo, Note, Notes, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
@@ -230,9 +230,7 @@ class Conversation:
         if entry.kind is Kind.USER:
             self.run = entry.id
 
-    def append(
-        self, kind: Kind, message: Message, actor: str, notes: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> Entry:
+    def append(self, kind: Kind, message: Message, actor: str, notes: Notes | None = None) -> Entry:
         """Record an entry at the end of log and window; `notes` are its memos by kind."""
         entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=self._measure(message, ""))
         memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]

@@ -270,6 +270,10 @@ Note = tuple[str, Mapping[str, Any]]
 """A memo to record beside something else: its kind and value."""
 
 
+Notes = Mapping[str, Mapping[str, Any]]
+"""The values of memos by kind, to record with an entry."""
+
+
 class MemoSource(Protocol):
     """A conversation, or its log in the ledger."""
 

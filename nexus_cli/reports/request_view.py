@@ -34,7 +34,7 @@ from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.limits_record import NextLimits, limits_of, load_next_limits
+from nexus_cli.session.limits_record import NextLimits, limits_of
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
@@ -141,7 +141,7 @@ def recorded_view(
     """Return the next request of a session that does not run here; under a new epoch where the model or the effort is
     another one by then, and its recipe says what that begins with."""
     log = ledger.log(found.id)
-    holds = load_next_limits(log, found, options, settings)
+    holds = NextLimits.load(log, found, options, settings)
     row, epoch = log.last_request(), log.current_epoch()
     if epoch is None:
         raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Send a message first")

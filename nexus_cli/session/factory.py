@@ -130,16 +130,6 @@ def make_provider(settings: Settings, *, saves: bool = True) -> Provider:
     )
 
 
-def refuse_while_busy(session: Session) -> None:
-    """Raise `NexusError("usage", ...)` if workers or jobs of a session run, which another session would end."""
-    if session.workers is not None and (busy := session.workers.running()):
-        why = f"{', '.join(busy)} {'is' if len(busy) == 1 else 'are'} still working in the background"
-        raise NexusError("usage", "the session cannot be left", why, "Wait, or stop workers with /agents stop NAME")
-    if session.jobs is not None and (left := session.jobs.running()):
-        why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would be stopped"
-        raise NexusError("usage", "the session cannot be left", why, f"To stop it first: /jobs stop {left[0]}")
-
-
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
     """Open a session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
@@ -147,7 +137,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     made = opened(ledger)
     if made.id != earlier.id:
         try:
-            refuse_while_busy(earlier)
+            earlier.refuse_while_busy()
         except NexusError:
             ledger.release(made.id)
             raise

@@ -28,6 +28,7 @@ from nexus_cli.conversation.entry_ranges import ranges_of
 from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
+from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
@@ -404,7 +405,7 @@ def make_collector(
     recipe: Recipe,
     budget: TokenBudget,
     *,
-    count: Callable[[str], int],
+    count: Count,
     log: Log,
     clock: Clock,
     started: datetime,

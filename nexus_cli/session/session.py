@@ -139,6 +139,15 @@ class Session:
                 "ledger", f"session {self.id} cannot be left", why, "Save a copy with /export, then use /exit"
             )
 
+    def refuse_while_busy(self) -> None:
+        """Raise `NexusError("usage", ...)` if workers or jobs run, which another session would end."""
+        if self.workers is not None and (busy := self.workers.running()):
+            why = f"{', '.join(busy)} {'is' if len(busy) == 1 else 'are'} still working in the background"
+            raise NexusError("usage", "the session cannot be left", why, "Wait, or stop workers with /agents stop NAME")
+        if self.jobs is not None and (left := self.jobs.running()):
+            why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would be stopped"
+            raise NexusError("usage", "the session cannot be left", why, f"To stop it first: /jobs stop {left[0]}")
+
     def is_copied_to(self, other: str) -> bool:
         """Return True if the session with the id `other`, "" for none yet, was forked from this one."""
         return bool(other) and self.ledger is not None and self.ledger.session(other).parent == self.id

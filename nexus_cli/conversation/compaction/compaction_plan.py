@@ -14,7 +14,7 @@ way to it. Otherwise the next step would need the next summary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -22,6 +22,7 @@ from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.pin import split_fitting_pins
 from nexus_cli.conversation.entry_ranges import format_ranges, subtract_ranges, unseen_ranges
 from nexus_cli.conversation.groups import Group, flatten, group_tokens, newest_entry_id
+from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments
@@ -171,7 +172,7 @@ def plan(
     *,
     available: int,
     target: int,
-    count: Callable[[str], int],
+    count: Count,
     run: int = 0,
     earlier: Iterable[tuple[int, str]] = (),
     answers: Iterable[tuple[int, str]] = (),

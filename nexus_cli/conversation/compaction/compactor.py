@@ -26,6 +26,7 @@ from nexus_cli.conversation.entry_ranges import format_ranges, ranges_of, subtra
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
+from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem
 
 RECORD_SLACK = 32
@@ -69,7 +70,7 @@ class Compactor:
     conversation: Conversation
     work: WorkLog
     """Gets what the log has new; nothing else is changed."""
-    count: Callable[[str], int]
+    count: Count
     truncator: WindowTruncator
     """Cuts by the strategy of the settings, and has the measure of messages."""
     budget: int

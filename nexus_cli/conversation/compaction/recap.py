@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from nexus_cli.conversation.entry_ranges import SUMMED
 from nexus_cli.conversation.user_messages import read_sources, words_before
 from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.clock import format_stamp
-from nexus_cli.core.elide import clip_text, elide_text, one_line, plain_marker
+from nexus_cli.core.elide import Count, clip_text, elide_text, one_line, plain_marker
 from nexus_cli.core.entry import PERSON, Entry, read_backwards
 from nexus_cli.core.memo_kinds import SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -151,7 +151,7 @@ def make_recap(
     entries: Iterable[Entry],
     quotes: Mapping[int, Quote],
     room: int,
-    count: Callable[[str], int],
+    count: Count,
     subjects: Mapping[str, str],
     own: OwnForms = OwnForms(),
 ) -> Recap:
@@ -205,7 +205,7 @@ def _history_messages(content: str, history: Mapping[str, Any], is_new: bool) ->
     return [content[start:state] + (_SEEN if state < end else "") for start, state, end in parts]
 
 
-def _trigger_text(entry: Entry, history: Mapping[str, Any], most: int, count: Callable[[str], int]) -> str:
+def _trigger_text(entry: Entry, history: Mapping[str, Any], most: int, count: Count) -> str:
     """Return the lines of the entry that started the run, with its mark."""
     text = entry.message.content.removesuffix(f" {TRIGGER_MARK}")
     if history:
@@ -234,7 +234,7 @@ def _said(words: str, message: Message) -> str:
 
 
 def _describe(
-    entry: Entry, results: Mapping[str, Message], subjects: Mapping[str, str], count: Callable[[str], int], most: int
+    entry: Entry, results: Mapping[str, Message], subjects: Mapping[str, str], count: Count, most: int
 ) -> str:
     """Return the lines of an entry that is not in `quotes`; "" if it has no content."""
     message = entry.message

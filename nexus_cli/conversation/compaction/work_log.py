@@ -6,14 +6,14 @@ Nothing is taken from prose: `WorkLog` folds the entries, `CommandRun.read` read
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import Entry, Kind, is_person
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.tool import COMMAND, SIGPIPE, Tool
+from nexus_cli.core.tool import COMMAND, SIGPIPE, FindTool
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.text.untrusted_text import SAFE_LINE, safe_line
 
@@ -97,7 +97,7 @@ class CommandRun:
 class WorkLog:
     """Commands, words and answers of a conversation, folded from its entries, each read once and in order."""
 
-    find_tool: Callable[[str], Tool | None]
+    find_tool: FindTool
     """Returns the definition of a tool by its name."""
     last: int = 0
     """The newest entry that was read."""
@@ -176,7 +176,7 @@ def read_replies(questions: Sequence[str], result: str) -> list[tuple[str, str]]
     return found
 
 
-def find_command(call: ToolCall, find_tool: Callable[[str], Tool | None]) -> str:
+def find_command(call: ToolCall, find_tool: FindTool) -> str:
     """Return the command line that a call runs; "" if it runs none."""
     tool, command = find_tool(call.name), call.arguments.get(COMMAND)
     return command.strip() if tool and tool.runs_commands and isinstance(command, str) else ""

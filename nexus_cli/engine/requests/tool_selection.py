@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.elide import Count, name_first, plural
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.services import Workers
@@ -46,7 +46,7 @@ class ToolOffer:
     """True if a person is at the terminal. Counts for the first epoch of a session."""
     called_for: Callable[[], Collection[str]]
     """Returns the names of tools that settings or what is stored speak of. Blocks."""
-    count: Callable[[str], int]
+    count: Count
     schemas: Schemas = ()
     """Those of the newest epoch that began or was drafted."""
 

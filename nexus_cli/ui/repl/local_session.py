@@ -21,7 +21,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import make_title, wants_title
-from nexus_cli.session.limits_record import describe_ended_answers, describe_former_level
+from nexus_cli.session.limits_record import describe_resumed
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
@@ -250,8 +250,8 @@ class LocalSession(TerminalContext):
         """Show the resumed session: its last turns, and the open parts."""
         value = last_exchange(self.session)
         self.repl.show_turns(value, newest_turns(self.session), wait := describe_wait(self.session))
-        self.repl.show_note(describe_former_level(self.session.state))
-        self.repl.show_note(describe_ended_answers(self.session.state))
+        for line in describe_resumed(self.session.state):
+            self.repl.show_note(line)
         if wait:
             self._sleeping.watch()
 
