@@ -11,8 +11,8 @@ from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
-from nexus_cli.engine.requests.drop_list import session_drops, window_drops
-from nexus_cli.reports.drops import DropReport
+from nexus_cli.engine.requests.drop_list import window_drops
+from nexus_cli.reports.drops import DropReport, session_drops
 
 SHOWN, MOST = 4000, 100_000
 """Characters shown in a session by default, and most characters of a range there."""

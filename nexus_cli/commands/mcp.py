@@ -22,7 +22,7 @@ from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerError
 from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.reports.mcp_servers import ServerToolsReport
-from nexus_cli.session.session_servers import close_host, describe_servers, open_host, servers_report
+from nexus_cli.session.session_servers import open_host, servers_report
 
 T = TypeVar("T")
 Servers = Annotated[Any, "session.session_servers.ServersReport"]
@@ -40,7 +40,7 @@ def build_list(source: Source, directory: Directory = "") -> Report[Servers]:
         failed = {entry.sha256: why[name] for name, entry in catalogue.entries.items() if name in why}
     elif waiting := describe_waiting(project_root(working_folder(directory))):
         source.say(waiting)
-    return Report("mcp_servers", servers_report(catalogue, describe_servers(catalogue, failed)))
+    return Report("mcp_servers", servers_report(catalogue, failed))
 
 
 def add(
@@ -131,21 +131,14 @@ def list_tools(entry: ServerEntry) -> Report[ServerToolsReport]:
 
 def _with_host(name: str, work: Callable[[Any], Awaitable[T]]) -> T:
     async def run() -> T:
-        user = _User()
-        try:
-            return await work(open_host(user))
-        finally:
-            await close_host(user)
+        async with open_host() as host:
+            return await work(host)
 
     try:
         return asyncio.run(run())
     except ServerError as error:
         why = one_line(str(error)).removeprefix(f"{name}: ")
         raise NexusError("network", f"MCP server {name}", why, f"Try again with: nexus mcp test {name}") from error
-
-
-class _User:
-    """The user of a host for one command."""
 
 
 def _read_catalogue(source: Source, directory: str) -> Catalogue:

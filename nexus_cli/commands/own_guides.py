@@ -25,7 +25,7 @@ from nexus_cli.plugins.python_plugins import admit_objects, describe_error
 from nexus_cli.reports.text.lines import join_names
 from nexus_cli.sections.contributor import discover as list_contributors
 from nexus_cli.sections.skills import COMMAND, SKILL, Skill, find_guides
-from nexus_cli.session.guide_model import read_guide_model
+from nexus_cli.session.guide_model import GuideModel
 from nexus_cli.session.skill_guides import find_callable
 from nexus_cli.tools.registry import plugin_tools
 
@@ -132,7 +132,7 @@ async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awai
     """Switch to the model and effort that a guide asks for, and say what that costs; return how to switch back, None if
     nothing was switched. What cannot be applied is named with the turn."""
     model, effort = context.session.model, context.session.status().effort or ""
-    asked = await asyncio.to_thread(read_guide_model, guide, model, context.settings, os.environ)
+    asked = await asyncio.to_thread(GuideModel.read, guide, model, context.settings, os.environ)
     if not asked.differs_from(model, effort):
         return None
     before = {"model": model, "effort": effort or DEFAULT_EFFORT}

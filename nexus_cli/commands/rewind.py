@@ -75,9 +75,7 @@ async def rewind(
     if part:
         context.session.refuse_to_leave()
         if part != FILES:
-            from nexus_cli.session.factory import refuse_while_busy  # noqa: PLC0415  (imports all of a session)
-
-            refuse_while_busy(context.session)
+            context.session.refuse_while_busy()
         await _go_back(context, turn, part)
 
 

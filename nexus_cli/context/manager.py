@@ -13,21 +13,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from nexus_cli.conversation.conversation import Conversation, EpochHeader, item_of
+from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.groups import (
     PLACEHOLDER,
     flatten,
     from_first_user_message,
     group_tool_calls,
     is_placeholder,
-    is_request,
 )
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
-from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
+from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.conversation.tokens.refusal import is_believable
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
@@ -43,7 +42,6 @@ from nexus_cli.provider.model_table import window_command
 if TYPE_CHECKING:
     from nexus_cli.conversation.compaction.compactor import Compactor
     from nexus_cli.conversation.compaction.work_log import WorkLog
-    from nexus_cli.conversation.epoch_draft import Rewrite
     from nexus_cli.conversation.window_truncation import WindowTruncator
 
 
@@ -60,6 +58,14 @@ class Model:
     effort: str = ""
     cache_key: str = ""
     stall_seconds: float = 120.0
+
+
+@dataclass(slots=True)
+class SharedEstimate:
+    """The newest estimate of a conversation and its forks, which learn from the reports of each other."""
+
+    newest: Estimate
+    """Its anchor is not for all: each conversation has its own."""
 
 
 @dataclass
@@ -217,12 +223,6 @@ class ContextManager:
         budget, window = self.countable(self.budget.available), self.budget.window
         return Compactor(self.conversation, work, self.count, self.truncator, budget, window, recalls)
 
-    def begin_epoch(self, rewrite: Rewrite) -> None:
-        """Replace the window by that of a rewrite, recorded together with its drops and notes. Of the reports of the
-        provider only the anchor of the rewrite holds for the new window."""
-        self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, rewrite.notes)
-        self.anchor_on(rewrite.anchor)
-
     def apply_compaction(
         self,
         summary_message: Message,
@@ -245,7 +245,7 @@ class ContextManager:
             0,
         )
         added = [m for m in preserved[matched:] if m.role is not Role.TOOL or m.content != PLACEHOLDER]
-        request = next((item for item in reversed(seen) if is_request((item,))), None)
+        request = next((item for item in reversed(seen) if item.is_request), None)
         held = request is None or any(_same([request], [message]) for message in preserved)
         summary = WindowItem(
             self.conversation.last,
@@ -496,7 +496,7 @@ class ContextManager:
 
     def _dress(self) -> None:
         """Return the date and time, fixed on the newest user message when it is first built."""
-        newest = next((item for item in reversed(self.conversation.items) if is_request((item,))), None)
+        newest = next((item for item in reversed(self.conversation.items) if item.is_request), None)
         if self._clock is None or newest is None or newest.preamble:
             return
         moment = self._clock()
@@ -519,7 +519,7 @@ class ContextManager:
     def _truncate(self) -> None:
         self._hidden = True
         groups = list(from_first_user_message(self.conversation.groups()))
-        request = next((index for index in reversed(range(len(groups))) if is_request(groups[index])), -1)
+        request = next((index for index in reversed(range(len(groups))) if groups[index][0].is_request), -1)
         for index in {request, -1} if groups else ():
             groups[index] = tuple(map(self._whole, groups[index]))
         head, drops = self.truncator.cut(self.conversation, self.available, groups)
@@ -529,14 +529,14 @@ class ContextManager:
         """Return the original of an elided item, so that a second cut starts from it."""
         if item.form is not ItemForm.ELIDED:
             return item
-        return self._with_preamble(item_of(self.conversation.read(item.entry, item.entry)[0]))
+        return self._with_preamble(WindowItem.of(self.conversation.read(item.entry, item.entry)[0]))
 
     def _restore(self) -> None:
         """Show the whole history since the last compaction or clearing again, if it fits."""
         if not self._hidden:
             return
         read = self.conversation.read(self._origin.base + 1, self.conversation.last)
-        items = [*self._origin.head, *(self._with_preamble(item_of(entry)) for entry in read)]
+        items = [*self._origin.head, *(self._with_preamble(WindowItem.of(entry)) for entry in read)]
         whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
         if self.conversation.epoch.header_tokens + sum(item.tokens for item in whole) <= self.available:
             self.conversation.rewrite(items, "restore", ())

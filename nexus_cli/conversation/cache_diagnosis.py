@@ -1,7 +1,7 @@
 """Diagnose a cache miss: caused by us, by time, or by the provider.
 
 Pure. The facts come from `cache_expectation` for a running session and from `request_history` for the ledger; both use
-`compare_requests`.
+`SentRequest.compare`.
 """
 
 from __future__ import annotations
@@ -78,6 +78,28 @@ class CacheFacts:
     former: CacheLife | None = None
     """Cache lifetime of the previous request's model."""
 
+    @property
+    def expected(self) -> int:
+        """Tokens of the common prefix that should still have been cached."""
+        return expected_cached(self.life, self.shared, self.age)
+
+    def diagnose(self) -> Diagnosis:
+        """Diagnose the miss: its tokens and the first sufficient cause."""
+        life = self.life
+        if self.before <= 0:
+            return Diagnosis("first", why="first request, nothing to compare")
+        if life is None:
+            return Diagnosis("none", why="this provider has no known cache")
+        if self.before < life.min_tokens:
+            return Diagnosis("minimum", why=f"the provider caches nothing below {life.min_tokens:,} tokens")
+        if not self.proven:
+            return Diagnosis("none", why="the provider has not reported any cache use yet")
+        known = max(0, min(self.before, self.input - self.fresh))
+        missed = known - self.read
+        if missed <= tolerated_miss(life, known):
+            return Diagnosis("hit")
+        return _diagnose_miss(life, self, missed)
+
 
 def seconds_between(then: datetime | None, now: datetime) -> float | None:
     """Return the seconds from `then` to `now`; None if `then` is None or the clock has jumped."""
@@ -92,24 +114,6 @@ def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) 
     if life is None or shared < life.min_tokens or (seconds is not None and seconds > life.max_seconds):
         return 0
     return shared - shared % life.step
-
-
-def diagnose(facts: CacheFacts) -> Diagnosis:
-    """Diagnose the miss of a request: its tokens and the first sufficient cause."""
-    life = facts.life
-    if facts.before <= 0:
-        return Diagnosis("first", why="first request, nothing to compare")
-    if life is None:
-        return Diagnosis("none", why="this provider has no known cache")
-    if facts.before < life.min_tokens:
-        return Diagnosis("minimum", why=f"the provider caches nothing below {life.min_tokens:,} tokens")
-    if not facts.proven:
-        return Diagnosis("none", why="the provider has not reported any cache use yet")
-    known = max(0, min(facts.before, facts.input - facts.fresh))
-    missed = known - facts.read
-    if missed <= tolerated_miss(life, known):
-        return Diagnosis("hit")
-    return _diagnose_miss(life, facts, missed)
 
 
 def tolerated_miss(life: CacheLife, tokens: int) -> int:

@@ -15,15 +15,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from nexus_cli.conversation.groups import (
-    Dispatch,
-    Done,
     Group,
     Measure,
-    ModelCall,
+    NextStep,
     flatten,
     group_tool_calls,
     is_placeholder,
     next_step,
+    run_requests,
 )
 from nexus_cli.conversation.render import Wire
 from nexus_cli.conversation.request_plan import RequestPlan
@@ -31,16 +30,11 @@ from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
-from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, Kind, Memo, WindowItem
+from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo, Note, Notes, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
-
-Note = tuple[str, Mapping[str, Any]]
-"""A memo to record with an epoch: its kind and value."""
-SHOWN = (ItemForm.FULL, ItemForm.ELIDED)
-"""Forms of an item that show its entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +54,10 @@ class EpochHeader:
     def of(cls, epoch: Epoch) -> EpochHeader:
         """Return the header of an epoch."""
         return cls(**_header_values(epoch))
+
+    def on(self, epoch: Epoch) -> Epoch:
+        """Return the epoch with this header."""
+        return replace(epoch, **_header_values(self))
 
     @property
     def header_tokens(self) -> int:
@@ -131,7 +129,7 @@ class Conversation:
         made._entries = {entry.id: entry for entry, _ in found}
         made._stored_lines = head, {entry.id: line for entry, line in found if line is not None}
         made.epoch, made.cursor, made.is_recorded = epoch, cursor, True
-        made.tail = [item_of(entry) for entry in made.read(epoch.base + 1, made.last)]
+        made.tail = [WindowItem.of(entry) for entry in made.read(epoch.base + 1, made.last)]
         made._head_sent = cursor > 0 and cursor >= epoch.base
         made.run = made._newest_run()
         made._count()
@@ -166,7 +164,7 @@ class Conversation:
     def _in_use(self, entries: Iterable[Entry]) -> list[Entry]:
         """Return those of `entries` that the window shows or that belong to the run: the text of any other is read
         when it is asked for."""
-        shown = {item.entry for item in self.epoch.head if item.form in SHOWN}
+        shown = {item.entry for item in self.epoch.head if item.shows_entry}
         first = min(self.run or self.epoch.base + 1, self.epoch.base + 1)
         return [entry for entry in entries if entry.id >= first or entry.id in shown]
 
@@ -214,22 +212,30 @@ class Conversation:
         """Return the window as atomic groups, repaired."""
         return group_tool_calls(self.items, self._measure)
 
-    def next_step(self) -> Dispatch | ModelCall | Done:
+    @property
+    def arranged(self) -> list[WindowItem]:
+        """The window in the order in which it is sent, repaired."""
+        return flatten(self.groups())
+
+    def current_requests(self) -> list[Group]:
+        """Return the groups of the current request and its steering, repaired."""
+        groups = self.groups()
+        return [groups[index] for index in run_requests(groups, self.run)]
+
+    def next_step(self) -> NextStep:
         """Return the loop's next step."""
         return next_step(self.items)
 
     def add(self, entry: Entry) -> None:
         """Append a recorded entry to the window."""
         self._entries[entry.id] = entry
-        self.tail.append(item_of(entry))
+        self.tail.append(WindowItem.of(entry))
         self.messages_tokens += entry.tokens
         self.changes += 1
         if entry.kind is Kind.USER:
             self.run = entry.id
 
-    def append(
-        self, kind: Kind, message: Message, actor: str, notes: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> Entry:
+    def append(self, kind: Kind, message: Message, actor: str, notes: Notes | None = None) -> Entry:
         """Record an entry at the end of log and window; `notes` are its memos by kind."""
         entry = Entry(self.last + 1, self.now(), actor, kind, message, tokens=self._measure(message, ""))
         memos = [Memo(name, entry.at, entry.id, value) for name, value in (notes or {}).items()]
@@ -276,7 +282,7 @@ class Conversation:
     def _preamble_slot(self) -> WindowItem | None:
         """Return the message for the next preamble: the newest unsent user message, else the newest unsent result; if
         nothing is unsent, the same of the head while no request has settled it."""
-        head = [item for item in self.epoch.head if item.form in SHOWN] if self._head_open else []
+        head = [item for item in self.epoch.head if item.shows_entry] if self._head_open else []
         unsent = [*(item for item in head if item.entry > self.cursor), *self.items[self._sent_size() :]]
         orders = ((items, role) for items in (unsent, head) for role in (Role.USER, Role.TOOL))
         return next((item for items, role in orders for item in reversed(items) if item.message.role is role), None)
@@ -327,7 +333,7 @@ class Conversation:
 
     def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[FixedValues]:
         for item, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
-            if item.entry in self._changed_preambles and item.form in SHOWN:
+            if item.entry in self._changed_preambles and item.shows_entry:
                 yield FixedValues(item.entry, item.preamble, item.tokens, line)
 
     def renders_as_sent(self) -> bool:
@@ -379,7 +385,7 @@ class Conversation:
 
     def replace_header(self, header: EpochHeader) -> None:
         """Replace the header of an epoch that was neither recorded nor sent."""
-        self.epoch = with_header(self.epoch, header)
+        self.epoch = header.on(self.epoch)
         self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
@@ -395,7 +401,7 @@ class Conversation:
     def _newest_run(self) -> int:
         """Return the newest entry of the window that began a run: only the log tells a request from steering."""
         for item in reversed(self.items):
-            if item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED):
+            if item.is_request:
                 entry = next(iter(self.read(item.entry, item.entry)), None)
                 if entry is not None and entry.kind is Kind.USER:
                     return entry.id
@@ -403,16 +409,6 @@ class Conversation:
 
     def _count(self) -> None:
         self.messages_tokens = sum(item.tokens for item in self.items)
-
-
-def item_of(entry: Entry) -> WindowItem:
-    """Return an item that shows an entry completely."""
-    return WindowItem(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
-
-
-def with_header(epoch: Epoch, header: EpochHeader) -> Epoch:
-    """Return the epoch with another header."""
-    return replace(epoch, **_header_values(header))
 
 
 def _epoch(

@@ -11,7 +11,7 @@ from typing import Any
 
 from nexus_cli.conversation.groups import Measure, is_placeholder
 from nexus_cli.conversation.tokens.counter import compact
-from nexus_cli.core.elide import Marker, elide_text
+from nexus_cli.core.elide import Count, Marker, elide_text
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role, ToolCall
 
@@ -24,7 +24,7 @@ length."""
 class MessageElider:
     """Shortens messages with these counters and markers."""
 
-    count: Callable[[str], int]
+    count: Count
     measure: Measure
     marker: Callable[[WindowItem], Marker]
     """Returns the marker for the text of an item."""

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
 
-from nexus_cli.core.entry import ItemForm, WindowItem
-
-EntryRange: TypeAlias = tuple[int, int]
-"""First and last message, both included."""
+from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 
 HOLE = "[Left out here to fit the window: messages {} to {}."
 """Start of the line in place of omitted messages."""
@@ -34,7 +30,7 @@ def unseen_ranges(gone: Iterable[WindowItem], kept: Iterable[WindowItem], last: 
     """Return the messages up to `last` that are neither in the removed items nor in the kept ones, in order."""
     items = list(gone)
     spans = [(first, min(end, last)) for item in items for first, end in _left_out_ranges(item) if first <= last]
-    shown = ranges_of(item.entry for item in [*items, *kept] if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER))
+    shown = ranges_of(item.entry for item in [*items, *kept] if not item.replaces_others)
     return tuple(rest for first, end in join_ranges(spans) for rest in subtract_ranges(first, end, shown))
 
 

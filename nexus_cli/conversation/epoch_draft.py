@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from nexus_cli.conversation.conversation import EpochHeader, Note
+from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.rewrite_cost import RewritePrice
 from nexus_cli.conversation.tokens.estimate import Anchor
-from nexus_cli.core.entry import Drop, Epoch
+from nexus_cli.core.entry import Drop, Epoch, Note
 from nexus_cli.core.event import Notice
 
 
@@ -18,7 +17,7 @@ class PendingDrop:
     """The part of a section that a system text leaves out."""
 
     drop: Drop
-    note: tuple[str, Mapping[str, Any]]
+    note: Note
     """Kind and value of the memo beside it."""
 
 

@@ -35,6 +35,30 @@ class Fingerprint:
     messages: Named
     """By entry or item, see `name_of`."""
 
+    @classmethod
+    def of(cls, epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprint:
+        """Return the parts of a request under `epoch`; `messages` are the names and line hashes of its messages."""
+        tools = tuple((str(tool.get("function", tool).get("name", "")), _sha(canonical(tool))) for tool in epoch.tools)
+        sections = [(str(one["id"]), _of_section(one)) for one in json.loads(epoch.sections)]
+        whole = (SYSTEM, _sha(epoch.system.encode()))
+        return cls(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, whole), tuple(messages))
+
+    def first_difference(self, after: Fingerprint) -> Difference | None:
+        """Return the first difference; None if `after` only continues this one, or ends earlier."""
+        if self.model != after.model:
+            return Difference("model", after.model, self.model, after.model)
+        found = _among("tool", self.tools, after.tools) or _among("section", self.sections, after.sections)
+        if found:
+            return found
+        for what in ("effort", "tool_choice"):
+            was, now = getattr(self, what), getattr(after, what)
+            if was != now:
+                return Difference("effort", what.replace("_", " "), was, now)
+        for (was, old), (now, new) in zip(self.messages, after.messages, strict=False):
+            if old != new:
+                return Difference("message", was, was, now)
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -49,44 +73,19 @@ class Difference:
     after: str
 
 
-def fingerprint(epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprint:
-    """Return the parts of a request under `epoch`; `messages` are the names and line hashes of its messages."""
-    tools = tuple((str(tool.get("function", tool).get("name", "")), _sha(canonical(tool))) for tool in epoch.tools)
-    sections = [(str(one["id"]), _of_section(one)) for one in json.loads(epoch.sections)]
-    whole = (SYSTEM, _sha(epoch.system.encode()))
-    return Fingerprint(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, whole), tuple(messages))
-
-
 def render_fingerprint(epoch: Epoch, items: Iterable[WindowItem]) -> Fingerprint:
     """Return the parts of a request of these items, rendering its messages again."""
     arranged = flatten(group_tool_calls(items))
     lines = Wire(epoch).extend(arranged)
-    return fingerprint(epoch, ((name_of(item), line.hex()) for item, line in zip(arranged, lines, strict=True)))
+    return Fingerprint.of(epoch, ((name_of(item), line.hex()) for item, line in zip(arranged, lines, strict=True)))
 
 
 def name_of(item: WindowItem) -> str:
     """Return `entry 12`, or for another form `a summary up to entry 40`, `a stub of entry 12`."""
     if item.form is ItemForm.FULL:
         return f"entry {item.entry}"
-    where = "up to" if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else "of"
+    where = "up to" if item.replaces_others else "of"
     return f"{'an' if item.form is ItemForm.ELIDED else 'a'} {item.form} {where} entry {item.entry}"
-
-
-def first_difference(before: Fingerprint, after: Fingerprint) -> Difference | None:
-    """Return the first difference; None if `after` only continues `before`, or ends earlier."""
-    if before.model != after.model:
-        return Difference("model", after.model, before.model, after.model)
-    found = _among("tool", before.tools, after.tools) or _among("section", before.sections, after.sections)
-    if found:
-        return found
-    for what in ("effort", "tool_choice"):
-        was, now = getattr(before, what), getattr(after, what)
-        if was != now:
-            return Difference("effort", what.replace("_", " "), was, now)
-    for (was, old), (now, new) in zip(before.messages, after.messages, strict=False):
-        if old != new:
-            return Difference("message", was, was, now)
-    return None
 
 
 def common_messages(before: Fingerprint, after: Fingerprint) -> int:

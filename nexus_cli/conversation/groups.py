@@ -92,30 +92,17 @@ def newest_entry_id(groups: Iterable[Group]) -> int:
     return max(item.entry for group in groups for item in group)
 
 
-def is_request(group: Group) -> bool:
-    """True if the group is a user message of the conversation (not a summary or marker of ours)."""
-    item = group[0]
-    return item.message.role is Role.USER and item.form in (ItemForm.FULL, ItemForm.ELIDED)
-
-
 @dataclass(frozen=True, slots=True)
-class Dispatch:
-    """Next step: run these calls, which have no result."""
+class NextStep:
+    """The next step of the loop: a model request, unless there are calls to run or it is done."""
 
-    calls: tuple[ToolCall, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelCall:
-    """Next step: a model request."""
+    calls: tuple[ToolCall, ...] = ()
+    """Calls that have no result."""
+    is_done: bool = False
+    """True if the last message is the assistant's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """Next step: none, because the last message is the assistant's."""
-
-
-def next_step(items: Sequence[WindowItem]) -> Dispatch | ModelCall | Done:
+def next_step(items: Sequence[WindowItem]) -> NextStep:
     """Return the next step of the loop, determined by the tail of the window alone."""
     answered: set[str] = set()
     spoken = False
@@ -126,11 +113,11 @@ def next_step(items: Sequence[WindowItem]) -> Dispatch | ModelCall | Done:
         elif message.role is Role.ASSISTANT:
             missing = tuple(call for call in message.tool_calls if call.id not in answered)
             if missing:
-                return Dispatch(missing)
-            return ModelCall() if spoken or message.tool_calls else Done()
+                return NextStep(missing)
+            return NextStep(is_done=not spoken and not message.tool_calls)
         else:
             spoken = True
-    return ModelCall() if spoken else Done()
+    return NextStep(is_done=not spoken)
 
 
 def newest_request(groups: Sequence[Group]) -> int | None:
@@ -147,4 +134,4 @@ def run_requests(groups: Sequence[Group], run: int) -> list[int]:
     latest = newest_request(groups)
     if latest is None:
         return []
-    return [i for i, group in enumerate(groups) if run and is_request(group) and group[0].entry >= run] or [latest]
+    return [i for i, group in enumerate(groups) if run and group[0].is_request and group[0].entry >= run] or [latest]

@@ -18,7 +18,7 @@ from nexus_cli.conversation.groups import Group, Measure, flatten, is_placeholde
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import ToolCall
-from nexus_cli.core.tool import Effect, Reads, Tool
+from nexus_cli.core.tool import Effect, FindTool, Reads, Tool
 from nexus_cli.core.wire import canonical
 
 LEAST = 200
@@ -39,8 +39,6 @@ AGED = "left out by age"
 STUB = "d000000"
 """Placeholder for the drop id of a stub that is measured alone."""
 LISTED: Mapping[Reads, str] = {Reads.LIST: "listed", Reads.SEARCH: "searched"}
-FindTool = Callable[[str], Tool | None]
-"""Returns the definition of a tool by its name."""
 Key = tuple[str, tuple[str, ...], bytes]
 FAILED = (
     "arguments are not a JSON object",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.entry_ranges import EntryRange, join_ranges, subtract_ranges
+from nexus_cli.conversation.entry_ranges import join_ranges, subtract_ranges
 from nexus_cli.core.elide import ElidedText
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import EntryRange, Memo
 from nexus_cli.core.memo_kinds import LINES_READ
 from nexus_cli.core.message import FileEdit, FilePart, ToolResult
 

@@ -18,9 +18,12 @@ from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
 from nexus_cli.conversation.section_rows import Sections, scale_sections
 from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
-from nexus_cli.conversation.tokens.estimate import Estimate
+from nexus_cli.conversation.tokens.estimate import FAR, LEAST, Estimate
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem
+
+LEAST_READ = 1_000
+"""A smaller report is no count: some servers report a constant, and none has a window of this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,19 @@ class RequestPlan:
         """True if the estimate with its margin fits (law 2)."""
         return self.upper_bound <= self.room
 
-    def needs_room(self, threshold: float) -> bool:
-        """True if it does not fit, or has the tokens from which on a window is compacted."""
-        return not self.fits or self.tokens >= threshold
+    def needs_room(self, share: float) -> bool:
+        """True if it does not fit, or takes the `share` of its budget from which on a window is compacted."""
+        return not self.fits or self.tokens >= share * self.budget.available
+
+    def is_cut_by(self, reported: int) -> bool:
+        """True if a report of the server on the sent request is too small for its text, and too large or too small for
+        what no cache had of it, which is all that some servers count."""
+        # Images and the thinking of earlier turns are charged in other ways by each provider.
+        unsure = sum(item.tokens for item in self.items if item.message.parts or item.message.opaque)
+        sure = (self.counted.total - unsure) * min(1.0, self.scale)
+        fresh = self.tokens - self.repeated
+        is_fresh_alone = self.repeated > 0 and fresh / FAR <= reported <= fresh * FAR
+        return LEAST_READ <= reported < LEAST * sure and not is_fresh_alone
 
     @cached_property
     def groups(self) -> list[Group]:

@@ -68,22 +68,18 @@ def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: b
     return RewritePrice(cold, saved, steps, spent, earned, gain > cost, why, gain - cost)
 
 
-def saving_per_request(info: ModelInfo, saved: int) -> float | None:
-    """Return the dollars that `saved` tokens cost in a request, read from the cache; None if a price is unknown."""
-    return request_cost(info, cached=saved, fresh=0) if _has_prices(info) else None
-
-
-def break_even(info: ModelInfo, *, cold: int, saved: int, spent: float | None) -> int | None:
-    """Return the requests after which a rewrite has paid for itself; None if it never does.
+def break_even(info: ModelInfo, *, cold: int, saved: int, spent: float | None) -> tuple[float | None, int | None]:
+    """Return the dollars that a rewrite saves in each later request, read from the cache (None if a price is unknown),
+    and the requests after which it has paid for itself (None if it never does).
 
     `spent` are its dollars, a summary included. If they are unknown, the usual ratio of read to input price is used,
     without the summary.
     """
-    each = saving_per_request(info, saved)
+    dollars = each = request_cost(info, cached=saved, fresh=0) if _has_prices(info) else None
     if each is None or spent is None:
         fresh, read = _input_prices(info)
         spent, each = max(0.0, cold * (fresh - read)), saved * read
-    return max(1, math.ceil(round(spent / each, 6))) if each > 0 else None
+    return dollars, max(1, math.ceil(round(spent / each, 6))) if each > 0 else None
 
 
 def miss_cost(info: ModelInfo, missed: int, usage: Usage) -> float | None:

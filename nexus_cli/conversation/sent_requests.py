@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import sha256
 
-from nexus_cli.conversation.cache_diagnosis import CacheFacts, diagnose, seconds_between
+from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
 from nexus_cli.conversation.groups import flatten, group_tokens, group_tool_calls
 from nexus_cli.conversation.render import Wire
@@ -68,44 +68,44 @@ class SentRequest:
         common = self._common(epoch, items)
         return 0 if common is None else self.epoch.header_tokens + group_tokens(tuple(common))
 
+    def compare(
+        self,
+        before: SentRequest,
+        usage: Usage,
+        *,
+        shared: int,
+        age: float | None,
+        proven: bool,
+        differ: Callable[[], Difference | None],
+    ) -> CacheFacts:
+        """Compare the request, with its `usage`, to the one before, by values of `CacheFacts`; `differ` is called on a
+        miss."""
+        fresh, is_same = 0, before.epoch is self.epoch
+        if not is_same:
+            items = self.items
+            new = sum(item.tokens for item in items if item.entry > before.last)
+            fresh = round(usage.input * new / max(1, self.epoch.header_tokens + sum(item.tokens for item in items)))
+        facts = CacheFacts(
+            self.life,
+            usage.input,
+            usage.cache_read,
+            before.tokens,
+            shared,
+            age,
+            fresh=fresh,
+            proven=proven,
+            former=before.life,
+        )
+        found = differ() if facts.diagnose().missed else None
+        if found is None:
+            return facts
+        cause = "" if is_same else self.epoch.cause
+        return replace(facts, difference=found, cause=cause, source=source_of(found, self.epoch, before.epoch))
+
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
         same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
         return None if same < 0 else flatten(group_tool_calls(items))[:same]
-
-
-def compare_requests(
-    before: SentRequest,
-    now: SentRequest,
-    usage: Usage,
-    *,
-    shared: int,
-    age: float | None,
-    proven: bool,
-    differ: Callable[[], Difference | None],
-) -> CacheFacts:
-    """Compare a request with `usage` to the one before, by values of `CacheFacts`; `differ` is called on a miss."""
-    fresh = 0
-    if before.epoch is not now.epoch:
-        items = now.items
-        new = sum(item.tokens for item in items if item.entry > before.last)
-        fresh = round(usage.input * new / max(1, now.epoch.header_tokens + sum(item.tokens for item in items)))
-    facts = CacheFacts(
-        now.life,
-        usage.input,
-        usage.cache_read,
-        before.tokens,
-        shared,
-        age,
-        fresh=fresh,
-        proven=proven,
-        former=before.life,
-    )
-    found = differ() if diagnose(facts).missed else None
-    if found is None:
-        return facts
-    cause = "" if before.epoch is now.epoch else now.epoch.cause
-    return replace(facts, difference=found, cause=cause, source=source_of(found, now.epoch, before.epoch))
 
 
 def source_of(found: Difference, *epochs: Epoch) -> str:
@@ -176,6 +176,12 @@ class SentRequests:
         than `model` does not count, unless that is ""."""
         last = self.last
         return last is None or (model in ("", last.epoch.model) and self._may_hold(last, info, now))
+
+    def seconds_until_cold(self, now: datetime) -> float:
+        """Return the seconds after which the last request is certainly no longer cached; 0 if that is unknown."""
+        if (last := self.last) is None or last.life is None or (used := self.uses.get(last.epoch.id)) is None:
+            return 0.0
+        return last.life.max_seconds - (now - used).total_seconds()
 
     def shared_tokens(self, epoch: Epoch, info: ModelInfo, now: datetime) -> int:
         """Return the tokens, by our count, of the longest prefix of an epoch that may still be cached."""

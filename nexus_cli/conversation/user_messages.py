@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import chain
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.entry import PERSON, ItemForm, Memo
+from nexus_cli.core.entry import PERSON, Memo
 from nexus_cli.core.memo_kinds import DECISION, PASTED_RANGES, SOURCE, TRIGGER
 from nexus_cli.core.typed_text import split_attachments
 
@@ -97,8 +97,8 @@ def words_before(conversation: Conversation, last: int, shown: Collection[int] =
 
 def hidden_words(conversation: Conversation) -> Iterator[tuple[int, str]]:
     """Yield the messages behind the window's summary and markers, and the refusal reasons, newest first."""
-    hidden = (item.entry for item in conversation.items if item.form in (ItemForm.SUMMARY, ItemForm.MARKER))
-    shown = {item.entry for item in conversation.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+    hidden = (item.entry for item in conversation.items if item.replaces_others)
+    shown = {item.entry for item in conversation.items if item.shows_entry}
     last = max(hidden, default=0)
     refused = [(one.entry, one.text) for one in read_refusals(conversation.memos) if one.entry > last]
     return chain(refused, words_before(conversation, last, shown))

@@ -10,7 +10,6 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.elide_message import MessageElider
 from nexus_cli.conversation.entry_ranges import (
     HOLE,
-    EntryRange,
     format_ranges,
     hole_ranges,
     join_ranges,
@@ -21,8 +20,8 @@ from nexus_cli.conversation.groups import Group, is_placeholder
 from nexus_cli.conversation.strategies import Strategy
 from nexus_cli.conversation.truncation import Hole, Truncation, truncate_window
 from nexus_cli.core.budget import REQUEST_FLOOR
-from nexus_cli.core.elide import RECALL, Marker, drop_marker, plain_marker
-from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
+from nexus_cli.core.elide import RECALL, Count, Marker, drop_marker, plain_marker
+from nexus_cli.core.entry import Cause, Drop, EntryRange, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
 
@@ -101,7 +100,7 @@ MARKER_ROOM = 128
 class WindowTruncator:
     """Truncates conversations to their budget."""
 
-    count: Callable[[str], int]
+    count: Count
     strategy: Strategy
     low_water: float | None = None
     """Share of the budget to which a truncation goes down; None: the budget is filled."""

@@ -6,13 +6,16 @@ The timeline of a lane is its entries in order. Ids count from 1 along a lane an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypedDict
 
-from nexus_cli.core.message import Message
+from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
+
+EntryRange = tuple[int, int]
+"""First and last entry, both included."""
 
 _MEMBER = re.compile(r"(?:^|; )([^()]+) \((human|agent), (ent-\d+)\)(?=; |$)")
 """Matches `Entity.actor`; names have no parentheses."""
@@ -124,6 +127,26 @@ class WindowItem:
     def __post_init__(self) -> None:
         object.__setattr__(self, "form", ItemForm(self.form))
 
+    @classmethod
+    def of(cls, entry: Entry) -> WindowItem:
+        """Return an item that shows an entry completely."""
+        return cls(entry.id, ItemForm.FULL, entry.message, entry.preamble, entry.tokens)
+
+    @property
+    def shows_entry(self) -> bool:
+        """True if it shows the words of its entry, whole or shortened."""
+        return self.form in (ItemForm.FULL, ItemForm.ELIDED)
+
+    @property
+    def replaces_others(self) -> bool:
+        """True for a summary or a marker, which replaces other messages."""
+        return self.form in (ItemForm.SUMMARY, ItemForm.MARKER)
+
+    @property
+    def is_request(self) -> bool:
+        """True for a user message of the conversation, not a summary or marker of ours."""
+        return self.message.role is Role.USER and self.shows_entry
+
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
@@ -190,7 +213,7 @@ class Drop:
     """Tokens left out, by nexus's own count."""
     cause: Cause
     at: str
-    entries: tuple[int, int] | None = None
+    entries: EntryRange | None = None
     """First and last entry left out; null if `text` has the original."""
     text: str | None = None
     """The whole original; null in listings, `recall` reads it."""
@@ -243,6 +266,14 @@ class Memo:
     """Plain JSON data."""
 
 
+Note = tuple[str, Mapping[str, Any]]
+"""A memo to record beside something else: its kind and value."""
+
+
+Notes = Mapping[str, Mapping[str, Any]]
+"""The values of memos by kind, to record with an entry."""
+
+
 class MemoSource(Protocol):
     """A conversation, or its log in the ledger."""
 
@@ -272,6 +303,11 @@ class Manifest:
     def is_newer_than(self, entry: int, at: str) -> bool:
         """Return True if this was sent after a record at `at` behind `entry`; clocks can be set back, entries not."""
         return entry < self.last or (entry == self.last and at <= self.at)
+
+    def newest_of(self, memos: Iterable[Memo]) -> Mapping[str, Any] | None:
+        """Return the newest of these memos that was valid for the request, None if there was none yet."""
+        held = [memo.value for memo in memos if self.is_newer_than(memo.entry, memo.at)]
+        return held[-1] if held else None
 
 
 def format_transcript(entries: Sequence[Entry]) -> str:

@@ -103,7 +103,7 @@ COMMAND_DID = "a command"
 WORK = "work"
 """Memo of a call's changes: `by` (`COMMAND_DID`, a worker such as `w1`, or "" for a file tool), `files`
 (absolute paths), `more` (number of unnamed files), `worktree` (name of the worker's), `command` (outcome of a worker's
-command, see `command_values`)."""
+command, see `CommandRun.noted`)."""
 WORKER = "worker"
 """Memo with the state of a worker, written before it starts, when it gets its session, and when it ends."""
 

@@ -270,6 +270,10 @@ SUBJECT = 200
 """Characters of a main argument that are shown."""
 
 
+FindTool = Callable[[str], Tool | None]
+"""Returns the definition of a tool by its name."""
+
+
 def describe_subject(tool: Tool | None, call: ToolCall, most: int = SUBJECT) -> str:
     """Return the main argument of a call on one line, at most `most` characters; for work later all of its texts."""
     value = call.arguments.get(tool.subject, call.arguments.get(tool.reaches, "")) if tool else call.raw

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.core.attachment import RESUME, Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
@@ -29,9 +28,9 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
     if not trigger.has_message:
         await _go_on(engine.context, engine.control, may_be_done)
         return
-    if isinstance(step := engine.conversation.next_step(), Dispatch):
+    if (step := engine.conversation.next_step()).calls:
         dispatcher.settle_open(engine.conversation, engine.control, step.calls)
-    elif isinstance(step, ModelCall) and trigger.source != RESUME and not _shows_end(engine.conversation):
+    elif not step.is_done and trigger.source != RESUME and not _shows_end(engine.conversation):
         engine.tell_model(UNANSWERED)
     if trigger.fresh:
         from nexus_cli.engine.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
@@ -75,7 +74,7 @@ def _shows_end(conversation: Conversation) -> bool:
 
 async def _go_on(context: ContextManager, control: Control, may_be_done: bool) -> None:
     """Go on with open calls or an unfinished reply; raise `NexusError("usage", ...)` if the last is complete."""
-    if control.steering or not isinstance(context.conversation.next_step(), Done):
+    if control.steering or not context.conversation.next_step().is_done:
         return
     if not ends_unfinished(context.conversation.log):
         if may_be_done:

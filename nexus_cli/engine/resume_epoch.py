@@ -13,7 +13,6 @@ from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.memo_kinds import RECAP
 from nexus_cli.core.message import Message, Role
-from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.engine.requests.engine import Engine
 
 
@@ -26,7 +25,7 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     await engine.read_work()
     known = _recap_in_force(engine.conversation)
     drop_id = known or conversation.log.next_drop()
-    message = Message(Role.USER, recap_text(compactor(engine), subjects, list(came), drop_id))
+    message = Message(Role.USER, recap_text(engine.compactor, subjects, list(came), drop_id))
     item = WindowItem(last, ItemForm.SUMMARY, message, tokens=engine.context.measure(message, ""))
     gone = sum(one.tokens for one in conversation.items)
     what = f"messages 1 to {last} of the conversation, replaced by a timeline"

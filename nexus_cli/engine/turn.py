@@ -8,10 +8,9 @@ therefore the same path as the next step. What may follow a complete reply besid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict, assert_never, cast
+from typing import Any, TypedDict, cast
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.budget import TokenBudget
@@ -21,10 +20,11 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.compaction.context_fit import (
+    draft_due_pruning,
     ensure_fits,
     ensure_fits_after_overflow,
     notice_narrow_window,
-    prune_if_due,
+    plan_request,
 )
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
@@ -61,51 +61,40 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
     """
     while True:
         try:
-            match engine.conversation.next_step():
-                case Dispatch(calls):
-                    _stop_repetition(engine, dispatcher, calls)
-                    await dispatcher.run(engine, calls)
-                    rows = (repeated_calls(engine.conversation.items, call, dispatcher.refused()) for call in calls)
-                    engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
-                    notice_narrow_window(engine)
-                    _stop_asking(engine.conversation, engine.spending, dispatcher)
-                    if dispatcher.hooks:
-                        engine.tell_model(*await dispatcher.hooks.end_step(calls))
-                    dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
-                case ModelCall():
-                    if dispatcher.hooks:
-                        await dispatcher.hooks.admit_steering(engine.control)
-                    await deliver_steering(engine.context, engine.control)
-                    await request(engine, dispatcher)
-                case Done():
-                    if dispatcher.hooks:
-                        await dispatcher.hooks.admit_steering(engine.control)
-                    if engine.spending.ending or not await deliver_steering(engine.context, engine.control):
-                        return
-                case never:
-                    assert_never(never)
+            step = engine.conversation.next_step()
+            if step.calls:
+                _stop_repetition(engine, dispatcher, step.calls)
+                await dispatcher.run(engine, step.calls)
+                rows = (repeated_calls(engine.conversation.items, call, dispatcher.refused()) for call in step.calls)
+                engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
+                notice_narrow_window(engine)
+                _stop_asking(engine.conversation, engine.spending, dispatcher)
+                if dispatcher.hooks:
+                    engine.tell_model(*await dispatcher.hooks.end_step(step.calls))
+                dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
+                continue
+            if dispatcher.hooks:
+                await dispatcher.hooks.admit_steering(engine.control)
+            if step.is_done and engine.spending.ending:
+                return
+            if not await deliver_steering(engine.context, engine.control) and step.is_done:
+                return
+            await request(engine, dispatcher)
         except LedgerAwayError as error:
             await engine.conversation.log.save(error)
 
 
 async def request(engine: Engine, dispatcher: Dispatcher) -> None:
-    """Make one model request: check limits, attach changes, make room, send; send once more after an overflow, or
-    without new images that the provider refused.
-
-    Before it is sent an epoch may begin: for another model or a reload, without images that the model cannot get, with
-    stale results pruned, and to fit (sections planned again, compaction, truncation). What the new window has lost of
-    the changes is attached again."""
+    """Make one model request: check limits, prepare it, make room, send; send once more after an overflow, or without
+    new images that the provider refused. What a new window has lost of the attached changes is attached again."""
     engine.control.check_ending()
     engine.take_model_info()
     engine.tell_model(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
-    await attach_changes(engine, dispatcher)
-    await begin_pending_epoch(engine)
-    if engine.model.info.blind and (rewrite := draft_without_images(engine)):
-        engine.begin_epoch(rewrite)
-    prune_if_due(engine)
-    plan = await ensure_fits(engine)
+    plan = await prepare_request(engine, dispatcher)
+    if plan.needs_room(engine.settings.compact.at):
+        plan = await ensure_fits(engine, fits=plan.fits)
     plan = await _send_lost_again(engine, dispatcher, epoch) or plan
     engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
@@ -124,6 +113,19 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
             plan = await _send_lost_again(engine, dispatcher, epoch) or plan
         engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
         await call_model(engine, plan)
+
+
+async def prepare_request(engine: Engine, dispatcher: Dispatcher) -> RequestPlan:
+    """Attach the changes to the next request and return it, which may not fit yet. Begins the epoch that is due: for
+    another model or a reload, without images that the model cannot get, with stale results pruned, with sections
+    planned again. Raises as `plan_request`."""
+    await attach_changes(engine, dispatcher)
+    await begin_pending_epoch(engine)
+    if engine.model.info.blind and (rewrite := draft_without_images(engine)):
+        engine.begin_epoch(rewrite)
+    if rewrite := draft_due_pruning(engine, engine.conversation.log.next_drop):
+        engine.begin_epoch(rewrite)
+    return await plan_request(engine)
 
 
 def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> PlanObject:
@@ -178,7 +180,9 @@ async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -
             break
         epoch = engine.conversation.epoch.id
         await attach_changes(engine, dispatcher)
-        plan = await ensure_fits(engine)
+        plan = await plan_request(engine)
+        if plan.needs_room(engine.settings.compact.at):
+            plan = await ensure_fits(engine, fits=plan.fits)
     return plan
 
 

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nexus_cli import __version__
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls, is_placeholder
-from nexus_cli.core.entry import Entry, is_person
+from nexus_cli.core.entry import Entry, WindowItem, is_person
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import json_text
 
@@ -31,7 +30,7 @@ def claude_lines(
     """Yield one JSON object per line for each message, every result directly behind its call."""
     session, parent = claude_session_id(session), None
     by_id = {entry.id: entry for entry in entries}
-    items = flatten(group_tool_calls([item_of(entry) for entry in entries]))
+    items = flatten(group_tool_calls([WindowItem.of(entry) for entry in entries]))
     for item in (one for one in items if not is_placeholder(one)):
         entry, blocks = by_id[item.entry], _blocks(item.message)
         if not blocks:

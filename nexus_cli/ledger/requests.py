@@ -50,6 +50,16 @@ class RequestRow:
         return self.finish in (None, LOST)
 
     @property
+    def was_answered(self) -> bool:
+        """True if a provider processed the request. A request that failed or was refused has no usage."""
+        return self.usage is not None and not self.is_unfinished and (self.reported or self.usage.input > 0)
+
+    @property
+    def reported_tokens(self) -> int:
+        """Input tokens that the provider reported; 0 if it reported none."""
+        return self.usage.input if self.usage and self.reported else 0
+
+    @property
     def counted(self) -> Usage:
         """The usage; without an outcome our estimate, of an unknown price."""
         return self.usage or Usage(self.manifest.estimate, cost_usd=None)

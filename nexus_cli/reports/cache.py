@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, TypedDict, cast
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
+from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts, Diagnosis
 from nexus_cli.conversation.fingerprints import Difference
 from nexus_cli.conversation.rewrite_cost import miss_cost
 from nexus_cli.conversation.sent_requests import source_of
@@ -22,7 +22,6 @@ from nexus_cli.engine.requests.request_history import (
     ConversationRequests,
     RequestPair,
     read_conversations,
-    was_answered,
 )
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
@@ -152,7 +151,7 @@ def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) 
         "epoch": row.manifest.epoch,
         "input": usage.input if usage else None,
         "reported": row.reported,
-        "expected": row.manifest.cached or expected_cached(facts.life, facts.shared, facts.age),
+        "expected": row.manifest.cached or facts.expected,
         "read": usage.cache_read if usage and row.reported else None,
         "written": usage.cache_write if usage and row.reported else None,
         "missed": verdict.missed,
@@ -165,12 +164,12 @@ def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) 
 
 
 def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
-    if not was_answered(asked.row):
+    if not asked.row.was_answered:
         why = f" ({asked.row.finish})" if asked.row.finish else ""
         return Diagnosis("unanswered", why=f"it was not answered{why}")
     if not asked.row.reported:
         return Diagnosis("unreported", why="the provider reported no figures for it")
-    verdict = diagnose(facts)
+    verdict = facts.diagnose()
     first = "" if facts.before else _first_reason(asked.row.manifest.step, facts.read)
     return replace(verdict, why=first) if first else verdict
 

@@ -16,7 +16,6 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import apportion
 from nexus_cli.core.budget import TokenBudget, UsedTokens
-from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
@@ -273,7 +272,7 @@ def _note_window(request: RequestPlan) -> list[str]:
 
 def _attachments(view: RequestView) -> list[dict[str, Any]]:
     """Return the records of attached files whose messages are in the window, with their entry."""
-    there = {item.entry for item in view.request.arranged if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+    there = {item.entry for item in view.request.arranged if item.shows_entry}
     memos = [memo for memo in view.memos(ATTACHMENTS) if memo.entry in there]
     return [{"entry": memo.entry, **one} for memo in memos for one in memo.value["files"]]
 
@@ -330,9 +329,7 @@ def _history(view: RequestView) -> HistoryObject:
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
     for item in (*view.request.arranged, *view.request.waiting):
         by_kind[str(item.message.role)] += item.tokens
-    seen = [
-        {item.entry for item in group if item.form in (ItemForm.FULL, ItemForm.ELIDED)} for group in view.request.groups
-    ]
+    seen = [{item.entry for item in group if item.shows_entry} for group in view.request.groups]
     entries = set().union(*seen)
     last = view.row.manifest.last if view.row else view.entries
     used = view.request.budget.used.history

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.reports.context import (
     ROLES,
@@ -47,7 +46,7 @@ def next_rewrite(engine: Engine) -> NextRewrite:
     if engine.backoff.may_compact(fits=True):
         return {
             "by": "summary",
-            "at": min(round(compaction_threshold(engine.context, engine.settings)), overflow),
+            "at": min(round(engine.settings.compact.at * request.budget.available), overflow),
             "why": "",
         }
     may_compact = engine.backoff.may_compact(fits=False)

@@ -18,12 +18,22 @@ from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
-from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, PIN, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
+from nexus_cli.core.memo_kinds import (
+    CLIPPED_MESSAGE,
+    CUT_ANSWER,
+    EVENT,
+    PIN,
+    RESULT,
+    SHOWN_TEXT,
+    UNDONE_FILES,
+    WAIT,
+    WORKER,
+)
 from nexus_cli.core.message import ToolCall, restore_result
+from nexus_cli.core.run import WAITING
 from nexus_cli.core.tool import SUBJECT
 from nexus_cli.core.typed_text import NOT_DONE, split_attachments
-from nexus_cli.engine.calls.waiting import waiting_entry
-from nexus_cli.ledger import LaneLog
+from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.tools.registry import describe_past_subject, past_tools
 
 if TYPE_CHECKING:
@@ -50,6 +60,13 @@ class PastEvent:
     """ISO 8601, UTC."""
     entry: Entry | None = None
     """The entry that holds it; None if another record does."""
+
+
+def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
+    """Return the entry whose result began the current wait of the session's run; 0 if it is not waiting."""
+    memos = log.memos(WAIT)
+    run = ledger.runs.of_session(log.session_id) if memos else None
+    return memos[-1].entry if run is not None and run.state == WAITING else 0
 
 
 def replay_of(session: Session, *, is_whole: bool = False) -> Replay | None:

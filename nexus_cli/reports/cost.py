@@ -10,7 +10,6 @@ from typing import Any, TypedDict, cast
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.json_value import JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import UsageSum
-from nexus_cli.engine.requests.request_history import was_answered
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number
@@ -89,8 +88,8 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
         "session": info.id,
         "total": {
             **_sum(every),
-            "estimated": sum(1 for row in every if was_answered(row) and not row.reported),
-            "unanswered": sum(1 for row in every if not was_answered(row)),
+            "estimated": sum(1 for row in every if row.was_answered and not row.reported),
+            "unanswered": sum(1 for row in every if not row.was_answered),
         },
         "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
         "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NotRequired
 
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.engine.requests.drop_list import DropsReport, window_drops
+from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import SHORT_ID, Value, filled, folded, name_cause, number, table
 
@@ -25,6 +28,15 @@ class DropReport(VersionedReport):
 
 BACK = "back in the window"
 """Note for a drop whose messages are in the window again."""
+
+
+def session_drops(ledger: Ledger, session: str) -> DropsReport:
+    """Return the drops of a session in the ledger, which need not be open in this process."""
+    log = ledger.log(session)
+    drops = log.drops()
+    epoch = log.current_epoch() if drops else None
+    items = [*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
+    return window_drops(session, drops, items, log.memos, epoch.sections if epoch else "")
 
 
 def drops_text(value: Value, width: int) -> str:

@@ -10,7 +10,6 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import PERSON, Kind, read_backwards
 from nexus_cli.core.json_value import ReportOfSession
-from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Value, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState
@@ -55,7 +54,7 @@ def pins_report(state: SessionState) -> PinsReport:
         "session": state.session_id,
         "pins": rows,
         "tokens": sum(row["tokens"] for row in rows),
-        "room": compactor(state.engine).pins_room,
+        "room": state.engine.compactor.pins_room,
         "messages": _list_messages(conversation),
     }
 

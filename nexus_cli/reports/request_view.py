@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
@@ -30,13 +29,12 @@ from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
 from nexus_cli.engine.requests.model_info import load_model_info
-from nexus_cli.engine.requests.request_history import reported_tokens
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.limits_record import NextLimits, limits_of, load_next_limits
+from nexus_cli.session.limits_record import NextLimits
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
@@ -98,8 +96,8 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     rows = log.requests()
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
-    items = (*epoch.head, *map(item_of, log.read(epoch.base + 1, last)))
-    noted = limits_of(log.memos(LIMITS_IN_FORCE), row.manifest)
+    items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, last)))
+    noted = row.manifest.newest_of(log.memos(LIMITS_IN_FORCE))
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = load_model_info(ledger, str(asked["model"]), settings)
@@ -143,14 +141,14 @@ def recorded_view(
     """Return the next request of a session that does not run here; under a new epoch where the model or the effort is
     another one by then, and its recipe says what that begins with."""
     log = ledger.log(found.id)
-    holds = load_next_limits(log, found, options, settings)
+    holds = NextLimits.load(log, found, options, settings)
     row, epoch = log.last_request(), log.current_epoch()
     if epoch is None:
         raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Send a message first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
     info = load_model_info(ledger, options.model or found.model, settings, log)
-    items = (*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id())))
+    items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, log.last_id())))
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [*filter(None, (holds.lost, *instruction_notices(options.cwd, settings)))]
     effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
@@ -162,12 +160,12 @@ def recorded_view(
         if _may_prune(items, info, settings):
             from nexus_cli.session.draft import look_at  # noqa: PLC0415  (for few reports)
 
-            state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
+            state = look_at(ledger, found, options, settings, holds.recipe, services, info)
             notices += prune_notice(state)
     else:
         from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (for few reports)
 
-        state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
+        state = look_at(ledger, found, options, settings, holds.recipe, services, info)
         new = draft_next(state, effort)
         notices = [*dict.fromkeys((*notices, *new.notices)), change_notice(epoch, new.epoch)]
         contents, drops = WindowContents(new.epoch, new.epoch.head), [*drops, *new.drops]
@@ -198,10 +196,10 @@ def instruction_notices(folder: Path, settings: Settings) -> list[str]:
 def _earlier_requests(log: LaneLog, epoch: Epoch, items: Sequence[WindowItem], info: ModelInfo) -> EarlierRequests:
     """Return the newest reported request of the epoch, which the next one extends."""
     rows = (row for row in reversed(log.requests("reported")) if row.manifest.epoch == epoch.id)
-    row, life = next(filter(reported_tokens, rows), None), cache_life_of(info)
+    row, life = next((row for row in rows if row.reported_tokens), None), cache_life_of(info)
     if row is None:
         return EarlierRequests((), life)
-    sent = SentRequest(epoch, items[len(epoch.head) :], row.manifest.last, reported_tokens(row), life=life)
+    sent = SentRequest(epoch, items[len(epoch.head) :], row.manifest.last, row.reported_tokens, life=life)
     return EarlierRequests(((sent, datetime.fromisoformat(row.manifest.at)),), life)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even, saving_per_request
+from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.entry import Cause, Memo
 from nexus_cli.core.json_value import JsonOf
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.model_info import load_model_info
-from nexus_cli.engine.requests.request_history import reported_tokens, was_answered
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
 
@@ -63,25 +62,25 @@ def _requests_since(rows: Sequence[RequestRow], memos: Sequence[Memo]) -> list[R
     rewritten by more than the removal of stale results."""
     first, *later = memos
     end = next((memo.at for memo in later if memo.value["cause"] != Cause.PRUNED.value), "9")
-    return [row for row in rows if was_answered(row) and first.at <= row.manifest.at <= end]
+    return [row for row in rows if row.was_answered and first.at <= row.manifest.at <= end]
 
 
 def _row(
     ledger: Ledger, settings: Settings, model: str, memo: Memo, since: Sequence[RequestRow], paid: Sequence[RequestRow]
 ) -> RewriteRow:
     value = memo.value
-    first = since[0].usage if since and reported_tokens(since[0]) else None
+    first = since[0].usage if since and since[0].reported_tokens else None
     info = load_model_info(ledger, model, settings).with_tier_prices(first.input if first else 0)
     cold, saved = int(value["cold"]), int(value["saved"])
     summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
-    each = saving_per_request(info, saved)
     spent = None if value["cost"] is None or summary is None else value["cost"] + summary
+    each, after = break_even(info, cold=cold, saved=saved, spent=spent)
     return RewriteRow(
         at=memo.at,
         **value,
         summary_usd=summary,
         saved_usd_each=each,
-        break_even=break_even(info, cold=cold, saved=saved, spent=spent),
+        break_even=after,
         requests=len(since),
         uncached=first.input - first.cache_read if first else None,
         net_usd=None if each is None or spent is None else round_dollars(each * len(since) - spent),

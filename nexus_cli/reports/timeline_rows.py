@@ -36,10 +36,9 @@ from nexus_cli.core.memo_kinds import (
 from nexus_cli.core.message import restore_result
 from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.calls.waiting import waiting_entry
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.cost import worker_requests
 from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.workers import recorded_workers

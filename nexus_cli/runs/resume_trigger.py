@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from nexus_cli.conversation.groups import Dispatch
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_stamp, utc_now
 from nexus_cli.core.duration import format_duration
@@ -100,8 +99,8 @@ async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal],
     space, agent = ledger.spaces.get(value["space"]), ledger.spaces.get_entity(value["sender"])
 
     async def load(state: SessionState) -> None:
-        if isinstance(step := state.engine.conversation.next_step(), Dispatch):
-            state.dispatcher.settle_open(state.engine.conversation, state.engine.control, step.calls)
+        if calls := state.engine.conversation.next_step().calls:
+            state.dispatcher.settle_open(state.engine.conversation, state.engine.control, calls)
         reply = replies[-1] if replies else None
         await load_replies(state.engine, ledger, space, agent, value["message"], reply)
 

@@ -12,10 +12,9 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MODES, Limits
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.compaction.context_fit import plan_request
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.side_conversations import other_model
-from nexus_cli.engine.turn import attach_changes
+from nexus_cli.engine.turn import prepare_request
 from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.text.untrusted_text import neutralize
@@ -29,9 +28,8 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
     """Return the limits that the model recommends for a task; its cost counts for the turn. Raises `NexusError` if
     the request of the turn would break its contract."""
     name = engine.settings.assess.model
-    if engine.check_request is not None:  # a broken contract must not send the task here either
-        await attach_changes(engine, dispatcher)
-        await plan_request(engine)
+    if engine.contract is not None:  # a broken contract must not send the task here either
+        await prepare_request(engine, dispatcher)
     try:
         model = other_model(engine.context, engine.settings, name)
         answer = await run_separately(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)

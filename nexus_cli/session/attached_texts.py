@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.conversation.compaction.work_log import read_run
+from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, WAITING_TEXTS
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.work_notes import command_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +25,8 @@ class AttachedTexts:
 
     def note_command(self, attached: str, command: str, output: str) -> None:
         """Note the result of a `!` command; the work record has it once a message includes `attached`."""
-        run = read_run(command, output, 0)
-        if run:
-            self.engine.control.attachment_memos[attached] = {COMMAND: command_values(run)}
+        if run := CommandRun.read(command, output):
+            self.engine.control.attachment_memos[attached] = {COMMAND: run.noted}
 
     def note_recall(self, attached: str, drop_id: str) -> None:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""

@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.conversation.conversation import with_header
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.core.approval import Answer, Defer, Question
@@ -78,22 +76,27 @@ def new_session(options: Options, settings: Settings, services: ServiceMakers) -
             at=format_utc(local_now()),
             front=options.front,
         )
-        yield look_at(made, ledger, known, options, settings, recipe, info, services)
+        yield look_at(ledger, made, options, settings, recipe, services, info, known)
 
 
 def look_at(
-    made: SessionInfo,
     ledger: Ledger,
-    known: Ledger,
+    made: SessionInfo,
     options: Options,
     settings: Settings,
     recipe: Recipe,
-    info: ModelInfo,
     services: ServiceMakers,
+    info: ModelInfo | None = None,
+    known: Ledger | None = None,
 ) -> SessionState:
-    """Return the state with which a session of `ledger` would be opened. Locks and changes nothing."""
+    """Return the state with which a session of `ledger` would be opened. Locks and changes nothing.
+
+    `info` is by default that of the session's model, `known` with the person's facts the same ledger.
+    """
     unasked, control, notices = _Unasked(), Control(), list[str]()
-    is_new = ledger.log(made.id).current_epoch() is None
+    own, known = ledger.log(made.id), known or ledger
+    info = info or load_model_info(ledger, options.model or made.model, settings, own)
+    is_new = own.current_epoch() is None
     log = open_log(ledger, made, options, settings, control, notices, is_new=is_new)
     factory = SessionFactory(
         ledger, known, options, settings, local_now, notices, recipe, info, made, log, unasked, services, control
@@ -110,10 +113,7 @@ def draft_first(state: SessionState) -> FirstEpoch:
         return await prompt.draft_epoch(engine.context), await prompt.collector.changed_sections()
 
     planned, told = run_to_end(work())
-    epoch, drops = (
-        with_header(engine.conversation.epoch, planned.frame),
-        _without_texts([*planned.drops, *log.drops]),
-    )
+    epoch, drops = planned.frame.on(engine.conversation.epoch), _without_texts([*planned.drops, *log.drops])
     return FirstEpoch(NextEpoch(epoch, drops, tuple(notices)), told.to_json(), told.text)
 
 
@@ -121,8 +121,7 @@ def draft_next(state: SessionState, effort: str) -> NextEpoch:
     """Draft the epoch that sends the present window with another effort or to another model. Blocks."""
     notices, conversation = list[str](), state.engine.conversation
     planned = run_to_end(drafting(state, notices.append)[0].draft_epoch(state.engine.context))
-    head = flatten(conversation.groups())
-    epoch = conversation.make_epoch(head, SWITCH, replace(planned.frame, effort=effort))
+    epoch = conversation.make_epoch(conversation.arranged, SWITCH, replace(planned.frame, effort=effort))
     return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
 
 

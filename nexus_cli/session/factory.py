@@ -7,7 +7,7 @@ with their services, contributors. Sends nothing and imports no model library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,13 +20,11 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextConfig, ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
-from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import ASK, UNASKED, Bound, Limits, compose_limits
@@ -41,8 +39,8 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.readings import Readings
-from nexus_cli.engine.requests.spending import Spending, unknown_price
-from nexus_cli.engine.requests.tool_selection import SMALL_WINDOW, ToolOffer, describe_left_out, unknown_tools
+from nexus_cli.engine.requests.spending import Spending
+from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
 from nexus_cli.ledger import RUN, Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
@@ -56,7 +54,7 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
-from nexus_cli.session.recipes import find_agents, recipe_of
+from nexus_cli.session.recipes import find_agents, recipe_of, unknown_tools
 from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
@@ -66,7 +64,6 @@ from nexus_cli.session.settle_projects import settle_projects
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
 if TYPE_CHECKING:
-    from nexus_cli.core.context_contract import ContextContract
     from nexus_cli.engine.calls.edit_checks import EditChecks
     from nexus_cli.engine.calls.session_hooks import SessionHooks
 
@@ -130,16 +127,6 @@ def make_provider(settings: Settings, *, saves: bool = True) -> Provider:
     )
 
 
-def refuse_while_busy(session: Session) -> None:
-    """Raise `NexusError("usage", ...)` if workers or jobs of a session run, which another session would end."""
-    if session.workers is not None and (busy := session.workers.running()):
-        why = f"{', '.join(busy)} {'is' if len(busy) == 1 else 'are'} still working in the background"
-        raise NexusError("usage", "the session cannot be left", why, "Wait, or stop workers with /agents stop NAME")
-    if session.jobs is not None and (left := session.jobs.running()):
-        why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would be stopped"
-        raise NexusError("usage", "the session cannot be left", why, f"To stop it first: /jobs stop {left[0]}")
-
-
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
     """Open a session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
@@ -147,7 +134,7 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     made = opened(ledger)
     if made.id != earlier.id:
         try:
-            refuse_while_busy(earlier)
+            earlier.refuse_while_busy()
         except NexusError:
             ledger.release(made.id)
             raise
@@ -323,14 +310,6 @@ def _anchor_estimate(context: ContextManager, log: SessionLog) -> None:
         context.estimate = anchor_on_newest(context.estimate, log, context.conversation.contents())
 
 
-def _make_check(
-    contract: ContextContract, read_drops: Callable[[], Sequence[Drop]], settings: Settings
-) -> Callable[[ContextManager, RequestPlan, bool], None]:
-    from nexus_cli.engine.check_contract import check_contract  # noqa: PLC0415  (few turns have one)
-
-    return partial(check_contract, contract, read_drops, settings)
-
-
 async def _before_summary(
     dispatcher: Dispatcher, extracts: bool, engine: Engine, cause: str, instructions: str
 ) -> None:
@@ -353,8 +332,8 @@ def _check_bounds(session: Session, info: ModelInfo, settings: Settings) -> None
     permission, limits = session.dispatcher.permission, session.dispatcher.limits
     if limits.max_cost is not None and info.covered:
         session.notices.append(f"max_cost has no effect: requests to {info.name} are covered by the subscription")
-    elif limits.max_cost is not None and (info.input_price is None or info.output_price is None):
-        raise unknown_price(info.name)
+    elif limits.max_cost is not None:
+        session.engine.spending.require_prices(info)
     level = limits.allow or ASK
     if settings.sandbox.backend == "required":
         permission.require_sandbox()
@@ -445,8 +424,8 @@ class SessionFactory:
             self.settings,
             PromptAssembly(collector, offer, rules_for(info.provider, info.name).dumps()),
             partial(_before_summary, dispatcher, extracts) if extracts or dispatcher.hooks else None,
-            check_request=_make_check(options.contract, log.drops, self.settings) if options.contract else None,
-            load_late_info=partial(self._load_late_info, log) if info.pending else None,
+            contract=options.contract,
+            saves=options.save,
             readings=Readings(notices=notices),
             step=log.known.step,
         )
@@ -464,12 +443,6 @@ class SessionFactory:
             services,
             away,
         )
-
-    def _load_late_info(self, log: SessionLog) -> tuple[ModelInfo, str]:
-        """Return the info of the model, and the notice about a window that nobody states."""
-        saves = self.options.save
-        info = load_model_info(self.ledger, self.info.name, self.settings, log, saves=saves)
-        return info, describe_assumed_window(info, saves=saves)
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
         """Return the built-in tools, and those that services and plugins add; of two with one name the first stays."""
@@ -499,7 +472,7 @@ class SessionFactory:
         attended = self.options.interactive and not self.options.served
         offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, counter.count)
         offer.schemas = [*conversation.epoch.tools] if self.resumed else offer.select(self.info.window, conversation)
-        if self.info.window < SMALL_WINDOW and (line := describe_left_out(self.info.window, offer.schemas)):
+        if line := describe_left_out(self.info.window, offer.schemas):
             self.notices.append(line)
         return offer
 

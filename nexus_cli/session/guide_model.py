@@ -30,6 +30,31 @@ class GuideModel:
     problems: tuple[str, ...] = ()
     """What of it cannot be applied, each with the reason: `model opus: ...`."""
 
+    @classmethod
+    def read(cls, guide: Skill, present: str, settings: Settings, environ: Mapping[str, str]) -> GuideModel:
+        """Read the model and effort of a guide, beside the model `present`. Blocks: a keyring may have to be opened."""
+        named, effort = guide.fields.get("model", "").strip(), guide.fields.get("effort", "").strip().lower()
+        model, problems = "", []
+        if named.casefold() not in AS_IT_IS:
+            try:
+                is_own = named in settings.alias
+                wanted = resolve_for_worker(
+                    named if is_own else find_of_family(named, present) or named, present, settings
+                )
+                check_model(wanted)
+                resolve_endpoint(wanted, environ)
+                model = wanted
+            except NexusError as error:
+                own = f'; to choose one, set alias.{named} = "MODEL" in config.toml' if error.kind == "usage" else ""
+                problems.append(one_line(f"model {named}: {error.why[:200] or error.message}{own}"))
+        if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
+            problems.append(one_line(f"effort {effort[:20]}: it must be one of {', '.join(EFFORTS)}"))
+            effort = ""
+        elif notice := effort_notice(model or present, effort):
+            problems.append(notice)
+            effort = ""
+        return cls(model, effort, tuple(problems))
+
     def differs_from(self, model: str, effort: str) -> bool:
         """Return True if a session with this model and effort would have to change for it."""
         wanted = self.model or model
@@ -39,26 +64,3 @@ class GuideModel:
         """Return `model M, effort E`."""
         parts = (self.model and f"model {self.model}", self.effort and f"effort {self.effort}")
         return ", ".join(filter(None, parts))
-
-
-def read_guide_model(guide: Skill, present: str, settings: Settings, environ: Mapping[str, str]) -> GuideModel:
-    """Return the model and effort of a guide, beside the model `present`. Blocks: a keyring may have to be unlocked."""
-    named, effort = guide.fields.get("model", "").strip(), guide.fields.get("effort", "").strip().lower()
-    model, problems = "", []
-    if named.casefold() not in AS_IT_IS:
-        try:
-            is_own = named in settings.alias
-            wanted = resolve_for_worker(named if is_own else find_of_family(named, present) or named, present, settings)
-            check_model(wanted)
-            resolve_endpoint(wanted, environ)
-            model = wanted
-        except NexusError as error:
-            own = f'; to choose one, set alias.{named} = "MODEL" in config.toml' if error.kind == "usage" else ""
-            problems.append(one_line(f"model {named}: {error.why[:200] or error.message}{own}"))
-    if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
-        problems.append(one_line(f"effort {effort[:20]}: it must be one of {', '.join(EFFORTS)}"))
-        effort = ""
-    elif notice := effort_notice(model or present, effort):
-        problems.append(notice)
-        effort = ""
-    return GuideModel(model, effort, tuple(problems))

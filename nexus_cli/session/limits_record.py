@@ -7,13 +7,13 @@ bind, limits can differ by request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.entry import Manifest, Memo
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_value
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
@@ -62,6 +62,11 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
     names = [name for name in names if name not in {"allow", *known}]
     told = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
     return " ".join([*ends, *([f"{CHANGED}: {'; '.join(told)}"] if names else [])])
+
+
+def describe_resumed(state: SessionState) -> Iterator[str]:
+    """Yield what a person has to know of the limits of a session that they resume."""
+    yield from filter(None, (describe_former_level(state), describe_ended_answers(state)))
 
 
 def describe_former_level(state: SessionState) -> str:
@@ -117,12 +122,6 @@ def _value_text(name: str, limits: Limits) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
-    """Return the memo that was valid for a sent request, None if there was none yet."""
-    held = [memo.value for memo in memos if sent.is_newer_than(memo.entry, memo.at)]
-    return dict(held[-1]) if held else None
-
-
 @dataclass(frozen=True, slots=True)
 class NextLimits:
     """The limits of the next request."""
@@ -133,28 +132,28 @@ class NextLimits:
     lost: str = ""
     """The reason why the session's recipe cannot be loaded, and what is shown instead; "" if it can."""
 
+    @classmethod
+    def load(cls, log: LaneLog, found: SessionInfo, options: Options, settings: Settings) -> NextLimits:
+        """Return the limits of the next request of the session `found`.
+
+        If its recipe is missing or invalid, returns those of its last request. Raises as `load_recipe` for a recipe
+        named in `options`.
+        """
+        try:
+            recipe = recipe_of(found, replace(options, front=""))[0]
+        except NexusError as error:
+            if options.recipe:
+                raise
+            why = f"{error.message}. {error.hint}. The request is shown with the last recorded limits"
+            return _last(log, found, why)
+        return cls(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
+
     def at(self, budget: TokenBudget) -> NextLimits:
         """Return the limits tightened by the signals of a turn that the person begins, if the recipe has signals."""
         if not self.recipe.signals:
             return self
         limits, bounds = tighten_by_signals(self.bounds, Signals(budget.pressure, event_class="communication"))
         return replace(self, limits=limits, bounds=bounds)
-
-
-def load_next_limits(log: LaneLog, found: SessionInfo, options: Options, settings: Settings) -> NextLimits:
-    """Return the limits of the next request of the session `found`.
-
-    If its recipe is missing or invalid, returns those of its last request. Raises as `load_recipe` for a recipe named
-    in `options`.
-    """
-    try:
-        recipe = recipe_of(found, replace(options, front=""))[0]
-    except NexusError as error:
-        if options.recipe:
-            raise
-        why = f"{error.message}. {error.hint}. The request is shown with the last recorded limits"
-        return _last(log, found, why)
-    return NextLimits(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
 
 
 def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:

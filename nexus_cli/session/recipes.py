@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.trust import Configuration, State, read_configuration, trust_state, trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.plugins.installed_plugins import InstalledPlugin
@@ -17,6 +18,7 @@ from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recip
 from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides, index_guides
 from nexus_cli.session.agent_roles import make_agent_recipe
 from nexus_cli.session.options import Options
+from nexus_cli.tools.registry import discover_tools
 
 INSIDE = "recipes/"
 FRONTS = ("chat", "ask")
@@ -93,6 +95,20 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
         hint = "Continue with another recipe: --recipe ask"
         hint = f"{TRUST}; or continue with another recipe: --recipe ask" if error.hint == TRUST else hint
         raise NexusError(error.kind, f"session {found.id} cannot continue", why, hint) from error
+
+
+def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
+    """Return a warning line for each unknown tool name in `recipe`, which may be misspelt."""
+    named = recipe.limits.tools
+    known = discover_tools() if named else {}
+    unknown = sorted(name for name in named or () if name not in known)
+    return tuple(_unknown_tool_line(recipe.name, name, known) for name in unknown)
+
+
+def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
+    near = nearest_name(name, known)
+    hint = f" (did you mean {near}?)" if near else ""
+    return f"recipe {recipe} names an unknown tool {one_line(name)[:80]!r}{hint}"
 
 
 def project_recipes(cwd: Path) -> ProjectRecipes | None:

@@ -18,9 +18,7 @@ from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import Effect
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.compaction.context_fit import compaction_threshold, plan_request, prune_if_due
-from nexus_cli.engine.requests.model_info import load_model_info
-from nexus_cli.engine.turn import attach_changes, begin_pending_epoch
+from nexus_cli.engine.turn import prepare_request
 from nexus_cli.session.draft import look_at, new_session
 from nexus_cli.session.drafting import run_to_end
 from nexus_cli.session.open_session import find_session, readonly_ledger
@@ -72,8 +70,7 @@ def _state(options: Options, settings: Settings, services: ServiceMakers) -> Ite
         assert found is not None, "a resumed session was found"
         ledger.record_in_memory()
         recipe, _ = recipe_of(found, options)
-        info = load_model_info(ledger, options.model or found.model, settings, ledger.log(found.id))
-        yield look_at(found, ledger, ledger, options, settings, recipe, info, services)
+        yield look_at(ledger, found, options, settings, recipe, services)
 
 
 async def _assemble_and_close(state: SessionState, trigger: Trigger) -> Rehearsal:
@@ -98,11 +95,8 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
             state.dispatcher.limits = limits
     found = find_continuations(state, trigger.until, trigger.schema, has_message=trigger.has_message)
     await record_trigger(state, trigger, found)
-    await attach_changes(engine, state.dispatcher)
-    await begin_pending_epoch(engine)
-    prune_if_due(engine)
-    request, info = await plan_request(engine), engine.model.info
-    compacts = request.needs_room(compaction_threshold(engine.context, engine.settings))
+    request, info = await prepare_request(engine, state.dispatcher), engine.model.info
+    compacts = request.needs_room(engine.settings.compact.at)
     if not compacts:
         engine.answer_cap(request)
     return Rehearsal(

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
-from nexus_cli.core.entry import Epoch
+from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 
@@ -97,7 +96,7 @@ def _check_lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
 def _tail(log: LaneLog, epoch: Epoch, wire: Wire, reached: int, last: int) -> str:
     before = len(wire.messages) + 2
     try:
-        items = flatten(group_tool_calls(map(item_of, log.read(reached + 1, last))))
+        items = flatten(group_tool_calls(map(WindowItem.of, log.read(reached + 1, last))))
     except NexusError as error:
         return _unreadable(log, range(reached + 1, last + 1), before) or str(error)
     rebuilt = wire.extend(items)

@@ -26,10 +26,10 @@ from nexus_cli.context.sysinfo import SERVER_MODE
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import ranges_of
 from nexus_cli.conversation.goals import list_goals
-from nexus_cli.conversation.groups import is_request
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.entry import Drop, ItemForm, Kind, Memo
+from nexus_cli.core.elide import Count
+from nexus_cli.core.entry import Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
 from nexus_cli.core.request import ModelInfo
@@ -200,7 +200,7 @@ class SessionSources:
         Asked before every request: the ledger is read once, and again for what a new message attaches.
         """
         conversation = self.context.conversation
-        newest = max((item.entry for item in conversation.items if is_request((item,))), default=0)
+        newest = max((item.entry for item in conversation.items if item.is_request), default=0)
         try:
             if self._earlier is None or self.noted is None:
                 self._earlier = [one.path for one in self.seen()]
@@ -234,7 +234,7 @@ class SessionSources:
     def footprint(self) -> Footprint:
         """Count the turns and calls that the window no longer shows, unless a summary or a marker in it tells them."""
         conversation = self.context.conversation
-        if any(item.form in (ItemForm.SUMMARY, ItemForm.MARKER) for item in conversation.items):
+        if any(item.replaces_others for item in conversation.items):
             return Footprint()
         epoch = conversation.epoch
         if epoch.id not in self._footprints:
@@ -282,12 +282,12 @@ class SessionSources:
         newest = memos[-1] if memos else None
         if newest is None or self.run_facts:
             return newest
-        typed = any(item.entry > newest.entry and is_request((item,)) for item in conversation.items)
+        typed = any(item.entry > newest.entry and item.is_request for item in conversation.items)
         return None if typed else newest
 
     def _visible(self) -> set[int]:
         """Return the entries that the window shows."""
-        return {item.entry for item in self.context.conversation.items if item.form in (ItemForm.FULL, ItemForm.ELIDED)}
+        return {item.entry for item in self.context.conversation.items if item.shows_entry}
 
     def _look_at(self, one: SeenFile, left: int) -> tuple[str, str, int]:
         """Return the state of a file (`same`, `changed`, `gone`), the time of a change and the number of bytes read."""
@@ -405,7 +405,7 @@ def make_collector(
     recipe: Recipe,
     budget: TokenBudget,
     *,
-    count: Callable[[str], int],
+    count: Count,
     log: Log,
     clock: Clock,
     started: datetime,

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.groups import Done
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
@@ -140,6 +139,15 @@ class Session:
                 "ledger", f"session {self.id} cannot be left", why, "Save a copy with /export, then use /exit"
             )
 
+    def refuse_while_busy(self) -> None:
+        """Raise `NexusError("usage", ...)` if workers or jobs run, which another session would end."""
+        if self.workers is not None and (busy := self.workers.running()):
+            why = f"{', '.join(busy)} {'is' if len(busy) == 1 else 'are'} still working in the background"
+            raise NexusError("usage", "the session cannot be left", why, "Wait, or stop workers with /agents stop NAME")
+        if self.jobs is not None and (left := self.jobs.running()):
+            why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would be stopped"
+            raise NexusError("usage", "the session cannot be left", why, f"To stop it first: /jobs stop {left[0]}")
+
     def is_copied_to(self, other: str) -> bool:
         """Return True if the session with the id `other`, "" for none yet, was forked from this one."""
         return bool(other) and self.ledger is not None and self.ledger.session(other).parent == self.id
@@ -237,7 +245,7 @@ class Session:
     def is_open(self) -> bool:
         """Return True if the window ends with open work: calls without results, or a message without an answer."""
         conversation = self.state.engine.conversation
-        return bool(conversation.items) and not isinstance(conversation.next_step(), Done)
+        return bool(conversation.items) and not conversation.next_step().is_done
 
     def take_notices(self) -> list[str]:
         """Return the notices from outside turns since the last call."""

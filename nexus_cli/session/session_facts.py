@@ -8,8 +8,7 @@ accepts the text. The ledger stores and finds facts; contributors and reports sh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, f
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.sections.learned import Misses
-from nexus_cli.session.open_session import readonly_ledger
 from nexus_cli.text.untrusted_text import neutralize
 
 ALL = "all"
@@ -203,10 +201,3 @@ def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
     """Forget a fact of any slot and project, and return it; raise `NexusError("usage", ...)` if there is none."""
     known = ledger.facts.get(fact_id)
     return ledger.facts.forget(known.id, at) or known
-
-
-@contextmanager
-def open_facts(folder: Path) -> Iterator[SessionFacts]:
-    """Open the facts of sessions in `folder`; empty if the ledger cannot be opened."""
-    with readonly_ledger() as ledger:
-        yield SessionFacts(ledger, "", ledger.project_of(folder))

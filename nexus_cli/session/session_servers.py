@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -55,7 +55,21 @@ class ServersReport(VersionedReport):
     """One line for each entry that is left out."""
 
 
-def open_host(user: object) -> Any:
+class _HostUser:
+    """The user of a host for one command."""
+
+
+@asynccontextmanager
+async def open_host() -> AsyncIterator[Any]:
+    """Open the host of the running loop's sessions for one command."""
+    user = _HostUser()
+    try:
+        yield _host_of(user)
+    finally:
+        await _close_host(user)
+
+
+def _host_of(user: object) -> Any:
     """Return the host of the running loop's sessions."""
     loop = asyncio.get_running_loop()
     known = _hosts.get(id(loop))
@@ -66,7 +80,7 @@ def open_host(user: object) -> Any:
     return known[1]
 
 
-async def close_host(user: object) -> None:
+async def _close_host(user: object) -> None:
     """End the host if nobody else in this loop uses it."""
     loop = asyncio.get_running_loop()
     known = _hosts.get(id(loop))
@@ -195,14 +209,14 @@ class SessionServers(ServerTools):
         return [f"[{row['why']}]" for row in self.rows() if row["why"]]
 
     def rows(self) -> list[ServerRow]:
-        return describe_servers(self._catalogue, self._failed)
+        return _describe_servers(self._catalogue, self._failed)
 
     async def aclose(self) -> None:
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         with suppress(ServerError):
-            await close_host(self)
+            await _close_host(self)
 
     async def _is_changed(self, entry: ServerEntry) -> bool:
         """Return True if a server of the project is not in effect any more: it runs without a sandbox, and a call may
@@ -212,7 +226,7 @@ class SessionServers(ServerTools):
 
     def _open(self, entry: ServerEntry) -> tuple[Any, ServerEntry]:
         """Return the host, and `entry` with the folder in which its server starts."""
-        return open_host(self), entry if entry.cwd or entry.url else replace(entry, cwd=self._project)
+        return _host_of(self), entry if entry.cwd or entry.url else replace(entry, cwd=self._project)
 
     def _find_tool(self, server: str, tool: str) -> ServerTool | None:
         """Return a tool as its server listed it last."""
@@ -355,17 +369,17 @@ def describe_error(server: str, error: ServerError) -> str:
     return f"MCP server {text}" if text.startswith(f"{server}:") else text
 
 
-def servers_report(catalogue: Catalogue, rows: Sequence[ServerRow]) -> ServersReport:
-    """Return the report of `nexus mcp list --json`."""
+def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersReport:
+    """Return the report of `nexus mcp list --json`; `failed` has reasons by hash of the entry."""
     return {
         "version": 1,
-        "servers": list(rows),
+        "servers": _describe_servers(catalogue, failed),
         "sent": "each" if catalogue.tokens <= MOST_TOKENS else "one",
         "problems": list(catalogue.files.problems),
     }
 
 
-def describe_servers(catalogue: Catalogue, failed: Mapping[str, str]) -> list[ServerRow]:
+def _describe_servers(catalogue: Catalogue, failed: Mapping[str, str]) -> list[ServerRow]:
     """Return the rows of `ServerTools.rows`; `failed` has reasons by hash of the entry."""
     rows: list[ServerRow] = []
     for name, entry in catalogue.entries.items():

@@ -44,7 +44,7 @@ from nexus_cli.sections.skills import (
     read_file_of,
     read_guide,
 )
-from nexus_cli.session.guide_model import read_guide_model
+from nexus_cli.session.guide_model import GuideModel
 from nexus_cli.session.recipes import find_agents
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
@@ -188,7 +188,7 @@ class _Expansion:
         """Name what the guide asks for and this turn does not have."""
         engine = self._state.engine
         now = engine.model
-        asked = await asyncio.to_thread(read_guide_model, self._guide, now.info.name, engine.settings, os.environ)
+        asked = await asyncio.to_thread(GuideModel.read, self._guide, now.info.name, engine.settings, os.environ)
         for problem in asked.problems:
             self._tell_once(f"{self._guide.name} requests {problem}; not applied")
         if asked.differs_from(now.info.name, now.effort):

@@ -41,7 +41,7 @@ from nexus_cli.sections.skills import Skill
 from nexus_cli.session.agent_roles import WORKTREE
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.guide_model import read_guide_model
+from nexus_cli.session.guide_model import GuideModel
 from nexus_cli.session.lent_servers import LentServers
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import find_agents, recipe_for
@@ -216,7 +216,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _read_model(self, agent: Skill) -> str:
         """Return the model that an agent asks for, "" for the session's; name what cannot be applied."""
-        asked = read_guide_model(agent, self.session.model, self.session.engine.settings, os.environ)
+        asked = GuideModel.read(agent, self.session.model, self.session.engine.settings, os.environ)
         for problem in asked.problems:
             notice = Notice(f"agent {agent.name} requests {problem}; using the session's model", warning=False)
             self.session.engine.control.emit_aside(notice)

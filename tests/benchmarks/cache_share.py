@@ -22,7 +22,7 @@ from benchmarks.row import Benchmark, Row
 from ledger.conftest import on
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.conversation import item_of
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.session.factory import open_session
@@ -151,7 +151,7 @@ def _lived(session: object, model: Model, failed: list[str], turns: int) -> Live
         flow.send(sent.input, sent.read)
         flow.output += sent.output
     main = [sent for sent in model.sent if sent.main]
-    entries = [item_of(entry) for entry in on(ledger, lane).read(1, on(ledger, lane).last_id())]
+    entries = [WindowItem.of(entry) for entry in on(ledger, lane).read(1, on(ledger, lane).last_id())]
     steps: list[list[int]] = []
     reached = 0
     first = on(ledger, lane).epoch(rows[0].manifest.epoch)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.entry import Entry, Epoch, ItemForm, Kind, Manifest, WindowItem
@@ -65,7 +64,7 @@ def _talk(log: LaneLog, epoch: Epoch, first: int, last: int) -> None:
         made = entry(number)
         if made.kind is Kind.ASSISTANT:
             step += 1
-            items = flatten(group_tool_calls(map(item_of, unsent)))
+            items = flatten(group_tool_calls(map(WindowItem.of, unsent)))
             lines = zip(items, wire.extend(items), strict=True)
             fixed = [FixedValues(item.entry, "", item.tokens, line) for item, line in lines]
             log.record_request(Manifest(step, epoch.id, number - 1, {}, wire.sha256, 100, AT), fixed, heads)

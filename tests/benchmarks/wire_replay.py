@@ -20,9 +20,9 @@ from typing import Any, cast
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.request import ModelInfo, Provider, Request
@@ -30,7 +30,6 @@ from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.session.limits_record import limits_of
 
 NOBODY = "a key for nobody"
 SECONDS = 30.0
@@ -107,7 +106,7 @@ async def _compare_bodies(again: _Again, log: LaneLog, step: int | None) -> dict
     limits = log.memos(LIMITS_IN_FORCE)
     equal, differ, skipped = 0, [], dict[str, list[int]]()
     for row, request in _requests(log, step):
-        again.window = (limits_of(limits, row.manifest) or {}).get("window", 0)
+        again.window = (row.manifest.newest_of(limits) or {}).get("window", 0)
         made_by, _, digest = row.sent_body.rpartition(" ")
         why = _not_comparable(row, made_by)
         now = "" if why else await again.body(request)
@@ -165,7 +164,7 @@ def _requests(log: LaneLog, step: int | None) -> Iterator[tuple[RequestRow, Requ
             epoch = log.epoch(manifest.epoch)
             wire, number, reached = Wire(epoch), epoch.id, epoch.base
             wire.extend(flatten(group_tool_calls(epoch.head)))
-        wire.extend(flatten(group_tool_calls(map(item_of, log.read(reached + 1, manifest.last)))))
+        wire.extend(flatten(group_tool_calls(map(WindowItem.of, log.read(reached + 1, manifest.last)))))
         reached = manifest.last
         given = manifest.arguments
         if step in (None, manifest.step):

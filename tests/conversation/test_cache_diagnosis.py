@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from nexus_cli.conversation.cache_diagnosis import (
     CacheFacts,
     describe_change,
-    diagnose,
     expected_cached,
     format_duration,
     seconds_between,
@@ -58,19 +57,19 @@ MODEL = Difference("model", "n", "m", "n")
     ],
 )
 def test_the_first_explanation_that_suffices_is_the_cause(facts: CacheFacts, kind: str, ours: bool | None) -> None:
-    verdict = diagnose(facts)
+    verdict = facts.diagnose()
     assert (verdict.kind, verdict.ours) == (kind, ours)
     nothing = ours is None and kind != "unknown"
     assert verdict.missed == (0 if nothing else min(facts.before, facts.input) - facts.read)
-    assert diagnose(replace(facts, life=None)).kind in ("none", "first")
+    assert replace(facts, life=None).diagnose().kind in ("none", "first")
 
 
 def test_within_its_life_a_cache_that_is_gone_is_the_providers_doing() -> None:
-    assert diagnose(replace(MISS, life=ANTHROPIC, age=299)).kind == "provider"
-    told = diagnose(replace(MISS, life=ANTHROPIC, age=420))
+    assert replace(MISS, life=ANTHROPIC, age=299).diagnose().kind == "provider"
+    told = replace(MISS, life=ANTHROPIC, age=420).diagnose()
     assert told.why == "the cache had expired: unused for 7 min, lifetime 5 min"
-    assert "probably" in diagnose(replace(MISS, age=420)).why
-    assert "(undocumented)" in diagnose(replace(MISS, life=USUAL, age=420)).why
+    assert "probably" in replace(MISS, age=420).diagnose().why
+    assert "(undocumented)" in replace(MISS, life=USUAL, age=420).diagnose().why
 
 
 def test_a_change_is_told_with_what_brought_it() -> None:
@@ -117,7 +116,7 @@ def test_no_more_is_expected_than_there_is_and_nothing_of_what_is_gone(shared: i
 )
 def test_blame_needs_a_miss_and_ours_needs_a_change(facts: CacheFacts) -> None:
     for life in (ANTHROPIC, OPENAI, USUAL):
-        verdict = diagnose(replace(facts, life=life))
+        verdict = replace(facts, life=life).diagnose()
         assert verdict.missed >= 0 and bool(verdict.missed) == (verdict.kind not in ("hit", "first", "minimum", "none"))
         assert verdict.ours is not True or facts.difference is not None
         assert verdict.why or verdict.kind == "hit"

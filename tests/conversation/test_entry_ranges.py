@@ -13,14 +13,13 @@ from nexus_cli.conversation.entry_ranges import (
     BUT,
     HOLE,
     SUMMED,
-    EntryRange,
     format_ranges,
     join_ranges,
     ranges_of,
     subtract_ranges,
     unseen_ranges,
 )
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 from nexus_cli.text.untrusted_text import neutralize
 

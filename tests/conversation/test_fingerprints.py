@@ -15,8 +15,6 @@ from nexus_cli.conversation.fingerprints import (
     Difference,
     Fingerprint,
     common_messages,
-    fingerprint,
-    first_difference,
     name_of,
     render_fingerprint,
 )
@@ -77,7 +75,7 @@ def items(*texts: str) -> list[WindowItem]:
     ],
 )
 def test_one_change_is_found_and_named(changed: dict[str, Any], found: Difference | None) -> None:
-    assert first_difference(ONE, replace(ONE, **changed)) == found
+    assert ONE.first_difference(replace(ONE, **changed)) == found
 
 
 parts = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("01")), max_size=4, unique_by=lambda p: p[0])
@@ -95,7 +93,7 @@ prints = st.builds(
 
 @given(prints, prints)
 def test_what_begins_alike_has_no_difference_and_what_differs_is_named(one: Fingerprint, two: Fingerprint) -> None:
-    found, same = first_difference(one, two), common_messages(one, two)
+    found, same = one.first_difference(two), common_messages(one, two)
     beginning = [one.model, one.effort, one.tools, one.sections] == [two.model, two.effort, two.tools, two.sections]
     if found is None:
         assert beginning and same == min(len(one.messages), len(two.messages))
@@ -103,27 +101,27 @@ def test_what_begins_alike_has_no_difference_and_what_differs_is_named(one: Fing
         assert beginning and one.messages[same][1] != two.messages[same][1] and found.before == one.messages[same][0]
     else:
         assert not beginning and same == -1
-    assert first_difference(one, one) is None
+    assert one.first_difference(one) is None
 
 
 def test_a_section_is_told_by_its_hash_or_of_an_older_epoch_by_what_else_tells() -> None:
     named = {"id": "rules", "form": "full", "tokens": 5}
     new = [{**named, "sha256": "aa"}], [{**named, "sha256": "bb"}]
-    assert first_difference(
-        render_fingerprint(epoch("a", new[0]), []), render_fingerprint(epoch("b", new[1]), [])
+    assert render_fingerprint(epoch("a", new[0]), []).first_difference(
+        render_fingerprint(epoch("b", new[1]), [])
     ) == Difference("section", "rules", "aa", "bb")
-    old = first_difference(
-        render_fingerprint(epoch("a", [named]), []), render_fingerprint(epoch("bb", [{**named, "tokens": 6}]), [])
+    old = render_fingerprint(epoch("a", [named]), []).first_difference(
+        render_fingerprint(epoch("bb", [{**named, "tokens": 6}]), [])
     )
     assert old is not None and old.what == "rules"
-    blind = first_difference(render_fingerprint(epoch("a", [named]), []), render_fingerprint(epoch("b", [named]), []))
+    blind = render_fingerprint(epoch("a", [named]), []).first_difference(render_fingerprint(epoch("b", [named]), []))
     assert blind is not None and blind.what == SYSTEM, "nothing tells which, but that it changed is seen"
 
 
 def test_the_messages_of_a_request_are_told_by_the_hashes_of_their_lines() -> None:
     before, after = render_fingerprint(epoch(), items("a", "b")), render_fingerprint(epoch(), items("a", "c", "d"))
-    assert first_difference(before, after) == Difference("message", "entry 2", "entry 2", "entry 2")
-    assert common_messages(before, after) == 1 and before == fingerprint(epoch(), before.messages)
+    assert before.first_difference(after) == Difference("message", "entry 2", "entry 2", "entry 2")
+    assert common_messages(before, after) == 1 and before == Fingerprint.of(epoch(), before.messages)
 
 
 def test_slots_are_named_by_what_they_show() -> None:

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.conversation.groups import (
     PLACEHOLDER,
-    Dispatch,
-    Done,
-    ModelCall,
+    NextStep,
     flatten,
     from_first_user_message,
     group_tool_calls,
@@ -118,19 +116,19 @@ def test_groups_are_taken_from_the_first_user_message_on() -> None:
 @given(MESSAGES)
 def test_open_calls_are_dispatched_first_and_in_call_order(messages: list[Message]) -> None:
     step = next_step(items(messages))
-    if isinstance(step, Dispatch):
-        assert step.calls
+    if step.calls:
+        assert not step.is_done
         last = next(m for m in reversed(messages) if m.role is Role.ASSISTANT)
         assert [c for c in last.tool_calls if c in step.calls] == list(step.calls)
-    elif isinstance(step, Done):
+    elif step.is_done:
         assert not messages or messages[-1].role in (Role.ASSISTANT, Role.TOOL)
 
 
 def test_the_next_step_follows_from_the_tail_alone() -> None:
     done = Message(Role.ASSISTANT, "done")
-    assert isinstance(next_step([]), Done)
-    assert isinstance(next_step(items([U])), ModelCall)
-    assert next_step(items([U, call("a", "b"), result("a")])) == Dispatch((ToolCall("b", "f"),))
-    assert isinstance(next_step(items([U, call("a"), result("a")])), ModelCall)
-    assert isinstance(next_step(items([U, done])), Done)
-    assert isinstance(next_step(items([U, done, U])), ModelCall)
+    assert next_step([]).is_done
+    assert next_step(items([U])) == NextStep()
+    assert next_step(items([U, call("a", "b"), result("a")])) == NextStep((ToolCall("b", "f"),))
+    assert next_step(items([U, call("a"), result("a")])) == NextStep()
+    assert next_step(items([U, done])).is_done
+    assert next_step(items([U, done, U])) == NextStep()

@@ -99,11 +99,11 @@ def test_a_miss_never_costs_more_than_its_request(info: ModelInfo, written: int)
 
 def test_a_rewrite_has_paid_for_itself_after_as_many_requests_as_its_cost_has_savings() -> None:
     priced = price_rewrite(CLAUDE, cold=40_000, saved=60_000, steps=20, warm=True)
-    after = break_even(CLAUDE, cold=40_000, saved=60_000, spent=priced.cost)
+    _, after = break_even(CLAUDE, cold=40_000, saved=60_000, spent=priced.cost)
     assert after is not None and priced.cost is not None and CLAUDE.cache_read_price is not None
     each = 60_000 * CLAUDE.cache_read_price / 1e6
     assert (after - 1) * each < priced.cost <= after * each
-    assert break_even(CLAUDE, cold=40_000, saved=60_000, spent=priced.cost + each) == after + 1, "with its summary"
-    assert break_even(CLAUDE, cold=0, saved=60_000, spent=0.0) == 1, "the cache had expired"
-    assert break_even(CLAUDE, cold=40_000, saved=0, spent=priced.cost) is None
-    assert break_even(UNKNOWN, cold=1000, saved=1000, spent=None) == 9, "(1 - 0.1) / 0.1"
+    assert break_even(CLAUDE, cold=40_000, saved=60_000, spent=priced.cost + each)[1] == after + 1, "with its summary"
+    assert break_even(CLAUDE, cold=0, saved=60_000, spent=0.0)[1] == 1, "the cache had expired"
+    assert break_even(CLAUDE, cold=40_000, saved=0, spent=priced.cost)[1] is None
+    assert break_even(UNKNOWN, cold=1000, saved=1000, spent=None)[1] == 9, "(1 - 0.1) / 0.1"

@@ -24,9 +24,9 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, Memo
 from nexus_cli.core.json_value import to_json_value
-from nexus_cli.engine.requests.drop_list import session_drops
 from nexus_cli.ledger import schema
 from nexus_cli.reports.context import context_report
+from nexus_cli.reports.drops import session_drops
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
 

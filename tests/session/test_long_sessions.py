@@ -18,9 +18,8 @@ from session.summed import SUMMARY, Summariser, asks_for_summary, done, ended, l
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.compaction.work_log import READ_AT_ONCE
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.entry import Entry, Epoch, ItemForm, Kind, Manifest
+from nexus_cli.core.entry import Entry, Epoch, ItemForm, Kind, Manifest, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall, from_record
 from nexus_cli.core.request import Request
@@ -146,7 +145,7 @@ def test_a_conversation_holds_no_entry_that_neither_its_window_shows_nor_its_run
     assert [entry.id for entry in talk.read(1, 6)] == [1, 2, 3, 4, 5, 6] == [entry.id for entry in talk.read(1, 6)]
     assert len(read) == 6 + 4 + 4, "1 to 4, each time"
     talk.append(Kind.USER, Message(Role.USER, "words 7"), "person")
-    talk.rewrite([item_of(talk.read(2, 2)[0])], "compaction", [])
+    talk.rewrite([WindowItem.of(talk.read(2, 2)[0])], "compaction", [])
     assert [entry.id for entry in talk.read(5, 7)] == [5, 6, 7] and len(read) == 16, "of the former run"
     log.close()
 

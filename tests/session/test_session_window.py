@@ -19,11 +19,10 @@ from nexus_cli.config.settings import TruncationSettings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compactor import Compactor
 from nexus_cli.conversation.compaction.work_log import WorkLog
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.render import prefix_sha256
-from nexus_cli.core.entry import ItemForm, Manifest
+from nexus_cli.core.entry import ItemForm, Manifest, WindowItem
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.message import Message
 from nexus_cli.ledger import LaneLog
@@ -101,7 +100,7 @@ class Comparing:
 def replayed_tokens(log: LaneLog, manifest: Manifest) -> int:
     """Return the tokens of the window of a request, from the ledger alone."""
     epoch = log.epoch(manifest.epoch)
-    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, manifest.last))]
+    items = [*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, manifest.last))]
     return epoch.system_tokens + epoch.tools_tokens + sum(item.tokens for item in items)
 
 

@@ -11,7 +11,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import suggest_name
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.session.guide_model import GuideModel, read_guide_model
+from nexus_cli.session.guide_model import GuideModel
 from nexus_cli.session.skill_guides import CALL, find_callable
 
 
@@ -21,7 +21,7 @@ def choose_guide_model(trigger: Trigger, cwd: Path, model: str, settings: Settin
     guide = find_callable(cwd).get(found[1]) if found and trigger.expands else None
     if guide is None or not {"model", "effort"} & set(guide.fields):
         return None
-    asked = read_guide_model(guide, model, settings, os.environ)
+    asked = GuideModel.read(guide, model, settings, os.environ)
     return asked if asked.differs_from(model, settings.effort) else None
 
 

@@ -11,7 +11,7 @@ from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.json_value import JsonOf, VersionedReport
 from nexus_cli.sections.planner import SectionObject
 from nexus_cli.service_list import SERVICES
-from nexus_cli.session.rehearsal import Rehearsal, rehearse
+from nexus_cli.session.rehearsal import rehearse
 from nexus_cli.ui.print.stream import Stream
 
 if TYPE_CHECKING:
@@ -42,12 +42,7 @@ def price_turn(run: PreparedTurn, *, prints: bool) -> None:
     """Assemble the first request of `run` in memory; raise `NexusError` if it breaks the contract or a limit."""
     interactive = os.isatty(0) and Stream(2).terminal
     made = rehearse(ask_options(run, interactive=interactive), run.settings, run.trigger, SERVICES)
-    if prints:
-        print_json(_price_report(made))
-
-
-def _price_report(made: Rehearsal) -> PriceReport:
-    return {
+    report: PriceReport = {
         "version": 1,
         "session": made.session or None,
         "model": made.model,
@@ -59,3 +54,5 @@ def _price_report(made: Rehearsal) -> PriceReport:
         "used": made.request.budget.used.to_json(),
         "sections": cast("list[SectionObject]", list(made.request.sections)),
     }
+    if prints:
+        print_json(report)

@@ -20,7 +20,6 @@ from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.run.map_journal import MapJournal, MapLine, item_key
 from nexus_cli.cli.run.run_turn import quote_word, session_options
 from nexus_cli.config.paths import places, private_dir
-from nexus_cli.conversation.groups import Done
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.elide import cut_at_word, one_line, plural
@@ -513,7 +512,7 @@ class _Map:
                 conversation = session.engine.conversation
                 if not conversation.items:
                     return session, trigger
-                if not isinstance(conversation.next_step(), Done):
+                if not conversation.next_step().is_done:
                     return session, Trigger(schema=trigger.schema)
                 if not ends_unfinished(conversation.log):  # else the answer would lack its beginning
                     kept = _answered(conversation.items[-1].message.content, trigger.schema)

@@ -13,11 +13,10 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.reports.memory import ConsolidationReport
-from nexus_cli.session.acts.memory import SLOTS, Consolidation, check_facts, consolidation
+from nexus_cli.session.acts.memory import Consolidation, check_memory, consolidation
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_facts import open_facts
 from nexus_cli.ui.print.stream import QuietStream, Stream
 from nexus_cli.ui.print.turn_progress import TurnLines
 
@@ -28,8 +27,7 @@ def consolidate(model: str = "") -> ConsolidationReport:
     """Run the consolidation and return its changes; raise `NexusError` without a model or facts, or if it fails."""
     folder = working_folder()
     process.block_imports_from(str(folder))
-    with open_facts(folder) as known:
-        check_facts(known.ledger.facts.list_facts(known.ledger.project_of(folder), SLOTS))
+    check_memory(folder)
     settings = settings_in(folder)
     chosen = choose_model(model, os.environ, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)

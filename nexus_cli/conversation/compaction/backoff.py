@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.tokens.estimate import Anchor
-from nexus_cli.core.entry import Memo
+from nexus_cli.core.entry import Memo, Note
 from nexus_cli.core.memo_kinds import COMPACTION, UNDONE_COMPACTION
 
-Note = tuple[str, dict[str, Any]]
-"""A memo to record: kind and value."""
+UNDO = "undo"
+"""Cause of the epoch that undoes a compaction."""
 AGAIN_AFTER = 10
 """Steps to wait after a compaction, a paid failure or an undo. The wait doubles with each further paid failure in a
 row. If the window overflows, only paid failures count, and only those made in an overflow double the wait."""
@@ -50,7 +50,7 @@ class Backoff:
     def undone(self, epoch: int, undone: int) -> list[Note]:
         """Make the notes of `epoch`, which undoes the compaction that began `undone`; to be recorded with the epoch."""
         drops = self._find(undone).get("drops", [])
-        return [self._note({"epoch": epoch, "why": "undo"}), (UNDONE_COMPACTION, {"epoch": undone, "drops": drops})]
+        return [self._note({"epoch": epoch, "why": UNDO}), (UNDONE_COMPACTION, {"epoch": undone, "drops": drops})]
 
     def _note(self, value: Mapping[str, Any]) -> Note:
         return COMPACTION, {"step": self.step, **value}
@@ -80,7 +80,7 @@ class Backoff:
     @property
     def was_undone(self) -> bool:
         """True if a compaction was undone so lately that nothing which came back is taken out again."""
-        return any(value.get("why") == "undo" and self._is_recent(value) for value in self._tried())
+        return any(value.get("why") == UNDO and self._is_recent(value) for value in self._tried())
 
     @property
     def refused_for_nothing(self) -> bool:
@@ -115,7 +115,7 @@ def _in_vain(tried: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the paid tries that failed since the last compaction, newest first."""
     found = []
     for value in reversed(tried):
-        if value["epoch"] is not None and value.get("why") != "undo":
+        if value["epoch"] is not None and value.get("why") != UNDO:
             break
         if value.get("paid"):
             found.append(value)

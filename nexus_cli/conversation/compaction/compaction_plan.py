@@ -14,16 +14,16 @@ way to it. Otherwise the next step would need the next summary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.pin import split_fitting_pins
-from nexus_cli.conversation.conversation import SHOWN
-from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, subtract_ranges, unseen_ranges
-from nexus_cli.conversation.groups import Group, flatten, group_tokens, is_request, newest_entry_id
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.conversation.entry_ranges import format_ranges, subtract_ranges, unseen_ranges
+from nexus_cli.conversation.groups import Group, flatten, group_tokens, newest_entry_id
+from nexus_cli.core.elide import Count
+from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments
 
@@ -121,7 +121,7 @@ class CompactionPlan:
     def staying(self) -> tuple[int, ...]:
         """The entries that stay among the summarized ones."""
         last = self.entries[1]
-        return tuple(sorted({s.entry for s in self.kept if s.form in SHOWN and s.entry <= last}))
+        return tuple(sorted({s.entry for s in self.kept if s.shows_entry and s.entry <= last}))
 
     @property
     def named(self) -> str:
@@ -139,24 +139,29 @@ class CompactionPlan:
         return format_ranges([one for one in ranges if one[0] not in alone]) + (f" without {names}" if names else "")
 
     @property
+    def removed(self) -> list[WindowItem]:
+        """The items of the summarized groups."""
+        return flatten(self.gone)
+
+    @property
     def leaving(self) -> tuple[WindowItem, ...]:
         """The messages that leave the window now; those behind an earlier summary or a marker left it earlier."""
-        return tuple(item for item in flatten(self.gone) if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER))
+        return tuple(item for item in self.removed if not item.replaces_others)
 
     @property
     def unseen(self) -> tuple[EntryRange, ...]:
         """Return the messages that a summary of the window cannot cover, because they left the window earlier."""
-        return unseen_ranges(flatten(self.gone), self.kept, self.entries[1])
+        return unseen_ranges(self.removed, self.kept, self.entries[1])
 
     @property
     def entries(self) -> tuple[int, int]:
         """The first and the last summarized entry."""
         first = self.gone[0][0]
-        return first.entry if first.form in SHOWN else 1, newest_entry_id(self.gone)
+        return first.entry if first.shows_entry else 1, newest_entry_id(self.gone)
 
     def shown_entries(self, quotes: Sequence[Quote]) -> tuple[set[int], set[int]]:
         """Return the entries that the new window with these quotes shows verbatim, and those that it shows in part."""
-        cut = {item.entry for item in (*flatten(self.gone), *self.kept) if item.form is ItemForm.ELIDED}
+        cut = {item.entry for item in (*self.removed, *self.kept) if item.form is ItemForm.ELIDED}
         whole = {item.entry for item in self.kept if item.form is ItemForm.FULL} | {pin.entry for pin in self.pins}
         whole |= {quote.entry for quote in quotes if quote.whole} - cut
         return whole, ({item.entry for item in self.kept} | {quote.entry for quote in quotes}) - whole
@@ -172,7 +177,7 @@ def plan(
     *,
     available: int,
     target: int,
-    count: Callable[[str], int],
+    count: Count,
     run: int = 0,
     earlier: Iterable[tuple[int, str]] = (),
     answers: Iterable[tuple[int, str]] = (),
@@ -192,7 +197,7 @@ def plan(
     """
     if len(groups) < 2:
         return None
-    requests = [index for index, group in enumerate(groups) if is_request(group)]
+    requests = [index for index, group in enumerate(groups) if group[0].is_request]
     cap = max(least, min(int(available * SUMMARY_SHARE), target // 2))
     room = target - cap - NOTE_TOKENS
     current = [index for index in requests if run and groups[index][0].entry >= run] or requests[-1:]
@@ -218,7 +223,7 @@ def plan(
     stay, crowded = split_fitting_pins(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)
     free -= sum(pin.labelled_tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
-    shown = {s.entry for s in kept if s.form in SHOWN} | {pin.entry for pin in stay}
+    shown = {s.entry for s in kept if s.shows_entry} | {pin.entry for pin in stay}
     candidates = tuple(one for one in said if one[0] not in shown)
     quotes = words.choose_quotes(candidates, max(0, min(beyond.words, free)))
     free -= sum(quote.tokens for quote in quotes)
@@ -243,16 +248,16 @@ def _repeated(
     """
     pinned = {pin.entry for pin in pins}
     costs = [[(entry, words.cost(text)) for entry, text in rows if entry not in pinned] for rows in texts]
-    quoted = (_by_group(groups, rows, SHOWN) for rows in costs)
+    quoted = (_by_group(groups, rows) for rows in costs)
     pin_costs = [(pin.entry, pin.labelled_tokens(words.count)) for pin in pins]
-    pin_tokens = _by_group(groups, pin_costs, (ItemForm.FULL,))
+    pin_tokens = _by_group(groups, pin_costs, is_whole=True)
     return tuple(zip((*quoted, pin_tokens), (beyond.words, beyond.answers, beyond.pins), strict=True))
 
 
 def _own_words(groups: Sequence[Group], spoken: Collection[int] | None) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the person's messages in the window."""
     for group in groups:
-        entry, mine = group[0].entry, is_request(group) and (spoken is None or group[0].entry in spoken)
+        entry, mine = group[0].entry, group[0].is_request and (spoken is None or group[0].entry in spoken)
         text = split_attachments(group[0].message.content)[0] if mine else ""
         if text:
             yield entry, text
@@ -260,14 +265,15 @@ def _own_words(groups: Sequence[Group], spoken: Collection[int] | None) -> Itera
 
 def _answers_in(groups: Sequence[Group], words: OwnWords) -> int:
     """Return the tokens of all texts of the assistant in the window: kept ones need no room."""
-    texts = (group[0].message for group in groups if group[0].form in SHOWN)
+    texts = (group[0].message for group in groups if group[0].shows_entry)
     return sum(words.cost(message.content) for message in texts if message.role is Role.ASSISTANT and message.content)
 
 
-def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, int]], forms: Collection[ItemForm]) -> list[int]:
-    """Return the tokens of `rows` by the group that shows their entry in one of the `forms`; tokens of entries without
-    a group count with the first."""
-    places = {item.entry: index for index, group in enumerate(groups) for item in group if item.form in forms}
+def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, int]], *, is_whole: bool = False) -> list[int]:
+    """Return the tokens of `rows` by the group that shows their entry, with `is_whole` not shortened; tokens of entries
+    without a group count with the first."""
+    shown = ((index, item) for index, group in enumerate(groups) for item in group if item.shows_entry)
+    places = {item.entry: index for index, item in shown if not is_whole or item.form is ItemForm.FULL}
     tokens = [0] * len(groups)
     for entry, cost in rows:
         tokens[places.get(entry, 0)] += cost

@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pin import named_ways, pin_drop, split_fitting_pins
-from nexus_cli.conversation.compaction.pinned_marker import OURS, PinningTruncator, near
+from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, near
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, rules_tokens
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, quote_rules, split_summary
@@ -22,11 +22,11 @@ from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkRecord, fit_record
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.entry_ranges import EntryRange, format_ranges, ranges_of, subtract_ranges
-from nexus_cli.conversation.groups import flatten
+from nexus_cli.conversation.entry_ranges import format_ranges, ranges_of, subtract_ranges
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
-from nexus_cli.core.entry import Cause, Drop, WindowItem
+from nexus_cli.core.elide import Count
+from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem
 
 RECORD_SLACK = 32
 """Tokens that a check of the files may add to the record, on top of a quarter of its size."""
@@ -69,7 +69,7 @@ class Compactor:
     conversation: Conversation
     work: WorkLog
     """Gets what the log has new; nothing else is changed."""
-    count: Callable[[str], int]
+    count: Count
     truncator: WindowTruncator
     """Cuts by the strategy of the settings, and has the measure of messages."""
     budget: int
@@ -135,7 +135,7 @@ class Compactor:
         text, end = split_summary(summary.text, plan.summary_most, count)
         cut = "\n\n".join(filter(None, (summary.ends, end)))
         drop_id = next_drop()
-        named = named_ways(item.message.content for item in conversation.items if item.form in OURS)
+        named = named_ways(item.message.content for item in conversation.items if item.replaces_others)
         crowded = {pin.pin: named.get(pin.pin) or next_drop() for pin in plan.crowded}
         fitted = fit_record(record, plan.record_room, count)
         record_drop = next_drop() if fitted.left else ""
@@ -223,7 +223,7 @@ def _drop(plan: CompactionPlan, drop_id: str, at: str, unseen: Sequence[EntryRan
     """Make the drop of the messages that leave the window. Recalling it returns everything that the new summary
     replaces, because the window names no older drop of them any more."""
     gone, first = plan.leaving, plan.entries[0]
-    tokens = sum(item.tokens for item in gone or flatten(plan.gone))
+    tokens = sum(item.tokens for item in gone or plan.removed)
     names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)
     what = f"messages {names} of the conversation, summarized"
     what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""

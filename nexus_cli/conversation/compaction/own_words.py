@@ -6,10 +6,10 @@ part of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.core.elide import elide_text, plain_marker
+from nexus_cli.core.elide import Count, elide_text, plain_marker
 
 WORTH_CUTTING = 64
 """Fewest tokens of a message's part that is worth quoting."""
@@ -40,7 +40,7 @@ class Quote:
         place = ", ".join(filter(None, (self.pin, f"message {self.entry}" if self.entry else "")))
         return f"[{place}]\n{quote_lines(self.text)}"
 
-    def labelled_tokens(self, count: Callable[[str], int]) -> int:
+    def labelled_tokens(self, count: Count) -> int:
         """Return the tokens of the labelled quotation in the window."""
         return count(self.labelled) + 2
 
@@ -49,7 +49,7 @@ class Quote:
 class OwnWords:
     """Counts and chooses quotations."""
 
-    count: Callable[[str], int]
+    count: Count
 
     def cost(self, words: str) -> int:
         """Return the tokens of the quotation."""

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from nexus_cli.conversation.compaction.own_words import Quote, list_labelled
+from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Cause, Drop
 
 PINNED = "Pinned by the person, word for word:"
@@ -17,9 +18,7 @@ NAMED = 24
 _WAY = re.compile(r"\b(p\d+): recall\(\"(d\d+)\"\)")
 
 
-def split_fitting_pins(
-    pins: Sequence[Quote], room: int, count: Callable[[str], int]
-) -> tuple[tuple[Quote, ...], tuple[Quote, ...]]:
+def split_fitting_pins(pins: Sequence[Quote], room: int, count: Count) -> tuple[tuple[Quote, ...], tuple[Quote, ...]]:
     """Return the pins that fit `room` (the newest get room first) and the others, both in their order."""
     found = set()
     for pin in reversed(pins):
@@ -47,7 +46,7 @@ def named_ways(texts: Iterable[str]) -> dict[str, str]:
     return {name: drop for line in lines for name, drop in _WAY.findall(line)}
 
 
-def pin_drop(pin: Quote, drop_id: str, cause: Cause, at: str, count: Callable[[str], int]) -> Drop:
+def pin_drop(pin: Quote, drop_id: str, cause: Cause, at: str, count: Count) -> Drop:
     """Return the drop of a pin without room."""
     what = f"pin {pin.pin}, which exceeded the limit for pins"
     return Drop(drop_id, what, count(pin.text), cause, at, text=pin.text)

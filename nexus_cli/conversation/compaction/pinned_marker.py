@@ -26,7 +26,6 @@ from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 
 SHORTENED = "[Pinned messages were cut short here to fit the window. They stand below as far as there is room.]"
-OURS = (ItemForm.MARKER, ItemForm.SUMMARY)
 NEAR = 0.9
 """Share of the mark that is enough: a cut that went below it keeps one more message if the result stays near the mark.
 """
@@ -78,7 +77,7 @@ class PinningTruncator(WindowTruncator):
         place = next((index for index, item in enumerate(head) if item.form is ItemForm.MARKER), None)
         there = {item.entry for item in kept if item.form is ItemForm.FULL}
         gone = [p for p in self.pins if p.entry not in there and not any(p.labelled in text for text in texts)]
-        before = [item.message.content for item in conversation.items if item.form in OURS]
+        before = [item.message.content for item in conversation.items if item.replaces_others]
         if place is None:  # only single messages were cut, or a summary with the pins below it
             cut = {item.entry for item in kept} - there
             gone = [pin for pin in gone if pin.entry in cut or any(pin.labelled in text for text in before)]
@@ -130,7 +129,7 @@ class PinningTruncator(WindowTruncator):
         self, conversation: Conversation, kept: Sequence[WindowItem], texts: Sequence[str], pinned: Collection[int]
     ) -> str:
         """Return the person's words that are nowhere else in the window, oldest first; "" if there are none."""
-        shown = {item.entry for item in kept if item.form in (ItemForm.FULL, ItemForm.ELIDED)} | set(pinned)
+        shown = {item.entry for item in kept if item.shows_entry} | set(pinned)
         words = OwnWords(self.count)
         every = words_before(conversation, conversation.last, shown)
         said = (one for one in every if not any(quote_lines(one[1]) in text for text in texts))

@@ -8,11 +8,11 @@ off}` unpins. Another process than the session's may add one: the next step read
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.elide import clip_text, elide_text
+from nexus_cli.core.elide import Count, clip_text, elide_text
 from nexus_cli.core.entry import Entry, MemoSource
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PIN
@@ -55,7 +55,7 @@ def _read_pins(source: MemoSource) -> tuple[dict[str, Quote], int]:
     return found, newest
 
 
-def add_pin(conversation: Conversation, what: str, count: Callable[[str], int], room: int | None = None) -> Quote:
+def add_pin(conversation: Conversation, what: str, count: Count, room: int | None = None) -> Quote:
     """Pin the message with the number `what`, else `what` itself as text.
 
     Returns the existing pin if there is one. Raises `NexusError("usage", ...)` for an empty text, an unknown message,
@@ -140,7 +140,7 @@ def _entry(conversation: Conversation, number: int) -> Entry:
     return entry
 
 
-def _text(entry: Entry, count: Callable[[str], int]) -> str:
+def _text(entry: Entry, count: Count) -> str:
     """Return the text to pin of a message: its content (capped for a tool result), image names and calls."""
     message = entry.message
     text = message.content

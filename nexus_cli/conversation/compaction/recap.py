@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,14 +18,14 @@ from nexus_cli.conversation.compaction.compactor import Compactor
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote, missing_line, quote_lines
 from nexus_cli.conversation.compaction.pin import pin_texts, split_fitting_pins
 from nexus_cli.conversation.compaction.pins import list_pins
-from nexus_cli.conversation.compaction.work_log import find_command, read_run
+from nexus_cli.conversation.compaction.work_log import CommandRun, find_command
 from nexus_cli.conversation.compaction.work_record import fit_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import SUMMED
 from nexus_cli.conversation.user_messages import read_sources, words_before
 from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.clock import format_stamp
-from nexus_cli.core.elide import clip_text, elide_text, one_line, plain_marker
+from nexus_cli.core.elide import Count, clip_text, elide_text, one_line, plain_marker
 from nexus_cli.core.entry import PERSON, Entry, read_backwards
 from nexus_cli.core.memo_kinds import SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -151,7 +151,7 @@ def make_recap(
     entries: Iterable[Entry],
     quotes: Mapping[int, Quote],
     room: int,
-    count: Callable[[str], int],
+    count: Count,
     subjects: Mapping[str, str],
     own: OwnForms = OwnForms(),
 ) -> Recap:
@@ -205,7 +205,7 @@ def _history_messages(content: str, history: Mapping[str, Any], is_new: bool) ->
     return [content[start:state] + (_SEEN if state < end else "") for start, state, end in parts]
 
 
-def _trigger_text(entry: Entry, history: Mapping[str, Any], most: int, count: Callable[[str], int]) -> str:
+def _trigger_text(entry: Entry, history: Mapping[str, Any], most: int, count: Count) -> str:
     """Return the lines of the entry that started the run, with its mark."""
     text = entry.message.content.removesuffix(f" {TRIGGER_MARK}")
     if history:
@@ -234,7 +234,7 @@ def _said(words: str, message: Message) -> str:
 
 
 def _describe(
-    entry: Entry, results: Mapping[str, Message], subjects: Mapping[str, str], count: Callable[[str], int], most: int
+    entry: Entry, results: Mapping[str, Message], subjects: Mapping[str, str], count: Count, most: int
 ) -> str:
     """Return the lines of an entry that is not in `quotes`; "" if it has no content."""
     message = entry.message
@@ -267,7 +267,7 @@ def _value(value: Any, most: int = ARGUMENT) -> str:
 
 def _ended(call: ToolCall, result: str) -> str:
     command = find_command(call, find_tool)
-    if command and (run := read_run(command, result, 0)):
+    if command and (run := CommandRun.read(command, result)):
         ended = "did not end" if run.status is None else f"exit {run.status}"
         ended = f"started as job {run.job}" if run.job else ended
         ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""

@@ -16,6 +16,7 @@ from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.user_messages import typed_messages
+from nexus_cli.core.elide import Count
 from nexus_cli.core.memo_kinds import COMPACTION, RULES_ASKED
 from nexus_cli.core.typed_text import QuotedText
 
@@ -77,7 +78,7 @@ def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Q
     return [Quote(entry, words) for entry, words in sorted(found, key=lambda one: one[0])]
 
 
-def fit_rules(rules: Sequence[Quote], room: int, count: Callable[[str], int]) -> list[Quote]:
+def fit_rules(rules: Sequence[Quote], room: int, count: Count) -> list[Quote]:
     """Return the rules that fit `room` tokens, those of the newest messages first, in their order."""
     kept = []
     for rule in sorted(rules, key=lambda one: -one.entry):
@@ -120,7 +121,7 @@ def missed_rules(conversation: Conversation, plan: CompactionPlan, quoted: Seque
     return list(islice(new, MOST_ASKED))
 
 
-def rules_tokens(conversation: Conversation, count: Callable[[str], int]) -> int:
+def rules_tokens(conversation: Conversation, count: Count) -> int:
     """Return the tokens of the earlier rules in the window, by our count."""
     return sum(rule.labelled_tokens(count) for rule in earlier_rules(conversation))
 
@@ -129,7 +130,7 @@ def choose_rules(
     conversation: Conversation,
     plan: CompactionPlan,
     quoted: Sequence[str],
-    count: Callable[[str], int],
+    count: Count,
     *,
     budget: int,
     free: int,

@@ -16,9 +16,10 @@ from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote, list_labelled, missing_line, quote_lines
 from nexus_cli.conversation.compaction.pin import pin_texts
 from nexus_cli.conversation.compaction.summary_message import create_summary_message
-from nexus_cli.conversation.entry_ranges import BUT, SUMMED, EntryRange, format_ranges
+from nexus_cli.conversation.entry_ranges import BUT, SUMMED, format_ranges
 from nexus_cli.core.clock import Clock
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.elide import Count
+from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 from nexus_cli.core.message import Message
 from nexus_cli.text.untrusted_text import named_drops, neutralize
 
@@ -67,7 +68,7 @@ class Additions:
     """The drop with the end of a summary that had no room."""
 
 
-def split_summary(summary: str, room: int, count: Callable[[str], int]) -> tuple[str, str]:
+def split_summary(summary: str, room: int, count: Count) -> tuple[str, str]:
     """Split a summary into the part that fits `room` tokens, up to a heading or the end of a sentence, and the rest."""
     if count(summary) <= room:
         return summary, ""

@@ -1,18 +1,19 @@
 """Follow the commands, words and answers of a conversation in its log. Pure.
 
-Nothing is taken from prose: `WorkLog` folds the entries, `read_run` reads the outcome of a command from its result.
+Nothing is taken from prose: `WorkLog` folds the entries, `CommandRun.read` reads the outcome of a command.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import Entry, Kind, is_person
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.tool import COMMAND, SIGPIPE, Tool
+from nexus_cli.core.tool import COMMAND, SIGPIPE, FindTool
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.text.untrusted_text import SAFE_LINE, safe_line
 
@@ -66,6 +67,26 @@ class CommandRun:
     after: int = 0
     """Orders runs noted after the same entry."""
 
+    @classmethod
+    def read(cls, command: str, result: str, entry: int = 0) -> CommandRun | None:
+        """Return the result of a command from its tool result; None if it did not run."""
+        if started := _STARTED.search(result):
+            return cls(command, None, "", entry, job=started[1])
+        if unended := _UNENDED.search(result):
+            return cls(command, None, unended[1], entry)
+        *_, ended = (None, *_STATUS.finditer(result, max(0, len(result) - TAIL)))
+        if ended is None:
+            return None
+        status, output = int(ended[2]), result[: ended.start()]
+        error = (ended[1] or find_error_line(output)) if status else ""
+        pipe = tuple(map(int, (ended[3] or "").split()))
+        return cls(command, status, error, entry, pipe=pipe, output=last_lines(output))
+
+    @property
+    def noted(self) -> dict[str, Any]:
+        """The fields that its memo stores; the others follow from the memo's place."""
+        return {name: getattr(self, name) for name in ("command", "status", "error", "pipe", "output", "job")}
+
     @property
     def is_failing(self) -> bool:
         """True if it, or a part of its pipe, exited with a status other than 0."""
@@ -76,7 +97,7 @@ class CommandRun:
 class WorkLog:
     """Commands, words and answers of a conversation, folded from its entries, each read once and in order."""
 
-    find_tool: Callable[[str], Tool | None]
+    find_tool: FindTool
     """Returns the definition of a tool by its name."""
     last: int = 0
     """The newest entry that was read."""
@@ -135,7 +156,7 @@ class WorkLog:
 
     def _end_command(self, entry: int, message: Message) -> None:
         command = self._called.pop(message.tool_call_id or "", "")
-        run = read_run(command, message.content, entry) if command else None
+        run = CommandRun.read(command, message.content, entry) if command else None
         if run is not None:  # otherwise the earlier result stays
             self.commands.pop(command, None)
             self.commands[command] = run
@@ -155,25 +176,10 @@ def read_replies(questions: Sequence[str], result: str) -> list[tuple[str, str]]
     return found
 
 
-def find_command(call: ToolCall, find_tool: Callable[[str], Tool | None]) -> str:
+def find_command(call: ToolCall, find_tool: FindTool) -> str:
     """Return the command line that a call runs; "" if it runs none."""
     tool, command = find_tool(call.name), call.arguments.get(COMMAND)
     return command.strip() if tool and tool.runs_commands and isinstance(command, str) else ""
-
-
-def read_run(command: str, result: str, entry: int) -> CommandRun | None:
-    """Return the result of a command from its tool result; None if it did not run."""
-    if started := _STARTED.search(result):
-        return CommandRun(command, None, "", entry, job=started[1])
-    if unended := _UNENDED.search(result):
-        return CommandRun(command, None, unended[1], entry)
-    *_, ended = (None, *_STATUS.finditer(result, max(0, len(result) - TAIL)))
-    if ended is None:
-        return None
-    status, output = int(ended[2]), result[: ended.start()]
-    error = (ended[1] or find_error_line(output)) if status else ""
-    pipe = tuple(map(int, (ended[3] or "").split()))
-    return CommandRun(command, status, error, entry, pipe=pipe, output=last_lines(output))
 
 
 def find_error_line(output: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -17,7 +17,7 @@ from nexus_cli.conversation.compaction.file_outline import outline
 from nexus_cli.conversation.compaction.own_words import missing_line
 from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.conversation.read_lines import ReadLines
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import Count, one_line
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.text.untrusted_text import SAFE_LINE, neutralize, safe_line
 
@@ -173,15 +173,13 @@ class FittedRecord(WorkRecord):
             return ""
         return _layout(self.goals, self.items, self.folder, missing if self.left else "")
 
-    def drop(self, drop_id: str, cause: Cause, at: str, count: Callable[[str], int]) -> Drop:
+    def drop(self, drop_id: str, cause: Cause, at: str, count: Count) -> Drop:
         """Return the drop of the left-out items."""
         what, text = f"{len(self.left)} older items of the record of the work", self.left_text
         return Drop(drop_id, what, count(text), cause, at, text=text)
 
 
-def fit_record(
-    record: WorkRecord, room: int, count: Callable[[str], int], missing: str = LONGEST_MISSING
-) -> FittedRecord:
+def fit_record(record: WorkRecord, room: int, count: Count, missing: str = LONGEST_MISSING) -> FittedRecord:
     """Return what fits `room` tokens beside a line of `missing`: goals, then files and commands, newest first."""
     total = len(record.goals) + len(record.items)
     kinds = {item.kind == "file": item for item in record.items}

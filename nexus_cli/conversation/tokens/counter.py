@@ -85,12 +85,19 @@ class _Counting(ABC):
         """Return the tokens of `text`."""
 
     def count_message(self, message: Message) -> int:
-        """Return the tokens of content, images, calls, thinking that is sent back, and the overhead."""
-        return count_message(message, self.count)
+        """Return the tokens of one message."""
+        return self.count_messages([message])
 
     def count_messages(self, messages: Iterable[Message]) -> int:
-        """Return the sum over `messages`."""
-        return sum(count_message(message, self.count) for message in messages)
+        """Return the tokens of content, images, calls, thinking that is sent back, and the overhead of each message."""
+        tokens = 0
+        for message in messages:
+            texts = [message.content, *filter(None, [message.tool_call_id])]
+            for call in message.tool_calls:
+                texts += [call.sent_name, call.id, compact(call.sent_arguments)]
+            texts += [_thinking_text(message.opaque)] if message.opaque else []
+            tokens += OVERHEAD_PER_MESSAGE + IMAGE_TOKENS * len(message.parts) + sum(map(self.count, texts))
+        return tokens
 
 
 class SimpleTokenCounter(_Counting):
@@ -181,16 +188,6 @@ def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:
     if use_tiktoken and _find_spec_of("tiktoken"):
         return TiktokenCounter()
     return SimpleTokenCounter()
-
-
-def count_message(message: Message, count: Callable[[str], int]) -> int:
-    """Return the tokens of one message: see `_Counting.count_message`."""
-    tokens = OVERHEAD_PER_MESSAGE + count(message.content) + IMAGE_TOKENS * len(message.parts)
-    for call in message.tool_calls:
-        tokens += count(call.sent_name) + count(call.id) + count(compact(call.sent_arguments))
-    if message.tool_call_id:
-        tokens += count(message.tool_call_id)
-    return tokens + (count(_thinking_text(message.opaque)) if message.opaque else 0)
 
 
 def compact(value: Any) -> str:

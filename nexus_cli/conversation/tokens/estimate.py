@@ -42,8 +42,6 @@ FAR = 1.5
 """A report further than this factor from the estimate is believed when it comes twice."""
 DISTRUST = 3
 """Consecutive implausible reports after which an earlier one is no longer the anchor."""
-NONE = 0.05
-"""Share of our count below which a report is ignored: some servers report 0 or 1 for any request."""
 SMALL = 200
 """Counts below this are not learned from: the fixed overhead dominates the ratio."""
 
@@ -319,23 +317,6 @@ class Estimate:
         unrefused = self.unrefused or self.ratios
         refused = min(FAR, max(1 / FAR, self.refused * tokens / expected))
         return replace(after, ratios=unrefused.scaled(refused), unrefused=unrefused, refused=refused)
-
-
-@dataclass(slots=True)
-class SharedEstimate:
-    """The newest estimate of a conversation and its forks, which learn from the reports of each other."""
-
-    newest: Estimate
-    """Its anchor is not for all: each conversation has its own."""
-
-
-def is_possible_report(counted: int, reported: int, window: int) -> bool:
-    """True if a report can belong to a request with `counted` tokens by our count; otherwise it is ignored.
-
-    A possible report that is far off is still the amount that the provider charges; `Estimate.after_report` decides its
-    effect.
-    """
-    return counted * NONE <= reported <= window
 
 
 def _observe_report(ratios: Ratios, report: Anchor, before: Anchor | None, contents: WindowContents | None) -> Ratios:

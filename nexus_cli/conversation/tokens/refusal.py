@@ -5,13 +5,8 @@ They are parsed from an error text, sometimes that of a proxy, so they may be wr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from nexus_cli.conversation.tokens.estimate import FAR, LEAST, MOST
-from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.request import ModelInfo
 
 
 def is_believable(error: ProviderError, counted: int) -> bool:
@@ -28,12 +23,3 @@ def is_believable(error: ProviderError, counted: int) -> bool:
         return True
     # With a large output cap almost any figure is near the sum, so the tolerance is smaller here.
     return counted / FAR <= error.counted - error.output_cap <= counted * FAR
-
-
-def with_session_window(info: ModelInfo, memos: Sequence[Memo]) -> ModelInfo:
-    """Return `info` with the window recorded in the session's memos, if the listed window is still the same."""
-    listed = info.listed_window or info.window
-    known = [memo.value for memo in memos if memo.value["model"] == info.served_name]
-    if not known or known[-1]["listed"] != listed or not 0 < known[-1]["window"] < info.window:
-        return info
-    return replace(info, window=int(known[-1]["window"]), window_refused=True, listed_window=listed)

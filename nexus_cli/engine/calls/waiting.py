@@ -11,24 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
-from nexus_cli.ledger import LaneLog, Ledger, SessionLog
+from nexus_cli.ledger import Ledger, SessionLog
 
 WAITING = "waiting"
 """Kind of the `NexusError` that ends the turn when its run begins to wait."""
-
-
-def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
-    """Return the entry whose result began the current wait of the session's run; 0 if it is not waiting."""
-    memos = log.memos(WAIT)
-    if not memos:
-        return 0
-    from nexus_cli.core.run import WAITING as WAITING_STATE  # noqa: PLC0415  (few sessions wait)
-
-    run = ledger.runs.of_session(log.session_id)
-    return memos[-1].entry if run is not None and run.state == WAITING_STATE else 0
 
 
 @dataclass

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.compaction.compactor import Compactor, Summary
+from nexus_cli.conversation.compaction.compactor import Summary
 from nexus_cli.conversation.compaction.standing_rules import missed_rules, take_rules
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core import event
@@ -35,17 +35,12 @@ from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.text.untrusted_text import neutralize
 
 
-def compactor(engine: Engine) -> Compactor:
-    """Return what plans and drafts smaller windows of the engine's conversation."""
-    return engine.context.compactor(engine.work, recalls=engine.can_recall)
-
-
 async def compact(engine: Engine, cause: str, share: float, instructions: str = "") -> bool:
     """Compact the conversation to `share` of its budget; True if a smaller window was accepted."""
     before, spent = engine.next_request().tokens, engine.spending.usage
     engine.control.emit(event.CompactionStart(cause, before))
     await engine.read_work()
-    plan = compactor(engine).plan(share, on_command=cause == "command")
+    plan = engine.compactor.plan(share, on_command=cause == "command")
     try:
         if plan is None:
             raise SummaryError(event.TOO_LITTLE)
@@ -128,11 +123,7 @@ async def draft_compaction(
     Reads the files of the work, and system text and tools from `prompt`. Changes nothing but takes the ids of its
     drops from `log`: for a preview one in memory.
     """
-    conversation, before, within = (
-        engine.conversation,
-        engine.window_request(),
-        compactor(engine),
-    )
+    conversation, before, within = engine.conversation, engine.window_request(), engine.compactor
     record = await look_at_files(within.make_record())
     drafted = within.draft(plan, summary, record, log.next_drop)
     planned = await prompt.draft_epoch(engine.context)

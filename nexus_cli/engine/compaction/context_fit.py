@@ -10,11 +10,10 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from math import ceil
 
-from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.groups import group_tokens, run_requests
+from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
@@ -48,12 +47,6 @@ NARROW = (
 """The notice to a model before a compaction."""
 
 
-def prune_if_due(engine: Engine) -> None:
-    """Prune stale tool results if that pays."""
-    if (rewrite := draft_due_pruning(engine, engine.conversation.log.next_drop)) is not None:
-        engine.begin_epoch(rewrite)
-
-
 def draft_due_pruning(engine: Engine, next_drop: Callable[[], str]) -> Rewrite | None:
     """Return the rewrite that prunes stale tool results before the next request, None if none is due. Searches for them
     only if there may be enough. `next_drop` returns the ids of its drops; nothing else changes."""
@@ -75,15 +68,12 @@ def count_results(items: Iterable[WindowItem]) -> int:
     return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 
 
-async def ensure_fits(engine: Engine) -> RequestPlan:
-    """Make the next request fit the window, and return it. Raises `NexusError("overflow", ...)` if that is
-    impossible."""
-    request = await plan_request(engine)
-    if not request.needs_room(compaction_threshold(engine.context, engine.settings)):
-        return request
+async def ensure_fits(engine: Engine, *, fits: bool) -> RequestPlan:
+    """Make room in a window whose next request `fits`, but is due for a compaction, or does not; return the request.
+    Raises `NexusError("overflow", ...)` if it cannot fit."""
     from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-    await make_room(engine, fits=request.fits)
+    await make_room(engine, fits=fits)
     return _refuse_if_too_large(engine.context, engine.window_request())
 
 
@@ -93,22 +83,19 @@ async def plan_request(engine: Engine) -> RequestPlan:
     await replan_sections(engine)
     _refuse_if_hopeless(engine.context)
     request = engine.window_request()
-    if engine.check_request is not None:
-        engine.check_request(engine.context, request, not engine.spending.steps)
+    if engine.contract is not None:
+        from nexus_cli.engine.check_contract import check_contract  # noqa: PLC0415  (few turns have one)
+
+        check_contract(engine.contract, engine.settings, engine.context, request, not engine.spending.steps)
     return request
-
-
-def compaction_threshold(context: ContextManager, settings: Settings) -> float:
-    """Return the number of tokens at which a request is compacted although it fits."""
-    return settings.compact.at * context.budget.available
 
 
 def notice_narrow_window(engine: Engine) -> None:
     """Tell the model if one long result more would have the window compacted, once, and again after there was more
     room."""
-    threshold = compaction_threshold(engine.context, engine.settings)
-    room, was_narrow = int(threshold) - engine.window_request().tokens, engine.is_narrow
-    engine.is_narrow = room <= engine.context.budget.output_cap
+    request, was_narrow = engine.window_request(), engine.is_narrow
+    room = int(engine.settings.compact.at * request.budget.available) - request.tokens
+    engine.is_narrow = room <= request.budget.output_cap
     if engine.is_narrow and not was_narrow and room > 0:
         engine.tell_model(NARROW.format(room))
 
@@ -149,12 +136,11 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
     estimate, expected, info = request.tokens, request.upper_bound, context.model.info
     if left_over(info, expected) >= context.least_output:
         return request
-    images, groups = _images(context.conversation), context.conversation.groups()
-    requests = run_requests(groups, context.conversation.run)
-    said = sum(group_tokens(groups[index]) for index in requests) - sum(images.values())
+    images, requests = _images(context.conversation), context.conversation.current_requests()
+    said = sum(item.tokens for item in flatten(requests)) - sum(images.values())
     parts = {**context.fixed_parts(), **images, "the text of the request": said}
-    if requests and requests[-1] != len(groups) - 1:
-        parts["the newest step"] = group_tokens(groups[-1])
+    if requests and requests[-1] != (newest := context.conversation.groups()[-1]):
+        parts["the newest step"] = sum(item.tokens for item in newest)
     answer = context.least_output + info.window - left_over(info, 0)
     sums = {
         "for the request": estimate,
@@ -182,8 +168,7 @@ def _images(conversation: Conversation) -> dict[str, int]:
     """Return the tokens of the images in the current request, under one label that lists their names."""
     if not any(item.message.parts for item in conversation.items):
         return {}
-    groups = conversation.groups()
-    parts = [part for index in run_requests(groups, conversation.run) for part in groups[index][0].message.parts]
+    parts = [part for group in conversation.current_requests() for part in group[0].message.parts]
     if not parts:
         return {}
     names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)

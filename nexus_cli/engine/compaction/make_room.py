@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.engine.compaction.compact import compact, compactor
+from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.file_states import look_at_files
 from nexus_cli.engine.compaction.prune import draft_pruning, find_cheaper_batch
 from nexus_cli.engine.requests.engine import Engine
@@ -23,7 +23,7 @@ CUTS = 3
 async def make_room(engine: Engine, *, fits: bool) -> None:
     """Prune or compact the window, then truncate it until the next request fits."""
     target = engine.settings.compact.to
-    hopeless = fits and engine.backoff.refused_for_nothing and compactor(engine).plan(target) is None
+    hopeless = fits and engine.backoff.refused_for_nothing and engine.compactor.plan(target) is None
     if not hopeless and engine.backoff.may_compact(fits=fits):
         if stale := find_cheaper_batch(engine):
             engine.begin_epoch(draft_pruning(engine, stale, engine.conversation.log.next_drop))
@@ -57,6 +57,6 @@ async def draft_truncation(engine: Engine) -> Rewrite:
     await engine.read_work()
     context = engine.context
     reserved = preamble_room(context.budget.window)
-    within = replace(compactor(engine), budget=context.countable(context.room))
+    within = replace(engine.compactor, budget=context.countable(context.room))
     head, drops = within.cut(await look_at_files(within.make_record()), reserved)
     return engine.draft_rewrite(engine.conversation.make_epoch(head, TRUNCATION), drops=drops)

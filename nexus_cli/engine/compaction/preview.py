@@ -17,14 +17,13 @@ from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.summary_head import split_summary
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.groups import flatten, is_request
 from nexus_cli.core.elide import first_words
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.event import TOO_LITTLE
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Log
-from nexus_cli.engine.compaction.compact import compactor, draft_compaction
+from nexus_cli.engine.compaction.compact import draft_compaction
 from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.engine.requests.drop_list import UNIT
@@ -44,10 +43,7 @@ async def preview_compaction(
 
     `prompt` drafts system text and tools without changing anything; `log` has the ids of drops, which are not taken.
     """
-    plan, request = (
-        compactor(engine).plan(engine.settings.compact.to, on_command=True),
-        engine.next_request(),
-    )
+    plan, request = engine.compactor.plan(engine.settings.compact.to, on_command=True), engine.next_request()
     value: dict[str, Any] = {
         "version": 1,
         "model": engine.model.info.name,
@@ -76,7 +72,7 @@ async def preview_compaction(
         "why": "",
         "after": min(after.upper_bound, request.tokens),
         "goes": {
-            **_part(flatten(plan.gone)),
+            **_part(plan.removed),
             "first": plan.entries[0],
             "last": plan.entries[1],
             "without": list(plan.staying),
@@ -104,7 +100,7 @@ def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
         kinds[_kind(item)] += item.tokens
     return {
         "messages": len(items),
-        "turns": sum(1 for item in items if is_request((item,))),
+        "turns": sum(1 for item in items if item.is_request),
         "tokens": sum(kinds.values()),
         "by_kind": dict(sorted(kinds.items(), key=lambda one: -one[1])),
         "newest": _newest(items),
@@ -119,7 +115,7 @@ def _words(plan: CompactionPlan) -> list[dict[str, Any]]:
 
 def _newest(items: Iterable[WindowItem]) -> list[dict[str, Any]]:
     """Return the person's five newest messages among `items`, oldest first."""
-    said = [item for item in items if is_request((item,))]
+    said = [item for item in items if item.is_request]
     return [{"entry": s.entry, "text": _line(s.message.content)} for s in said[-5:]]
 
 
@@ -128,7 +124,7 @@ def _line(text: str) -> str:
 
 
 def _kind(item: WindowItem) -> str:
-    return str(item.form) if item.form in (ItemForm.SUMMARY, ItemForm.MARKER) else str(item.message.role)
+    return str(item.form) if item.replaces_others else str(item.message.role)
 
 
 def _pin_rows(context: ContextManager, plan: CompactionPlan | None) -> list[dict[str, Any]]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.context.compaction import build_summarize_prompt
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.groups import is_request
-from nexus_cli.core.elide import elide_text, plain_marker
+from nexus_cli.core.elide import Count, elide_text, plain_marker
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.typed_text import split_attachments
@@ -42,10 +40,10 @@ def fork_instruction(plan: CompactionPlan, instructions: str) -> str:
     return load_prompt("summarize", tokens=plan.asked, kept=kept, instructions=instructions).strip()
 
 
-def current_request(plan: CompactionPlan, run: int, room: int, count: Callable[[str], int]) -> str:
+def current_request(plan: CompactionPlan, run: int, room: int, count: Count) -> str:
     """Return the person's request of the turn that began with entry `run`, with steering messages, cut to `room` and
     `REQUEST_MOST` tokens. The transcript lacks it because it stays in the window."""
-    kept = [item for item in plan.kept if is_request((item,))]
+    kept = [item for item in plan.kept if item.is_request]
     current = [item for item in kept if run and item.entry >= run] or kept[-1:]
     text = "\n\n".join(split_attachments(item.message.content)[0] for item in current)
     return redact(elide_text(text, min(room, REQUEST_MOST), count, plain_marker).text)

@@ -8,14 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.cache_diagnosis import diagnose
-from nexus_cli.conversation.fingerprints import Difference, first_difference
+from nexus_cli.conversation.fingerprints import Difference
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import miss_cost
 from nexus_cli.conversation.sent_requests import (
     SentRequest,
     cache_life_of,
-    compare_requests,
 )
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.usage import Usage
@@ -35,11 +33,10 @@ def track_cache_use(context: ContextManager, plan: RequestPlan, usage: Usage) ->
 
     def differ() -> Difference | None:  # requests of one epoch share their prefix (law 1)
         same = before.epoch is now.epoch
-        return None if same else first_difference(before.fingerprint(), now.fingerprint())
+        return None if same else before.fingerprint().first_difference(now.fingerprint())
 
-    verdict = diagnose(
-        compare_requests(before, now, usage, shared=ahead.shared, age=ahead.age, proven=now.cached, differ=differ)
-    )
+    facts = now.compare(before, usage, shared=ahead.shared, age=ahead.age, proven=now.cached, differ=differ)
+    verdict = facts.diagnose()
     if not verdict.missed:
         return replace(result, cost_usd=0.0)
     dollars = miss_cost(info, verdict.missed, usage)

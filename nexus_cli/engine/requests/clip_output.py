@@ -29,7 +29,7 @@ from nexus_cli.core.elide import (
 )
 from nexus_cli.core.entry import Cause, Drop, ItemForm
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.core.tool import Effect, Tool, describe_subject
+from nexus_cli.core.tool import Effect, FindTool, Tool, describe_subject
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.text.untrusted_text import neutralize
 
@@ -138,7 +138,7 @@ def read_room(context: ContextManager) -> int:
 async def clip_result(
     context: ContextManager,
     control: Control,
-    find_tool: Callable[[str], Tool | None],
+    find_tool: FindTool,
     call: ToolCall,
     result: ToolResult,
     room: int,
@@ -203,7 +203,7 @@ def _name_hole(result: ToolResult, start: int, end: int) -> str:
 
 def _stands_above(
     context: ContextManager,
-    find_tool: Callable[[str], Tool | None],
+    find_tool: FindTool,
     tool: Tool,
     call: ToolCall,
     text: str,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nexus_cli.core.attachment import IMAGE_TOKENS, AttachedFile, Part
-from nexus_cli.core.entry import Drop
+from nexus_cli.core.entry import Drop, Notes
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice, RecordedEvent
 from nexus_cli.core.image_check import choose_images
@@ -30,7 +29,7 @@ class SteeringWords:
     """The author: `person` only if a person typed it, else `client` or `agent`."""
     actor: str = "person"
     """Actor of the entry."""
-    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: Notes = field(default_factory=dict)
     """Memos by kind, recorded in one commit with it."""
 
 
@@ -50,7 +49,7 @@ class Control:
     """Messages to deliver at the end of the current batch of calls."""
     images: deque[tuple[str, tuple[Part, ...]]] = field(default_factory=deque)
     """Images in results of the current batch of calls, each group with the line that introduces it."""
-    attachment_memos: dict[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    attachment_memos: dict[str, Notes] = field(default_factory=dict)
     """Memos of texts that the next message may contain, by text and kind; recorded with that message."""
     task: asyncio.Task[None] | None = None
     deadline: float | None = None

@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from nexus_cli.conversation.conversation import item_of
-from nexus_cli.conversation.entry_ranges import EntryRange
-from nexus_cli.core.entry import Cause, Drop, DropObject, ItemForm, Memo, WindowItem, drop_value
+from nexus_cli.core.entry import Cause, Drop, DropObject, EntryRange, ItemForm, Memo, WindowItem, drop_value
 from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION, UNDONE_COMPACTION
-from nexus_cli.ledger import Ledger
 
 Memos = Callable[[str], Iterable[Memo]]
 """Reads the memos of one kind from a conversation."""
@@ -38,15 +35,6 @@ class DropsReport(ReportOfSession):
     left_out: int
     """Number of drops not back in the window."""
     recalled: int
-
-
-def session_drops(ledger: Ledger, session: str) -> DropsReport:
-    """Return the drops of a session in the ledger, which need not be open in this process."""
-    log = ledger.log(session)
-    drops = log.drops()
-    epoch = log.current_epoch() if drops else None
-    items = [*epoch.head, *map(item_of, log.read(epoch.base + 1, log.last_id()))] if epoch else []
-    return window_drops(session, drops, items, log.memos, epoch.sections if epoch else "")
 
 
 def window_drops(
@@ -91,7 +79,7 @@ def returned_drops(
     taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE_COMPACTION)]
     if not taken_back:
         return frozenset(found)
-    there = sorted({item.entry for item in items if item.form not in (ItemForm.SUMMARY, ItemForm.MARKER)})
+    there = sorted({item.entry for item in items if not item.replaces_others})
     with_it: dict[str, tuple[str, ...]] = {}
     for names in taken_back:  # an undo restores the pins that had no room, with the messages
         main = next((name for name in names if spans.get(name)), "")

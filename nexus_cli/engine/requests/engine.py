@@ -7,30 +7,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.backoff import Backoff
 from nexus_cli.conversation.compaction.work_log import WorkLog
-from nexus_cli.conversation.conversation import Conversation, Note
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
-from nexus_cli.conversation.groups import flatten, is_request
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.elide import RECALL
-from nexus_cli.core.entry import Drop, Epoch, Kind, Memo
+from nexus_cli.core.entry import Drop, Epoch, Kind, Memo, Note
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import PIN, REWRITE, SERVER_CUT, UNDONE_FILES
-from nexus_cli.core.request import ModelInfo, Provider
+from nexus_cli.core.request import Provider
 from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.tools.registry import find_tool
+
+if TYPE_CHECKING:
+    from nexus_cli.conversation.compaction.compactor import Compactor
+    from nexus_cli.core.context_contract import ContextContract
 
 SWITCH = "model"
 """Cause of the epoch that another model begins."""
@@ -68,10 +72,10 @@ class Engine:
     prompt: PromptAssembler
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
-    check_request: Callable[[ContextManager, RequestPlan, bool], None] | None = None
-    """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
-    load_late_info: Callable[[], tuple[ModelInfo, str]] | None = None
-    """Returns the info of a model whose server had not answered when the session was opened, and a notice or ""."""
+    contract: ContextContract | None = None
+    """What the person requires of the requests of a turn; checked before room is made for one."""
+    saves: bool = False
+    """True if what is learned of models is kept for other processes."""
     step: int = 0
     """Number of the conversation's newest request."""
     is_started: bool = False
@@ -102,6 +106,11 @@ class Engine:
     def backoff(self) -> Backoff:
         """The compactions of the conversation, which decide when the next one may be paid for."""
         return Backoff(self.conversation.memos, self.step)
+
+    @property
+    def compactor(self) -> Compactor:
+        """Plans and drafts smaller windows of the conversation."""
+        return self.context.compactor(self.work, recalls=self.can_recall)
 
     @property
     def can_recall(self) -> bool:
@@ -187,7 +196,7 @@ class Engine:
 
     def draft_replanned(self, planned: EpochDraft, cause: str) -> Rewrite:
         """Return the rewrite that sends the present window under the system text and tools of `planned`."""
-        epoch = self.conversation.make_epoch(flatten(self.conversation.groups()), cause, planned.frame)
+        epoch = self.conversation.make_epoch(self.conversation.arranged, cause, planned.frame)
         return self.draft_rewrite(epoch, planned, before=self.context.project(epoch=self.conversation.epoch).tokens)
 
     def price_epoch(
@@ -214,22 +223,27 @@ class Engine:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def take_model_info(self) -> None:
-        """Size the window by what the model's server has stated since the session was opened, if it has by now."""
-        if self.load_late_info is None:
+        """Size the window by what the model's server has stated since the session was opened, if it has by now; notice
+        a window that nobody states."""
+        if not self.model.info.pending or self.context.calibrations is None:
             return
-        info, notice = self.load_late_info()
+        name, log = self.model.info.name, self.conversation.log
+        info = load_model_info(self.context.calibrations, name, self.settings, log, saves=self.saves)
         if info.pending:
             return
-        self.load_late_info = None
         self.context.size_for(info)
-        if notice:
+        if notice := describe_assumed_window(info, saves=self.saves):
             self.control.emit_notice(notice)
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
-        """Begin the epoch of a rewrite, recorded with its price, and report it."""
-        before, info = self.conversation.epoch.tools, self.model.info
-        priced = [] if rewrite.price is None else [rewrite_note(rewrite.epoch, rewrite.price)]
-        self.context.begin_epoch(replace(rewrite, notes=[*rewrite.notes, *priced]))
+        """Begin the epoch of a rewrite, recorded with its price, and report it. Of the reports of the provider only the
+        anchor of the rewrite holds for the new window."""
+        before, info, notes = self.conversation.epoch.tools, self.model.info, [*rewrite.notes]
+        if rewrite.price is not None:
+            value = {"cause": rewrite.epoch.cause, "epoch": rewrite.epoch.id, **to_json_value(rewrite.price)}
+            notes.append((REWRITE, value))
+        self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, notes)
+        self.context.anchor_on(rewrite.anchor)
         self.readings.drafted = None
         self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
@@ -264,16 +278,11 @@ class Engine:
             self.control.emit_drop(drop)
 
 
-def rewrite_note(epoch: Epoch, price: RewritePrice) -> Note:
-    """Return the memo of the rewrite that begins `epoch`."""
-    return REWRITE, {"cause": epoch.cause, "epoch": epoch.id, **to_json_value(price)}
-
-
 def newest_words(conversation: Conversation) -> str:
     """Return the last request in the conversation's window, "" if there is none: messages of nexus within a turn are
     none."""
     for item in reversed(conversation.items):
-        if is_request((item,)) and not any(
+        if item.is_request and not any(
             one.kind is Kind.STEER and one.actor == "nexus" for one in conversation.read(item.entry, item.entry)
         ):
             return item.message.content

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.tokens.estimate import is_possible_report
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind, Manifest
 from nexus_cli.core.errors import NexusError, ProviderError
@@ -36,6 +35,8 @@ KEPT = "The partial answer is kept"
 """Start of a hint that is true only if the session is saved."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
 """Arguments of a request, besides its messages and tools, that its manifest records."""
+LEAST_REPORT = 0.05
+"""Share of our count below which a report is ignored: some servers report 0 or 1 for any request."""
 GO_ON = "Go on from where you broke off."
 """Message of a session that resumes without a prompt after an unfinished reply."""
 
@@ -197,7 +198,8 @@ def _spend(
     info = engine.model.info
     # A window from an overflow error may be wrong: a report beyond it is the correction.
     most = max(info.window, info.listed_window)
-    if told and is_possible_report(plan.counted.total, told.input, most):
+    # One that is possible but far off is still what the provider charges; the estimate decides on its effect.
+    if told and plan.counted.total * LEAST_REPORT <= told.input <= most:
         usage = reported = told
     else:
         said = engine.context.measure(message, "") if message.content or message.tool_calls else 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.tokens.refusal import with_session_window
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibrations, Log
@@ -32,7 +33,16 @@ def load_model_info(
     learned = 0 if info.window_key else calibrations.calibration(info.served_name).window
     if 0 < learned < info.window:
         info = replace(info, window=learned, window_refused=True, listed_window=info.window)
-    return with_session_window(info, log.memos(REFUSED_WINDOW)) if log is not None else info
+    return _with_session_window(info, log.memos(REFUSED_WINDOW)) if log is not None else info
+
+
+def _with_session_window(info: ModelInfo, memos: Sequence[Memo]) -> ModelInfo:
+    """Return `info` with the window recorded in the session's memos, if the listed window is still the same."""
+    listed = info.listed_window or info.window
+    known = [memo.value for memo in memos if memo.value["model"] == info.served_name]
+    if not known or known[-1]["listed"] != listed or not 0 < known[-1]["window"] < info.window:
+        return info
+    return replace(info, window=int(known[-1]["window"]), window_refused=True, listed_window=listed)
 
 
 def describe_assumed_window(info: ModelInfo, *, saves: bool) -> str:

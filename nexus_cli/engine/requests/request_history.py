@@ -13,15 +13,13 @@ from datetime import datetime
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
-from nexus_cli.conversation.conversation import item_of
-from nexus_cli.conversation.fingerprints import Difference, Fingerprint, fingerprint, first_difference, name_of
+from nexus_cli.conversation.fingerprints import Difference, Fingerprint, name_of
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.sent_requests import (
     MOST_EPOCHS,
     SentRequest,
     SentRequests,
     cache_life_of,
-    compare_requests,
     prefix_hash,
 )
 from nexus_cli.core.entry import Epoch, WindowItem
@@ -59,16 +57,6 @@ def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
         several.sort()
     told = [row.usage for row in rows if row.usage and row.reported]
     return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
-
-
-def was_answered(row: RequestRow) -> bool:
-    """True if a provider processed the request. A request that failed or was refused has no usage."""
-    return row.usage is not None and not row.is_unfinished and (row.reported or row.usage.input > 0)
-
-
-def reported_tokens(row: RequestRow) -> int:
-    """Return the input tokens that the provider reported for a request; 0 if it reported none."""
-    return row.usage.input if row.usage and row.reported else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +100,19 @@ class ConversationRequests:
         epoch, last = self.epoch(row.manifest.epoch), row.manifest.last
         tail = self._tails.get(epoch.id)
         if tail is None:
-            tail = [item_of(entry) for entry in self.log.read(epoch.base + 1, last)]
-        return SentRequest(epoch, tail, last, reported_tokens(row), life=cache_life_of(self.info(row)))
+            tail = [WindowItem.of(entry) for entry in self.log.read(epoch.base + 1, last)]
+        return SentRequest(epoch, tail, last, row.reported_tokens, life=cache_life_of(self.info(row)))
 
     def smallest_like(self, rows: Iterable[RequestRow], like: Epoch) -> tuple[int, int]:
         """Return the reported and counted tokens of the smallest of `rows` with the prefix of the epoch `like`; 0, 0 if
         none can be read."""
         smallest: dict[int, RequestRow] = {}
-        for row in filter(reported_tokens, rows):
+        for row in (one for one in rows if one.reported_tokens):
             one = smallest.setdefault(row.manifest.epoch, row)
-            if reported_tokens(row) < reported_tokens(one):
+            if row.reported_tokens < one.reported_tokens:
                 smallest[row.manifest.epoch] = row
         begins = prefix_hash(like)
-        for row in sorted(smallest.values(), key=reported_tokens):
+        for row in sorted(smallest.values(), key=lambda one: one.reported_tokens):
             try:
                 if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
                     sent = self.sent(row)
@@ -142,20 +130,20 @@ class ConversationRequests:
         age = seconds_between(last_use, datetime.fromisoformat(asked.row.manifest.at))
         if before.manifest.epoch == asked.row.manifest.epoch:
             epoch = self.epoch(before.manifest.epoch)
-            one = two = SentRequest(epoch, (), before.manifest.last, reported_tokens(before), life=life)
+            one = two = SentRequest(epoch, (), before.manifest.last, before.reported_tokens, life=life)
             shared = one.tokens
         else:
             step = asked.row.manifest.step
             rows = [it.before for it in self.requests if it.before and it.row.manifest.step <= step]
             one, two = self.sent(before), self.sent(asked.row)
             shared, _ = replace(one, least=self.smallest_like(rows, one.epoch)).shares(two.epoch, two.items)
-        return compare_requests(
-            one, two, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
+        return two.compare(
+            one, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
         )
 
     def difference(self, asked: RequestPair) -> Difference | None:
         """Return the first difference from the request before, by the hashes of the sent messages."""
-        return first_difference(self._print(asked.before), self._print(asked.row)) if asked.before else None
+        return self._print(asked.before).first_difference(self._print(asked.row)) if asked.before else None
 
     def _print(self, row: RequestRow) -> Fingerprint:
         """Build the fingerprint of a request from the hashes in the ledger."""
@@ -163,7 +151,7 @@ class ConversationRequests:
         head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
         items = flatten(group_tool_calls(epoch.head))
         named = [(name_of(item), line.hex()) for item, line in zip(items, head, strict=False)]
-        return fingerprint(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
+        return Fingerprint.of(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
 
 
 def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
@@ -177,14 +165,14 @@ def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list
         for row in rows:
             before = before or (_forked_from(row, main) if made else None)
             asked.append(RequestPair(row, before, _last_use(before, row, told.used)))
-            before = row if reported_tokens(row) else before
+            before = row if row.reported_tokens else before
         made.append(ConversationRequests(ledger, settings, ledger.log(session, conversation), asked, told.proven))
     return [made[0], *(conversation for conversation in made[1:] if conversation.requests)]
 
 
 def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:
     """Return the newest request with reported input."""
-    return next((row for row in reversed(rows) if reported_tokens(row)), None)
+    return next((row for row in reversed(rows) if row.reported_tokens), None)
 
 
 def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | None:
@@ -214,9 +202,9 @@ def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings
         return history  # old requests that cannot be read must not prevent new ones
     history.uses.update({epoch: datetime.fromisoformat(times[-1]) for epoch, times in before.used.items()})
     newest: dict[int, RequestRow] = {}
-    rows = (*before.source, *before.lanes[log.lane])
+    rows = [row for row in (*before.source, *before.lanes[log.lane]) if row.reported_tokens]
     history.last_usage = next((row.usage for row in reversed(before.lanes[log.lane])), None)
-    for row in filter(reported_tokens, rows):
+    for row in rows:
         newest.pop(row.manifest.epoch, None)
         newest[row.manifest.epoch] = row
     if not newest:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.tokens.estimate import FAR, LEAST
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.provider.model_table import window_command
-
-LEAST_READ = 1_000
-"""A smaller report is no count: some servers report a constant, and none has a window of this size."""
 
 
 def report_cut(context: ContextManager, control: Control, step: int, request: RequestPlan, reported: int) -> str:
     """Record a drop, tell the person and return the line for the model, once a run, if the server read far fewer tokens
     of the sent `request` than it has; else return "". `reported` is the server's own count."""
     conversation = context.conversation
-    if context.cut_run == conversation.run or not _is_cut(request, reported):
+    if context.cut_run == conversation.run or not request.is_cut_by(reported):
         return ""
     context.cut_run = conversation.run
     left = request.tokens - reported
@@ -32,14 +28,3 @@ def report_cut(context: ContextManager, control: Control, step: int, request: Re
     how = f"Give the server a larger context window, or set its actual size: {window_command(info, reported)}"
     control.emit_notice(f"{told}. {how}")
     return f"The server cut about {left:,} tokens out of the last request, usually at its beginning: drop {drop.id}"
-
-
-def _is_cut(request: RequestPlan, reported: int) -> bool:
-    """True if a report is too small for the text of the request, and too large or too small for what no cache had of
-    it, which is all that some servers count."""
-    # Images and the thinking of earlier turns are charged in other ways by each provider.
-    unsure = sum(item.tokens for item in request.items if item.message.parts or item.message.opaque)
-    sure = (request.counted.total - unsure) * min(1.0, request.scale)
-    fresh = request.tokens - request.repeated
-    is_fresh_alone = request.repeated > 0 and fresh / FAR <= reported <= fresh * FAR
-    return LEAST_READ <= reported < LEAST * sure and not is_fresh_alone

@@ -207,8 +207,7 @@ class Spending:
         prices = model.with_tier_prices(expected)
         if model.covered:
             return MOST_OUTPUT
-        if prices.input_price is None or prices.output_price is None or self.usage.cost_usd is None:
-            raise unknown_price(prices.name)
+        self.require_prices(prices)
         left = rest - _most_dollars(prices, expected)
         tokens = int(min(left * MILLION / prices.output_price, MOST_OUTPUT)) if prices.output_price else MOST_OUTPUT
         if left < 0 or tokens < LEAST_OUTPUT:
@@ -216,6 +215,13 @@ class Spending:
             why = f"${rest:.4f} is left, and the next request could cost up to ${needed:.4f}"
             raise self.reached("max_cost", why)
         return tokens
+
+    def require_prices(self, model: ModelInfo) -> None:
+        """Raise `NexusError("usage", ...)` if `max_cost` cannot be enforced because a price of the model is unknown."""
+        if model.input_price is None or model.output_price is None or self.usage.cost_usd is None:
+            hint = f"Set the price: {price_command(model.name)} (likewise output_price)"
+            why = f"the price of {model.name} is unknown"
+            raise NexusError("usage", "--max-cost cannot be enforced", why, hint)
 
     def describe_raise(self, name: str) -> str:
         """Return the hint for raising the limit `name` and continuing."""
@@ -262,9 +268,3 @@ def describe_budget(limits: Limits) -> str:
 
 def _subtract(limit: Any, used: Any) -> Any:
     return None if limit is None else max(0, limit - used)
-
-
-def unknown_price(model: str) -> NexusError:
-    """Make the error for `--max-cost` without a known price."""
-    hint = f"Set the price: {price_command(model)} (likewise output_price)"
-    return NexusError("usage", "--max-cost cannot be enforced", f"the price of {model} is unknown", hint)

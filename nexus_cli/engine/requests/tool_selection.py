@@ -1,7 +1,4 @@
-"""Select the tool schemas of an epoch, so that a session does not pay for tools that it does not need.
-
-Also finds unknown tool names in a recipe.
-"""
+"""Select the tool schemas of an epoch, so that a session does not pay for tools that it does not need."""
 
 from __future__ import annotations
 
@@ -13,15 +10,14 @@ from functools import partial
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.core.elide import name_first, one_line, plural
-from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.elide import Count, name_first, plural
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.services import Workers
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.tools.registry import ToolRegistry, discover_tools
+from nexus_cli.tools.registry import ToolRegistry
 
 Schemas = Sequence[Mapping[str, Any]]
 NO_LIMITS = Limits()
@@ -50,7 +46,7 @@ class ToolOffer:
     """True if a person is at the terminal. Counts for the first epoch of a session."""
     called_for: Callable[[], Collection[str]]
     """Returns the names of tools that settings or what is stored speak of. Blocks."""
-    count: Callable[[str], int]
+    count: Count
     schemas: Schemas = ()
     """Those of the newest epoch that began or was drafted."""
 
@@ -142,17 +138,3 @@ def describe_left_out(window: int, tools: Iterable[Mapping[str, Any]]) -> str:
     if window >= SMALL_WINDOW or not there or USE_TOOL in there:
         return ""
     return f"small context window ({window:,} tokens): only the file and command tools are available"
-
-
-def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
-    """Return a warning line for each unknown tool name in `recipe`, which may be misspelt."""
-    named = recipe.limits.tools
-    known = discover_tools() if named else {}
-    unknown = sorted(name for name in named or () if name not in known)
-    return tuple(_unknown_tool_line(recipe.name, name, known) for name in unknown)
-
-
-def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
-    near = nearest_name(name, known)
-    hint = f" (did you mean {near}?)" if near else ""
-    return f"recipe {recipe} names an unknown tool {one_line(name)[:80]!r}{hint}"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import unescape
-from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
@@ -20,7 +19,7 @@ from nexus_cli.core.elide import (
     line_namer,
     one_line,
 )
-from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Notes, WindowItem
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shielded_work import run_shielded
@@ -187,13 +186,15 @@ async def record_user_message(
     source: str = "person",
     pasted: Sequence[str] = (),
     shown: str = "",
-    notes: Mapping[str, Mapping[str, Any]] | None = None,
+    notes: Notes | None = None,
 ) -> Entry:
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
     the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
     `notes` are memos of the same commit, by kind."""
     conversation = context.conversation
-    content, clipped = await _clip_message(context, text, input_cap(context, text), uncounted)
+    content, clipped, cap = text, list[tuple[int, int, Drop]](), input_cap(context, text)
+    if uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes
+        content, clipped = await _clip_message(context, text, cap, uncounted)
     if uncounted:
         content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
     for _, _, drop in clipped:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.conversation.compaction.work_log import CommandRun, read_run
+from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolResultEvent
@@ -23,11 +23,6 @@ MOST_FILES = 50
 """Most files of one call that are named; others, as after a `git checkout`, are only counted."""
 
 
-def command_values(run: CommandRun) -> dict[str, Any]:
-    """Return the fields of a command's run that its memo stores; the others follow from the memo's place."""
-    return {name: getattr(run, name) for name in ("command", "status", "error", "pipe", "output", "job")}
-
-
 def work_note(
     project: Path, changed: Sequence[str], by: str, run: CommandRun | None = None, worktree: str = ""
 ) -> dict[str, Any]:
@@ -35,7 +30,7 @@ def work_note(
     note: dict[str, Any] = {"by": by, "files": [str(project / name) for name in changed[:MOST_FILES]]}
     note |= {"more": len(changed) - MOST_FILES} if len(changed) > MOST_FILES else {}
     note |= {"worktree": worktree} if worktree else {}
-    return note | ({"command": command_values(run)} if run is not None else {})
+    return note | ({"command": run.noted} if run is not None else {})
 
 
 def note_worker_call(
@@ -45,7 +40,7 @@ def note_worker_call(
     if tool is None or tool.effect not in CHANGES:
         return
     command = str(each.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""
-    run = read_run(command, each.result.text, 0) if command else None
+    run = CommandRun.read(command, each.result.text) if command else None
     if run is not None or each.result.changed:
         with suppress(NexusError):  # the session was deleted meanwhile
             conversation.memo(WORK, work_note(project, each.result.changed, worker, run, worktree))

@@ -13,11 +13,10 @@ from functools import cache
 from itertools import accumulate, groupby
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.conversation import item_of
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import Estimate, apportion
 from nexus_cli.core.budget import UsedTokens
-from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm
+from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.model_info import load_model_info
@@ -97,7 +96,7 @@ def list_request_figures(
     for epoch_id, several in groupby(rows, key=lambda row: row.manifest.epoch):
         group = list(several)
         epoch, newest = log.epoch(epoch_id), group[-1].manifest
-        items = [*epoch.head, *map(item_of, entries[epoch.base : newest.last])]
+        items = [*epoch.head, *map(WindowItem.of, entries[epoch.base : newest.last])]
         memos = cache(lambda kind, newest=newest: [m for m in log.memos(kind) if newest.is_newer_than(m.entry, m.at)])
         back = returned_drops(drops, items, memos, epoch.sections)
         head, system = _held(epoch), json.loads(epoch.sections)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from nexus_cli.conversation.compaction import pins
+from nexus_cli.conversation.compaction.backoff import UNDO
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.groups import Dispatch
+from nexus_cli.conversation.groups import is_placeholder
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.undo import UNDO, compaction_in_force, restored_head
 from nexus_cli.core.elide import name_first
+from nexus_cli.core.entry import Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.engine.compaction.compact import compact, compactor
+from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session_state import Act, SessionState
 
+COMPACTED = ("compaction", "overflow")
+"""Causes of the epochs that a compaction began."""
 NAMED = 5
 """Most pins without room that a notice names."""
 
@@ -30,7 +33,7 @@ def compaction(instructions: str) -> Act:
 
     async def act(state: SessionState) -> None:
         engine = state.engine
-        if isinstance(engine.conversation.next_step(), Dispatch):
+        if engine.conversation.next_step().calls:
             raise NexusError("usage", "not compacted", "a tool call has no result yet", "Run /continue first")
         await begin_pending_epoch(engine)
         await compact(engine, "command", engine.settings.compact.to, instructions)
@@ -67,7 +70,7 @@ def uncompaction() -> Act:
     async def act(state: SessionState) -> None:
         engine = state.engine
         conversation, log = engine.conversation, engine.conversation.log
-        if isinstance(conversation.next_step(), Dispatch):
+        if conversation.next_step().calls:
             raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "Run /continue first")
         made = compaction_in_force(conversation.epoch, log.epoch)
         if made is None or made.parent is None:
@@ -98,6 +101,26 @@ def uncompaction() -> Act:
     return act
 
 
+def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
+    """Return the epoch of the newest compaction that no undo has reverted, or None; `find` looks one up by id."""
+    undone = 0
+    while epoch.parent is not None:
+        if epoch.cause == UNDO:
+            undone += 1
+        elif epoch.cause in COMPACTED:
+            if not undone:
+                return epoch
+            undone -= 1
+        epoch = find(epoch.parent)
+    return None
+
+
+def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
+    """Return the head of an epoch with the cause `undo`: `old` and all items `since`, or as `window` has them."""
+    shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
+    return (*old.head, *(shown.get(entry.id) or WindowItem.of(entry) for entry in since))
+
+
 def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
@@ -113,7 +136,7 @@ def pin(state: SessionState, what: str) -> tuple[str, str]:
     A pin that alone exceeds the room for pins is refused. If all pins together exceed it, the sentence names those
     without room.
     """
-    conversation, count, within = state.engine.conversation, state.engine.context.count, compactor(state.engine)
+    conversation, count, within = state.engine.conversation, state.engine.context.count, state.engine.compactor
     room = within.pins_room
     made = pins.add_pin(conversation, what, count, room)
     taken = sum(one.labelled_tokens(count) for one in pins.list_pins(conversation))

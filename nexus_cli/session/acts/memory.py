@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from nexus_cli.conversation.groups import Done
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine, newest_words
 from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.acts.side_run import run_in_fork, run_separately
+from nexus_cli.session.open_session import readonly_ledger
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.session.session_state import Act, SessionState
@@ -48,7 +49,7 @@ def consolidation(done: Consolidation) -> Act:
         recipe = own_recipe("sleep_consolidate")
         before = _facts(state)
         ours = [fact for fact in before if fact.slot in SLOTS]
-        check_facts(ours)
+        _check_facts(ours)
         shown = _newest_that_fit(state, ours)
         done.looked_at, done.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
@@ -67,7 +68,13 @@ def consolidation(done: Consolidation) -> Act:
     return act
 
 
-def check_facts(facts: Sequence[Fact]) -> None:
+def check_memory(folder: Path) -> None:
+    """Raise `NexusError("usage", ...)` if a session in `folder` has too few facts to consolidate."""
+    with readonly_ledger() as ledger:
+        _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
+
+
+def _check_facts(facts: Sequence[Fact]) -> None:
     """Raise `NexusError("usage", ...)` if these are too few facts to consolidate."""
     if len(facts) < 2:
         why = f"the project and the agent have {'only one fact' if facts else 'no facts'}"
@@ -132,7 +139,7 @@ def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int 
         engine = state.engine
         if not newest_words(engine.conversation):
             raise NexusError("usage", "/reflect", "this session has no turn yet", "Send a message first")
-        if not isinstance(engine.conversation.next_step(), Done):
+        if not engine.conversation.next_step().is_done:
             raise NexusError("usage", "/reflect", "the last turn is not finished", "Finish it with /continue first")
         await begin_pending_epoch(engine)
         then = own_recipe("reflection_cont") if goes_on else None

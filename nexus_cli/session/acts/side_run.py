@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import Any
 
 from nexus_cli.context.manager import Model
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import Dispatch, Done, ModelCall
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
@@ -99,24 +98,22 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
     all_of_it = (recipe.limits.max_iterations or MOST) + SPARE
     left = all_of_it if most is None else min(most, all_of_it)
     while True:
-        match conversation.next_step():
-            case Dispatch(calls) if not conversation.epoch.tools:
-                return _answer_without_tools(recipe, side.conversation, calls)
-            case Dispatch(calls):
-                await own.run(side, calls)
-                if then is not None:
-                    conversation.append(Kind.INSTRUCTION, Message(Role.USER, _instruction(then)), "nexus")
-                    return await _run(side, dispatcher, then, most=None if most is None else most - 1)
-            case ModelCall():
-                if not left:
-                    raise NexusError("limit", f"{recipe.name} was stopped", "it reached its limit of steps")
-                left -= 1
-                await _request(side, recipe)
-            case Done():
-                last = conversation.items[-1].message
-                return last.content.strip() if last.role is Role.ASSISTANT else ""
-            case never:
-                assert_never(never)
+        step = conversation.next_step()
+        if step.calls and not conversation.epoch.tools:
+            return _answer_without_tools(recipe, side.conversation, step.calls)
+        if step.calls:
+            await own.run(side, step.calls)
+            if then is not None:
+                conversation.append(Kind.INSTRUCTION, Message(Role.USER, _instruction(then)), "nexus")
+                return await _run(side, dispatcher, then, most=None if most is None else most - 1)
+            continue
+        if step.is_done:
+            last = conversation.items[-1].message
+            return last.content.strip() if last.role is Role.ASSISTANT else ""
+        if not left:
+            raise NexusError("limit", f"{recipe.name} was stopped", "it reached its limit of steps")
+        left -= 1
+        await _request(side, recipe)
 
 
 def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Sequence[ToolCall]) -> str:

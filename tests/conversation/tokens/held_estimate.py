@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from nexus_cli.context.manager import SharedEstimate
 from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
-from nexus_cli.conversation.tokens.estimate import Anchor, Estimate, SharedEstimate
+from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.services import Calibration

@@ -24,7 +24,7 @@ from nexus_cli.conversation.tokens.content_kinds import (
     slot_by_kind,
     slots_by_kind,
 )
-from nexus_cli.conversation.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCounter, count_message
+from nexus_cli.conversation.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import (
     FAR,
     KEPT,
@@ -44,7 +44,8 @@ SENTENCES = """the parser reads each line and keeps what it knows about a file w
 then goes on with next one we should keep old names for now because other people use them every day"""
 WORDS = SENTENCES.split()
 WIDE = "上下文管理器负责保存对话的历史记录并在窗口不足时进行压缩用户可以随时查看被省略的内容并恢复它们"
-COUNT = TiktokenCounter("o200k_base").count
+COUNTER = TiktokenCounter("o200k_base")
+COUNT = COUNTER.count
 SYSTEM = 1500
 HEAVY = 2 * SYSTEM
 """What a server makes of the system text that counts schemas otherwise than we do."""
@@ -93,7 +94,7 @@ class Conversation:
         call = ToolCall(f"c{self.last}", "write_file", {"content": text(self.dice, "code")}, "")
         message = Message(role, text(self.dice, kind), (call,) if calls else ())
         self.last += 1
-        self.items.append(WindowItem(self.last, ItemForm.FULL, message, tokens=count_message(message, COUNT)))
+        self.items.append(WindowItem(self.last, ItemForm.FULL, message, tokens=COUNTER.count_message(message)))
         self.reported += self.size(message)
 
     def request(self) -> float:

@@ -20,7 +20,7 @@ from nexus_cli.conversation.compaction.compactor import Summary
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import Request
-from nexus_cli.engine.compaction.compact import compactor, draft_compaction
+from nexus_cli.engine.compaction.compact import draft_compaction
 from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.reports.event_texts import describe_kept
 from nexus_cli.reports.forms import find_form
@@ -108,7 +108,7 @@ def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> N
                 assert not ended(await session.compact()).ok
                 return
             text = summary_of_size(value["summary"]["most"], engine.context.count)
-            plan = compactor(engine).plan(engine.settings.compact.to, on_command=True)
+            plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
             assert plan is not None
             summary = Summary(text, value["summary"]["source"], value["summary"]["why"])
             prompt, log = drafting(session.state, lambda notice: None)
@@ -216,7 +216,7 @@ def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_rep
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS[:4]) as session:
             engine = session.engine
-            plan = compactor(engine).plan(engine.settings.compact.to, on_command=True)
+            plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
             assert plan is not None
             size = sum(item.tokens for item in flatten(plan.gone)) + 50
             summary = Summary(summary_of_size(size, engine.context.count), "window", "")

@@ -29,7 +29,7 @@ from nexus_cli.core.event import (
     ToolResultEvent,
 )
 from nexus_cli.core.memo_kinds import REWRITE
-from nexus_cli.engine.compaction.context_fit import prune_if_due
+from nexus_cli.engine.compaction.context_fit import draft_due_pruning
 from nexus_cli.reports.cache import cache_report
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.reports.request_view import prune_notice
@@ -202,7 +202,9 @@ def test_the_notice_before_a_pruning_is_the_pruning_not_applied(tmp_path: Path) 
     [line] = prune_notice(state)
     assert before == (state.record.last_drop(), conversation.epoch, conversation.changes)
     said = int(re.findall(r"([\d,]+) tokens", line)[0].replace(",", ""))
-    prune_if_due(again.engine)
+    rewrite = draft_due_pruning(again.engine, conversation.log.next_drop)
+    assert rewrite is not None
+    again.engine.begin_epoch(rewrite)
     stubs = sum(item.form is ItemForm.STUB for item in conversation.epoch.head)
     saved = conversation.memos(REWRITE)[-1].value["saved"]
     assert stubs and 0 <= saved - said <= 2 * stubs, "but for the length of the ids"

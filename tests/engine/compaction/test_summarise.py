@@ -29,14 +29,13 @@ from session.summed import (
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.conversation.goals import set_goal
-from nexus_cli.conversation.groups import Dispatch
+from nexus_cli.conversation.groups import NextStep
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.memo_kinds import UNDONE_FILES
-from nexus_cli.core.message import Message
+from nexus_cli.core.message import Message, ToolCall
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
-from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.engine.compaction.summarise import find_headings
 from nexus_cli.engine.compaction.summary_request import fenced
 from nexus_cli.engine.requests.engine import Engine
@@ -79,7 +78,7 @@ def test_a_summary_longer_than_it_was_asked_for_is_used_whole_where_it_fits(tmp_
     async def live() -> None:
         async with living(tmp_path, script, *TURNS, window=24_000) as session:
             engine = session.engine
-            plan = compactor(engine).plan(engine.settings.compact.to, on_command=True)
+            plan = engine.compactor.plan(engine.settings.compact.to, on_command=True)
             assert plan is not None and plan.asked == 1_000 < plan.summary_cap < session.context.counter.count(LONG)
             made = ended(await session.compact())
             assert made.ok and len(script.asked) == 1 and len(session.state.drops()) == 1
@@ -165,9 +164,11 @@ def test_both_forms_of_the_request_say_what_is_kept_and_the_transcript_has_the_c
 def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    call = ToolCall("c1", "bash")
+
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
-            monkeypatch.setattr(session.context.conversation, "next_step", lambda: Dispatch(()))
+            monkeypatch.setattr(session.context.conversation, "next_step", lambda: NextStep((call,)))
             assert ended(await session.compact()).why == "a tool call has no result yet"
 
     asyncio.run(live())

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from session.played import Played, the_ledger
 from session.summed import Summariser, done, ended, living, noted, turn, window_hash
 
-from nexus_cli.conversation.undo import compaction_in_force, restored_head
 from nexus_cli.core.entry import Epoch, ItemForm
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.acts.compaction import uncompaction
+from nexus_cli.session.acts.compaction import compaction_in_force, restored_head, uncompaction
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 

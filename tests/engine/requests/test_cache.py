@@ -29,11 +29,11 @@ from session.prefix_cache import (
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import tolerated_miss
-from nexus_cli.conversation.conversation import EpochHeader, item_of
+from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.fingerprints import fingerprint, first_difference, render_fingerprint
+from nexus_cli.conversation.fingerprints import Fingerprint, render_fingerprint
 from nexus_cli.conversation.groups import flatten, group_tool_calls
-from nexus_cli.core.entry import ItemForm
+from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
@@ -311,11 +311,11 @@ def test_what_the_ledger_has_of_a_request_is_what_its_lines_are(tmp_path: Path) 
         epoch = on(ledger, lane).current_epoch()
         assert epoch is not None
         last = on(ledger, lane).requests()[-1].manifest.last
-        items = [*epoch.head, *map(item_of, on(ledger, lane).read(epoch.base + 1, last))]
+        items = [*epoch.head, *map(WindowItem.of, on(ledger, lane).read(epoch.base + 1, last))]
         made = render_fingerprint(epoch, items)
         head, entries = on(ledger, lane).line_hashes(epoch.id, last)
         assert [sha for _, sha in made.messages] == [line.hex() for line in head] + [line.hex() for _, line in entries]
-        assert first_difference(made, fingerprint(epoch, made.messages[:-2])) is None
+        assert made.first_difference(Fingerprint.of(epoch, made.messages[:-2])) is None
         assert len(made.messages) == len(flatten(group_tool_calls(items)))
 
 

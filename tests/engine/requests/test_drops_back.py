@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.conversation.entry_ranges import EntryRange
-from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
+from nexus_cli.core.entry import Cause, Drop, EntryRange, ItemForm, Memo, WindowItem
 from nexus_cli.core.memo_kinds import UNDONE_COMPACTION
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.requests.drop_list import returned_drops, window_drops

@@ -19,9 +19,9 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
-from nexus_cli.engine.requests.drop_list import NAMED, returned_drops, session_drops, window_drops
+from nexus_cli.engine.requests.drop_list import NAMED, returned_drops, window_drops
 from nexus_cli.reports.context import context_report, context_text
-from nexus_cli.reports.drops import drops_text
+from nexus_cli.reports.drops import drops_text, session_drops
 from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.options import Options
 

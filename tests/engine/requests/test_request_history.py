@@ -12,7 +12,7 @@ from ledger.conftest import AT, epoch, manifest, new, on, user
 from search import sample
 
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.request_history import read_requests, reported_tokens
+from nexus_cli.engine.requests.request_history import read_requests
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.requests import MOST_RECENT, MOST_REPORTED, RequestRow
 
@@ -24,13 +24,13 @@ def known(ledger: Ledger, session: str, which: str) -> dict[str, Any]:
     """What `resume` makes of the requests: of each epoch the newest and the smallest, when it was used, and whether the
     provider told of a cache."""
     found = read_requests(ledger.log(session), which)
-    rows = [row for row in (*found.source, *found.lanes[ledger.session(session).main_lane]) if reported_tokens(row)]
+    rows = [row for row in (*found.source, *found.lanes[ledger.session(session).main_lane]) if row.reported_tokens]
     newest: dict[int, RequestRow] = {}
     smallest: dict[int, int] = {}
     for row in rows:
         newest.pop(row.manifest.epoch, None)
         newest[row.manifest.epoch] = row
-        smallest[row.manifest.epoch] = min(reported_tokens(row), smallest.get(row.manifest.epoch, reported_tokens(row)))
+        smallest[row.manifest.epoch] = min(row.reported_tokens, smallest.get(row.manifest.epoch, row.reported_tokens))
     return {
         "proven": found.proven,
         "used": {number: times[-1] for number, times in found.used.items()},

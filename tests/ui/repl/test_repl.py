@@ -28,7 +28,6 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.memo_kinds import COMMAND
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.engine.requests.model_call import GO_ON
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.text.lines import short
@@ -579,7 +578,7 @@ def test_a_shell_line_stands_in_the_record_of_the_work_once_the_model_is_told_of
     def commands() -> list[str]:
         for _ in engine.work.read(engine.conversation):
             pass
-        return [item.text for item in compactor(engine).make_record().items if item.kind != "file"]
+        return [item.text for item in engine.compactor.make_record().items if item.kind != "file"]
 
     async def scene() -> None:
         stage.type("run it")
