@@ -40,7 +40,7 @@ def print_text(text: str) -> None:
 
 def print_for_consent(text: Callable[[int], str], *, is_json: bool) -> None:
     """Print what the person is asked to accept; with `is_json` on stderr, as stdout gets only the object."""
-    stream = QuietStream(Stream(2)) if is_json else Stream(1)
+    stream = QuietStream(2) if is_json else Stream(1)
     stream.write(sanitize(text(stream.width).rstrip("\n") + "\n"))
 
 
