@@ -148,7 +148,7 @@ def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) 
         "lane": requests.log.agent,
         "step": row.manifest.step,
         "at": row.manifest.at,
-        "model": str(row.manifest.arguments.get("model", "")),
+        "model": row.manifest.arguments.get("model", ""),
         "epoch": row.manifest.epoch,
         "input": usage.input if usage else None,
         "reported": row.reported,
@@ -235,7 +235,7 @@ def cache_text(value: Value, width: int) -> str:
     lines = filled(_summary(value["total"]), width)
     lines += block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
     lines += _beside([row for row in rows if row["lane"] != "main"], width)
-    lines += rewrite_lines(value.get("rewrites", ()), width)
+    lines += rewrite_lines(value["rewrites"], width)
     if value["total"]["misses"]:
         lines += ["", *filled(name_commands("`nexus cache why N` explains request N."), width)]
     return "\n".join(lines)
@@ -261,13 +261,13 @@ def miss_details_text(value: Value, width: int) -> str:
         *filled(f"Sent {when(value['at'])} to {value['model']}.", width),
         *filled(f"Cached: {number(value['read'])}, expected: {number(value['expected'])}.{whose}", width),
     ]
-    found, before = value.get("difference"), f"request {value['previous']}"
+    found, before = value["difference"], f"request {value['previous']}"
     if value.get("previous_session"):
         before += f" of session {value['previous_session']}"
     if found:
         what = found["what"] if found["kind"] == "message" else f"{found['kind']} {found['what']}"
         told = f"First difference from {before}: {what}"
-        told += f" ({found['source']})" if found.get("source") else ""
+        told += f" ({found['source']})" if found["source"] else ""
         lines += filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
         lines += filled(f"No difference from {before}; this request only adds to it.", width)
@@ -277,7 +277,7 @@ def miss_details_text(value: Value, width: int) -> str:
 def _summary(total: Value) -> str:
     sent = count_requests(total)
     if total["hit"] is None:
-        silent = total.get("unanswered") != total["requests"]
+        silent = total["unanswered"] != total["requests"]
         return f"{sent}; the provider reported no figures." if silent else f"{sent}."
     text = f"{share(total['hit'], 1)} of the prompt tokens of {sent} were read from the cache."
     if not total["misses"]:
@@ -325,5 +325,5 @@ def _request_cells(row: Value) -> tuple[str, ...]:
         number(row["written"]),
         missed,
         cost,
-        whose + str(row["why"]),
+        whose + row["why"],
     )

@@ -71,16 +71,13 @@ def _words(rows: Sequence[Value], width: int) -> list[str]:
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
     title = f"your messages{shown}"
-    table = [(number(one["entry"]), FATES.get(one["kept"], ""), str(one["text"])) for one in newest]
+    table = [(number(one["entry"]), FATES.get(one["kept"], ""), one["text"]) for one in newest]
     return block(title, [("message", "kept as", "text"), *table], width)
 
 
 def _pin_rows(rows: Sequence[Value], width: int) -> list[str]:
     table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
-    table += [
-        (str(one["id"]), describe_pin(one), number(one["tokens"]), PLACES[one["where"]], str(one["text"]))
-        for one in rows
-    ]
+    table += [(one["id"], describe_pin(one), number(one["tokens"]), PLACES[one["where"]], one["text"]) for one in rows]
     return block("pins", table, width)
 
 

@@ -61,7 +61,7 @@ def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) ->
     room = max(8, width - indent)
     lines = _labelled("Context", _size(value), width)
     lines += [" " * indent + line for line in (*window_bar(value, room, look), *_legend(value, room, look))]
-    largest = value.get("largest", [])[:LARGEST]
+    largest = value["largest"][:LARGEST]
     size = max((len(number(item["tokens"])) for item in largest), default=0)
     rows = [f"{number(item['tokens']):>{size}}  {cut_line(item['what'], room - size - 2)}" for item in largest]
     lines += _titled_rows(rows, width)
@@ -88,9 +88,9 @@ def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
 
 def _size(value: Value) -> Sequence[str]:
     budget = value["budget"]
-    used, available = int(budget["used"]["total"]), int(budget["available"])
-    about = "about " if value.get("basis") == "estimate" else ""
-    window = int(budget["window"])
+    used, available = budget["used"]["total"], budget["available"]
+    about = "about " if value["basis"] == "estimate" else ""
+    window = budget["window"]
     text = f"{about}{number(used)} of {number(available)} tokens, {used / max(1, available):.0%}"
     return f"{text} ({short(window)} window, {short(window - available)} reserved)", text
 
@@ -120,8 +120,8 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
             f"{one['name']}: schemas {number(one['schemas'])}, results {number(one['results'])}" for one in servers
         )
         yield "MCP", ["; ".join(spent)]
-    yield "Left out", _left_out([drop for drop in value.get("drops", []) if not drop.get("back")])
-    notices, rewrite = list(value.get("notices", [])), value.get("rewrite")
+    yield "Left out", _left_out([drop for drop in value["drops"] if not drop.get("back")])
+    notices, rewrite = list(value["notices"]), value["rewrite"]
     if rewrite:
         text = describe_rewrite(rewrite)
         now = [f"{text}; /compact does it now"] if rewrite["by"] == "summary" else []
@@ -129,14 +129,14 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
         yield "Next", [*now, text]
     yield "More", ["/context all: sections, tools, drops, limits"]
     for notice in notices:
-        yield "Note", [str(notice)]
+        yield "Note", [notice]
 
 
 def _left_out(drops: Sequence[Value]) -> Sequence[str]:
     """Describe the drops and the way to read them."""
     if not drops:
         return ["nothing"]
-    tokens = number(sum(int(drop["tokens"]) for drop in drops))
+    tokens = number(sum(drop["tokens"] for drop in drops))
     if len(drops) == 1:
         return [f"{cut_line(drops[0]['what'], 30)}, {tokens} tokens; /drops {drops[0]['id']} prints it"]
     text = f"{len(drops):,} parts, {tokens} tokens; /drops lists them"

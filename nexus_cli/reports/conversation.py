@@ -201,7 +201,7 @@ class Replay:
             found.append(PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at))
         for memo in (*self._notes(UNDONE_FILES, entry), *self._notes(PIN, entry)):
             if shown := memo.value.get("shown"):
-                found.append(PastEvent(event.Notice(str(shown), warning=False), memo.at))
+                found.append(PastEvent(event.Notice(shown, warning=False), memo.at))
         for memo in self._notes(EVENT, entry):
             if one := _restore(memo, answer):
                 found.append(PastEvent(one, memo.at))
@@ -212,7 +212,7 @@ class Replay:
         found: list[PastEvent] = []
         for memo in self._notes(WORKER, entry):
             row = {name: value for name, value in memo.value.items() if name not in NOT_SHOWN}
-            report = event.TurnEnd(event.Outcome(text=str(memo.value.get("report") or "")))
+            report = event.TurnEnd(event.Outcome(text=memo.value.get("report") or ""))
             states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
             found += [PastEvent(one, memo.at) for one in states]
         return found
@@ -254,7 +254,7 @@ class Replay:
         text = entry.message.content
         clipped = self.note(CLIPPED_MESSAGE, entry.id) if self._is_whole else {}
         if "drop" in clipped:
-            return self.record.original(str(clipped["drop"])) or text
+            return self.record.original(clipped["drop"]) or text
         for start, end, drop in reversed(clipped.get("parts", ())):
             text = text[:start] + (self.record.original(str(drop)) or text[start:end]) + text[end:]
         return text

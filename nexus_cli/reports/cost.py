@@ -92,7 +92,7 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
             "estimated": sum(1 for row in every if was_answered(row) and not row.reported),
             "unanswered": sum(1 for row in every if not was_answered(row)),
         },
-        "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
+        "models": _by((row.manifest.arguments.get("model", ""), row) for row in every),
         "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),
         "turns": _turns(logs[0], info.turns, rows, theirs),
         "series": _series(every),
@@ -159,7 +159,7 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
     if not total["requests"]:
         return "\n".join(filled("This session has not sent a request yet.", width))
     lines = usage_lines(total, count_requests(total), width)
-    lines += _plot_requests(value.get("series", []), width, look)
+    lines += _plot_requests(value["series"], width, look)
     lines += block("by model", usage_rows("model", value["models"]), width)
     if len(value["kinds"]) > 1:
         lines += block("by kind", usage_rows("kind", value["kinds"]), width)

@@ -93,7 +93,7 @@ def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
 
     Raises `NexusError("usage", ...)` if the prefix matches several calls.
     """
-    recorded = {str(memo.value["id"]): memo for memo in log.memos(DECISION)}
+    recorded = {memo.value["id"]: memo for memo in log.memos(DECISION)}
     past = [] if call_id in recorded else [one for one in Replay(log).events() if one.entry]
     calls = {one.event.call.id: one.event for one in past if isinstance(one.event, ToolCallEvent)}
     found = _find_id(call_id, [*calls, *(name for name in recorded if name not in calls)])
@@ -116,7 +116,7 @@ def _find_id(call_id: str, known: Sequence[str]) -> str:
 
 def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
     made = {"profile": None, "rule": None, "parts": [], "answer": None, "ran": True, **memo.value}
-    kind, _, name = str(made["from"]).partition(" ")
+    kind, _, name = made["from"].partition(" ")
     if kind in ("level", "limit"):
         made["bound_by"] = _find_layer("allow" if kind == "level" else name, made["level"], memo.entry, limits)
     return cast("DecisionObject", {**made, "at": memo.at})
@@ -156,7 +156,7 @@ def _level_at(entry: int, limits: Sequence[Memo]) -> str:
 def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> str:
     """Return the layer that bound the limit `name`. A level other than the request's was chosen after it was sent."""
     bound = next((one for one in _limits_at(entry, limits) if one["name"] == name), None)
-    if name == "allow" and (str(bound["value"]) if bound else ASK) != value:
+    if name == "allow" and (bound["value"] if bound else ASK) != value:
         return LEVEL_LAYER
     return str(bound["bound_by"]) if bound else "defaults"
 
@@ -204,7 +204,7 @@ def part_lines(part: Value, width: int) -> list[str]:
     """Describe the decision on one simple command of a line."""
     rule = f"{part['rule']}, " if part["rule"] else ""
     command = one_line(" ".join(part["command"])) or "(an assignment)"
-    origin = str(part["from"])
+    origin = part["from"]
     return filled(f"{part['decision']:<5} {command} ({rule}{origin})", width, "          ", "    ")
 
 
@@ -223,4 +223,4 @@ def _source(row: Value) -> str:
     if row["rule"]:
         return f"{row['rule']} ({row['from']})"
     layer = row.get("bound_by")
-    return str(row["from"] or "") + (f" (from {layer})" if layer else "")
+    return (row["from"] or "") + (f" (from {layer})" if layer else "")

@@ -32,16 +32,16 @@ def drops_text(value: Value, width: int) -> str:
 
     For a shell `shell` is the id that must be part of the command, "" for the folder's newest session.
     """
-    drops, session = value.get("drops", []), value.get("shell")
+    drops, session = value["drops"], value.get("shell")
     if not drops:
         return "\n".join(filled("Nothing was left out.", width))
     rows = [("id", "tokens", "cause", "asked for", "what")]
     out = [d for d in drops if not d.get("back")]
     for d in drops:
-        recalls = int(d.get("recalls") or 0)
+        recalls = d.get("recalls") or 0
         rows.append(
             (
-                str(d["id"]),
+                d["id"],
                 number(d.get("tokens")),
                 name_cause(d.get("cause")),
                 f"{recalls} x" if recalls else "-",
@@ -52,7 +52,7 @@ def drops_text(value: Value, width: int) -> str:
     again = sum(1 for d in out if d.get("recalls"))
     asked = asked_again(again, len(out), len(drops))
     lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)]
-    beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
+    beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)
     if beyond:
         lines += filled(f"{beyond:,} bytes exceeded the hard limits and were not kept.", width)
     first = drops[0]["id"]
@@ -75,12 +75,12 @@ def describe_drop(drop: Value) -> str:
 
 def drop_text(value: Value, width: int) -> str:
     """Show one drop: the range of characters, then the text."""
-    start, end, total = int(value["start"]), int(value["end"]), int(value["total"])
+    start, end, total = value["start"], value["end"], value["total"]
     head = f"{value['id']}: {value['what']}"
     if value.get("tokens") is not None:
-        head += f", {number(value['tokens'])} tokens ({name_cause(value.get('cause'))})"
+        head += f", {number(value['tokens'])} tokens ({name_cause(value['cause'])})"
     lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
-    lines += folded(str(value["text"]).removesuffix("\n"), width)
+    lines += folded(value["text"].removesuffix("\n"), width)
     if end < total:
         lines += ["", *filled(f"`/drops {value['id']} {end}:` shows the rest.", width)]
     return "\n".join(lines)

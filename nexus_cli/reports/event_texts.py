@@ -114,10 +114,10 @@ def describe_kept(kept: Mapping[str, Any]) -> list[str]:
     """Return the parts that the window keeps after a compaction, and those left out with their drops."""
     drops = list(kept.get("drops") or ())
     left = _left(kept["words_left"], drops[:1], kept["words_part"])
-    parts = [f"your {plural(int(kept['words']), 'message')} verbatim{left}"]
-    record = [plural(int(kept["files"]), "file")] if kept["files"] else []
+    parts = [f"your {plural(kept['words'], 'message')} verbatim{left}"]
+    record = [plural(kept["files"], "file")] if kept["files"] else []
     failing = f" ({kept['failing']:,} failing)" if kept["failing"] else ""
-    record += [plural(int(kept["commands"]), "command") + failing] if kept["commands"] else []
+    record += [plural(kept["commands"], "command") + failing] if kept["commands"] else []
     if record or kept["record_left"]:
         parts.append(f"{', '.join(record) or 'nothing'} from the record" + _left(kept["record_left"], drops[1:2]))
     return [*parts, f"summary {kept['summary']:,}"]

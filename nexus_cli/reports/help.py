@@ -67,7 +67,7 @@ def _columns(left: str, text: str, size: int, width: int) -> list[str]:
 
 def _one(command: Value, width: int) -> str:
     lines = filled(_call(command), width, "    ", "")
-    if command.get("aliases"):
+    if command["aliases"]:
         lines += filled("also " + ", ".join(f"/{name}" for name in command["aliases"]), width)
     lines.append("")
     for paragraph in str(command["help"]).split("\n\n"):
@@ -77,6 +77,6 @@ def _one(command: Value, width: int) -> str:
     for name, what in options:
         lines += _columns(f"  {name}", what, size, width)
     lines += [""] if options else []
-    if command.get("idle"):
+    if command["idle"]:
         lines += filled("During a turn, the command waits until the turn ends.", width)
     return "\n".join(lines).rstrip("\n")

@@ -54,9 +54,9 @@ def server_tools_text(value: Value, width: int) -> str:
 def _row(server: ServerRow) -> tuple[str, ...]:
     tools, tokens = server["tools"], server["tokens"]
     return (
-        str(server["name"]),
+        server["name"],
         "-" if tools is None else f"{tools:,}",
         "-" if tokens is None else f"{tokens:,}",
-        str(server["source"]),
-        str(server["target"]),
+        server["source"],
+        server["target"],
     )

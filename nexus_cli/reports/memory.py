@@ -130,7 +130,7 @@ def _place(ledger: Ledger, session: str, here: str) -> str:
 
 def memory_text(value: Value, width: int) -> str:
     """List the facts of a listing or a search."""
-    facts = value.get("facts", [])
+    facts = value["facts"]
     waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
     kept = [fact for fact in facts if fact["state"] == "kept"]
     if not facts:
@@ -145,20 +145,18 @@ def memory_text(value: Value, width: int) -> str:
             lines += ["", *filled(f"Showing the best {len(facts)}; more match.", width)]
     elif kept:
         rows = [("id", "slot", "since", "from", "text")]
-        rows += [
-            (f["id"], f["slot"], when(f["at"])[:10], str(f.get("place") or f["source"]), _statement(f)) for f in kept
-        ]
+        rows += [(f["id"], f["slot"], when(f["at"])[:10], f.get("place") or f["source"], _statement(f)) for f in kept]
         lines += table(rows, width)
     return "\n".join(lines).rstrip("\n")
 
 
 def fact_text(value: Value, width: int) -> str:
     """Describe the action on facts, and list them. A forgotten fact is gone, so that this is its last line."""
-    facts, done = value.get("facts", []), str(value.get("done", "kept"))
+    facts, done = value["facts"], value.get("done", "kept")
     gone = facts if done == "forgotten" else value.get("forgotten", [])
     if not facts and not gone:
         return "\n".join(filled("Nothing to do.", width))
-    lines = [line for fact in gone for line in _forgotten(fact, width, str(value.get("here", "")))]
+    lines = [line for fact in gone for line in _forgotten(fact, width, value["here"])]
     if done == "forgotten":
         return "\n".join(lines)
     return "\n".join([*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines])
@@ -167,7 +165,7 @@ def fact_text(value: Value, width: int) -> str:
 def _forgotten(fact: Value, width: int, here: str) -> list[str]:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
-    held = fact.get("told_in", [])
+    held = fact["told_in"]
     done = "Forgotten" if held else "Forgotten for good"
     lines = filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
     if held:

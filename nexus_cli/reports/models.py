@@ -131,7 +131,7 @@ def models_text(value: Value, width: int) -> str:
     if not models:
         return "\n".join(filled(NO_MODEL, width))
     rows = [("", "model", "window", "$ in", "$ out", "cache", "because")]
-    rows += [("*" if m["name"] == value.get("chosen") else "", *model_cells(m)) for m in models]
+    rows += [("*" if m["name"] == value["chosen"] else "", *model_cells(m)) for m in models]
     incl = f" incl.: {COVERED}." if any(m.get("covered") for m in models) else ""
     foot = f"$ per million tokens; - means unknown.{incl} * is the default."
     return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])
@@ -140,13 +140,13 @@ def models_text(value: Value, width: int) -> str:
 def model_text(value: Value, width: int) -> str:
     """Show one model: its address, its window, its prices."""
     rows = [
-        ("model", value["name"] + (" (the default)" if value.get("chosen") else "")),
-        ("provider", value.get("provider") or "unknown"),
+        ("model", value["name"] + (" (the default)" if value["chosen"] else "")),
+        ("provider", value["provider"] or "unknown"),
         ("window", f"{_window(value)} tokens{_origin(value)}"),
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
         *((f"$ {name}", _price(value[key], value)) for key, name in PRICES),
         *((able, "yes" if value.get(able) else "no") for able in ("cache", "images", "tools", "effort")),
-        ("because", ", ".join(value.get("because", ())) or "-"),
+        ("because", ", ".join(value["because"]) or "-"),
     ]
     size = max(len(name) for name, _ in rows) + 2
     if width < size + 16:

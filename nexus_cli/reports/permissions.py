@@ -59,14 +59,14 @@ def permissions_text(value: Value, width: int) -> str:
     here = value["bound_by"] == "/permissions"
     by = "Set for this session" if here else f"Set by: {value['bound_by']}"
     lines += ["", *filled(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)]
-    lines += filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width) if value.get("sandbox") else []
-    if value.get("rules"):
+    lines += filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width) if value["sandbox"] else []
+    if value["rules"]:
         lines += ["", *filled("Rules:", width)]
         for rule in value["rules"]:
             lines += filled(f"{rule['decision']:<5} {rule['rule']}  ({rule['from']})", width, "    ", "  - ")
-    for problem in value.get("problems", []):
+    for problem in value["problems"]:
         lines += filled(f"Problem: {problem}", width, "    ", "  ")
-    if value.get("allowed"):
+    if value["allowed"]:
         lines += ["", *filled("Allowed for this session:", width)]
         lines += [line for one in value["allowed"] for line in filled(mark_on_one_line(one), width, "    ", "  - ")]
     return "\n".join(lines)

@@ -77,9 +77,9 @@ def pins_text(value: Value, width: int) -> str:
     text = name_commands(f"Nothing is pinned. `nexus pin add TEXT` pins a text; `nexus pin add {newest}.")
     if pins:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
-    rows = [(str(one["id"]), describe_pin(one), number(one["tokens"]), str(one["text"])) for one in pins]
+    rows = [(one["id"], describe_pin(one), number(one["tokens"]), one["text"]) for one in pins]
     lines = [*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)]
-    said = [(str(one["entry"]), str(one["text"])) for one in messages]
+    said = [(str(one["entry"]), one["text"]) for one in messages]
     title = name_commands("your newest messages (to pin: nexus pin add NUMBER)")
     return "\n".join([*lines, *block(title, [("number", "text"), *said], width)])
 

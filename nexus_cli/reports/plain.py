@@ -7,4 +7,4 @@ from nexus_cli.reports.text.lines import Value, folded
 
 def text_text(value: Value, width: int) -> str:
     """Show a text, its lines folded."""
-    return "\n".join(folded(str(value["text"]).removesuffix("\n"), width))
+    return "\n".join(folded(value["text"].removesuffix("\n"), width))

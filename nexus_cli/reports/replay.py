@@ -18,7 +18,7 @@ class ReplayReport(ReportOfSession):
 
 def replay_text(value: Value, width: int = ONE_LINE) -> str:
     """Return one sentence; on the command line on one line, for `grep`."""
-    session, count = value["session"], int(value["requests"])
+    session, count = value["session"], value["requests"]
     if not value["ok"]:
         text = f"Session {session} differs from what was sent: {value['first_difference']}"
     elif not count:

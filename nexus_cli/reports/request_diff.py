@@ -151,7 +151,7 @@ def _sections(view: RequestView | None) -> dict[str, SectionDifference]:
     """Return the sections of the system text by id. Event sections are reported apart: they stay where they were
     sent."""
     rows = [one for one in view.request.sections if one["layer"] == "system"] if view else []
-    return {str(one["id"]): {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
+    return {one["id"]: {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
 
 
 def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -161,7 +161,7 @@ def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _seen(section: Mapping[str, Any]) -> SeenSection:
-    return {"form": section["form"], "tokens": section["tokens"], "sha256": section.get("sha256")}
+    return {"form": section["form"], "tokens": section["tokens"], "sha256": section["sha256"]}
 
 
 def _key(item: WindowItem) -> tuple[int, str, str]:
@@ -189,8 +189,8 @@ def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> lis
 
 
 def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
-    one = {str(tool["function"]["name"]): canonical(tool) for tool in (before.request.epoch.tools if before else ())}
-    two = {str(tool["function"]["name"]): canonical(tool) for tool in after.request.epoch.tools}
+    one = {tool["function"]["name"]: canonical(tool) for tool in (before.request.epoch.tools if before else ())}
+    two = {tool["function"]["name"]: canonical(tool) for tool in after.request.epoch.tools}
     return {
         "added": [name for name in two if name not in one],
         "removed": [name for name in one if name not in two],
@@ -200,27 +200,25 @@ def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
 
 def between_text(value: Value, width: int) -> str:
     """List the sections, entries and tools that were added, removed or changed, and the cause of a new epoch."""
-    step, before = value["step"], value.get("before")
+    step, before = value["step"], value["before"]
     tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
-    change = int(tokens["after"]) - int(tokens["before"])
+    change = tokens["after"] - tokens["before"]
     against = f"against request {before}" if before else "(the first of its session)"
     head = [
         f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}",
-        f"The window was rewritten: {epoch['cause']}."
-        if epoch.get("cause")
-        else "The window continues the previous one.",
+        f"The window was rewritten: {epoch['cause']}." if epoch["cause"] else "The window continues the previous one.",
     ]
     if before and model["before"] != model["after"]:
         head.append(f"model {model['after']}, before {model['before']}")
     lines = paragraphs(head, width)
     sections, entries, tools = value["sections"], value["entries"], value["tools"]
-    rows = [("+", str(one["id"]), *_seen_cells(one)) for one in sections["added"]]
-    rows += [("-", str(one["id"]), *_seen_cells(one)) for one in sections["removed"]]
-    rows += [("~", str(one["id"]), *_changed_cells(one["before"], one["after"])) for one in sections["changed"]]
+    rows = [("+", one["id"], *_seen_cells(one)) for one in sections["added"]]
+    rows += [("-", one["id"], *_seen_cells(one)) for one in sections["removed"]]
+    rows += [("~", one["id"], *_changed_cells(one["before"], one["after"])) for one in sections["changed"]]
     lines += block("system sections", [("", "id", "tokens", "form"), *rows], width)
-    told = [("+", str(one["id"]), *_seen_cells(one)) for one in value.get("told", [])]
+    told = [("+", one["id"], *_seen_cells(one)) for one in value["told"]]
     lines += block("sent with it", [("", "id", "tokens", "form"), *told], width)
-    named = [(sign, str(name), "") for sign, key in _SIGNS for name in tools[key]]
+    named = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
     lines += block("tools", [("", "name", ""), *named], width)
     moved = [_entry_cells("+", one) for one in entries["added"]] + [
         _entry_cells("-", one) for one in entries["removed"]
@@ -232,7 +230,7 @@ def between_text(value: Value, width: int) -> str:
 
 
 def _seen_cells(one: Value) -> tuple[str, str]:
-    return number(one["tokens"]), str(one["form"])
+    return number(one["tokens"]), one["form"]
 
 
 def _changed_cells(before: Value, after: Value) -> tuple[str, str]:
@@ -242,4 +240,4 @@ def _changed_cells(before: Value, after: Value) -> tuple[str, str]:
 
 
 def _entry_cells(sign: str, one: Value) -> Sequence[str]:
-    return sign, str(one["entry"]), number(one["tokens"]), str(one["form"]), str(one["what"])
+    return sign, str(one["entry"]), number(one["tokens"]), one["form"], one["what"]

@@ -247,7 +247,7 @@ def first_view(state: SessionState) -> RequestView:
     info, count, epoch = engine.model.info, engine.context.count, first.next.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
-    added = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
+    added = count(first.preamble) if texts else sum(one["tokens"] for one in first.told)
     request = engine.context.project(epoch=epoch, told=first.told, added=added, texts=texts)
     unknown = f"unknown context window for {info.name}" if info.name else "no model is chosen"
     assumed = [f"{unknown}; assuming {info.window:,} tokens"]
@@ -300,9 +300,9 @@ def largest_items(
 ) -> list[LargestPart]:
     """Return the `MOST` largest parts: `what`, `tokens` (of `items` times `scale`), `entry` for history."""
     found: list[tuple[int, str, WindowItem | None]] = [
-        (int(one["tokens"]), f"section {one['id']}", None) for one in sections
+        (one["tokens"], f"section {one['id']}", None) for one in sections
     ]
-    found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
+    found += [(one["tokens"], f"schema of {one['name']}", None) for one in tools]
     found += [(round(item.tokens * scale), "", item) for item in items]
     chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
     named = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}

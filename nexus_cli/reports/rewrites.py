@@ -52,7 +52,7 @@ def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[Rewr
     made, before = [], ""
     for place, memo in enumerate(memos):
         paid = [row for row in summaries if before < row.manifest.at <= memo.at]
-        model = log.epoch(int(memo.value["epoch"])).model
+        model = log.epoch(memo.value["epoch"]).model
         made.append(_row(ledger, settings, model, memo, _requests_since(rows, memos[place:]), paid))
         before = memo.at
     return made
@@ -72,7 +72,7 @@ def _row(
     value = memo.value
     first = since[0].usage if since and reported_tokens(since[0]) else None
     info = load_model_info(ledger, model, settings).with_tier_prices(first.input if first else 0)
-    cold, saved = int(value["cold"]), int(value["saved"])
+    cold, saved = value["cold"], value["saved"]
     summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
     each = saving_per_request(info, saved)
     spent = None if value["cost"] is None or summary is None else value["cost"] + summary
@@ -104,8 +104,8 @@ def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
 
 
 def _cells(one: Value) -> tuple[str, ...]:
-    after = "never" if one["break_even"] is None else plural(int(one["break_even"]), "request")
+    after = "never" if one["break_even"] is None else plural(one["break_even"], "request")
     net = one["net_usd"]
     came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
     costs = dollars(one["cost"]), dollars(one["summary_usd"]) if one["summary_usd"] else "-"
-    return str(one["cause"]), number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came
+    return one["cause"], number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came

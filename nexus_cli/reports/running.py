@@ -114,11 +114,11 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
 def running_text(value: Value, width: int) -> str:
     """Return a line for each, with the ways to open and to stop one."""
     rows = [("state", "id", "where", "since", "what")]
-    for one in value.get("running", ()):
+    for one in value["running"]:
         doing = f" · {one['what']}" if one["what"] else ""
         kind = "worker: " if one["kind"] == "worker" else ""
         what = cut_line(f"{kind}{one['title'] or '(no words)'}{doing}", TITLE)
-        rows.append((one["state"], str(one["short"]), _where(one), when(one["updated"]), what))
+        rows.append((one["state"], one["short"], _where(one), when(one["updated"]), what))
     if len(rows) == 1:
         return "\n".join(filled(NONE, width))
     ways = name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")

@@ -39,7 +39,7 @@ def plans_text(value: Value, width: int) -> str:
 def plan_text(value: Value, width: int) -> str:
     """Show one plan after an action on it, in a sentence or two."""
     (one,) = value["plans"]
-    done = str(value["done"])
+    done = value["done"]
     if done == "removed":
         return "\n".join(filled(f"{one['id']} was removed; its runs are kept.", width))
     if done == "queued":
@@ -77,7 +77,7 @@ def _next(one: Value) -> str:
         return "paused: folder no longer exists"
     if one["state"] != "active":
         return str(one["state"])
-    return f"{format_local_minute(str(one['next_at']))} (in {one['in']})"
+    return f"{format_local_minute(one['next_at'])} (in {one['in']})"
 
 
 def _when(one: Value) -> str:
@@ -90,4 +90,4 @@ def _last(one: Value) -> str:
 
 
 def _title(one: Value) -> str:
-    return str(one["name"]) or cut_line(one["prompt"], 200)
+    return one["name"] or cut_line(one["prompt"], 200)

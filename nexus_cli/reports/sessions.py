@@ -183,7 +183,7 @@ def last_exchange(session: Session) -> dict[str, Any]:
 
 def sessions_text(value: Value, width: int) -> str:
     """Return the sessions of a folder or of all."""
-    sessions, runs = value.get("sessions", []), int(value.get("runs", 0))
+    sessions, runs = value["sessions"], value.get("runs", 0)
     left = f"{plural(runs, 'run')} of `nexus ask` hidden: `nexus sessions list --all` lists them too." if runs else ""
     left = name_commands(" ".join(filter(None, (describe_more_sessions(value), left))))
     if not sessions:
@@ -191,19 +191,19 @@ def sessions_text(value: Value, width: int) -> str:
         return "\n".join(filled(f"No sessions here yet. {left or others}", width))
     rows, persons = [("id", "last used", "turns", "what")], len({s.get("person") for s in sessions})
     for s in sessions:
-        what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"
+        what = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
         named = s["id"] if width >= WIDE else s.get("short", s["id"])
         run = "ask: " if s.get("front") == "ask" else ""
         place = f"{s['person']}: " if persons > 1 else ""
         place += f"-w {s['worktree']}: " if s.get("worktree") else ""
-        rows.append((str(named), when(s.get("updated")), number(s.get("turns")), cut_line(place + run + what, TITLE)))
+        rows.append((named, when(s["updated"]), number(s["turns"]), cut_line(place + run + what, TITLE)))
     return "\n".join([*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())])
 
 
 def describe_more_sessions(value: Value) -> str:
     """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
-    total = int(value.get("total", 0))
-    more = total - len(value.get("sessions", []))
+    total = value.get("total", 0)
+    more = total - len(value["sessions"])
     return f"{more:,} older sessions not shown: `nexus sessions list --limit {total}`." if more > 0 else ""
 
 
@@ -214,18 +214,18 @@ def title_of(text: object) -> str:
 
 def search_text(value: Value, width: int) -> str:
     """List the matches: session and entry, then the text around each."""
-    hits = value.get("hits", [])
-    where = "any folder" if value.get("folder") is None else "the sessions of this folder"
+    hits = value["hits"]
+    where = "any folder" if value["folder"] is None else "the sessions of this folder"
     if not hits:
-        lines = filled(f"`{cut_line(value.get('text'), 200)}` was not found in {where}.", width)
+        lines = filled(f"`{cut_line(value['text'], 200)}` was not found in {where}.", width)
     else:
         lines = []
         for hit in hits:
-            name = f" {hit['name']}" if hit.get("name") else ""
+            name = f" {hit['name']}" if hit["name"] else ""
             head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"
-            lines += [*filled(head, width, "    ", ""), *filled(str(hit["snippet"]), width, "    "), ""]
-        more = " (the newest); --limit shows more" if value.get("more") else ""
+            lines += [*filled(head, width, "    ", ""), *filled(hit["snippet"], width, "    "), ""]
+        more = " (the newest); --limit shows more" if value["more"] else ""
         lines += filled(f"{plural(len(hits), 'match', 'matches')}{more}.", width)
-    if value.get("damaged"):
-        lines += filled(f"{plural(int(value['damaged']), 'damaged record')} could not be read.", width)
+    if value["damaged"]:
+        lines += filled(f"{plural(value['damaged'], 'damaged record')} could not be read.", width)
     return "\n".join(lines)

@@ -101,7 +101,7 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
         {
             "run": run.id,
             "agent": agents.name(run.entity),
-            "source": str(run.trigger.get("triggerSource", "")),
+            "source": run.trigger.get("triggerSource", ""),
             "state": run.state,
             "session": run.session,
             "cost_usd": run.cost_usd,

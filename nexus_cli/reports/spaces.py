@@ -24,7 +24,7 @@ LONGEST = 60
 def spaces_text(value: Value, width: int) -> str:
     """Return a line for each space."""
     rows = [("id", "name", "new", "newest", "members")]
-    for one in value.get("spaces", ()):
+    for one in value["spaces"]:
         new = "-" if one["new"] is None else f"{one['new']:,}"
         rows.append((one["id"], cut_line(one["name"], LONGEST), new, when(one["newest"]) or "-", _names(one)))
     if len(rows) == 1:

@@ -23,8 +23,8 @@ def tools_report(state: SessionState) -> dict[str, Any]:
     """Return the tools of a session with effect, tokens, and when they ask at the current level. Blocks until the
     sandbox is detected."""
     report = live_report(state)
-    tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
-    limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
+    tokens = {tool["name"]: tool["tokens"] for tool in report["tools"]}
+    limits = {limit["name"]: limit["value"] for limit in report["limits"]}
     level, only = state.dispatcher.level, limits.get("tools")
     walls = state.dispatcher.permission.has_sandbox()
     return {

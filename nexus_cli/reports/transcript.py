@@ -51,11 +51,11 @@ def transcript_text(value: Value, width: int) -> str:
     """Show the session in order, with an empty line between messages; outputs of `!` lines are among them."""
     from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (a transcript is shown)
 
-    lines, shell = value.get("events", ()), list(value.get("shell", ()))
+    lines, shell = value["events"], list(value.get("shell", ()))
     if not lines and not shell:
         return cut_line("No messages in this session yet.", width)
     titles: dict[str, str] = {}
-    blocks = [_head(value, width)] if value.get("id") else []
+    blocks = [_head(value, width)] if value["id"] else []
     for line in lines:
         while shell and shell[0]["after"] < (line["entry"] or 0):
             blocks.append(_output(shell[0]["title"], shell.pop(0)["text"], width))
@@ -70,8 +70,8 @@ def transcript_text(value: Value, width: int) -> str:
 
 def _head(value: Value, width: int) -> list[str]:
     name = f" {value['name']}" if value.get("name") else ""
-    turns = plural(int(value.get("turns", 0)), "turn")
-    facts = [f"session {value['id']}{name}", value.get("model"), value.get("recipe"), turns, value.get("folder")]
+    turns = plural(value["turns"], "turn")
+    facts = [f"session {value['id']}{name}", value["model"], value.get("recipe"), turns, value.get("folder")]
     facts += [f"{name} {value[name]}" for name in ("parent", "spawner") if value.get(name)]
     facts += [dollars(value["cost_usd"])] if value.get("cost_usd") else []
     lines = [cut_line(" · ".join(map(str, filter(None, facts))), width)]

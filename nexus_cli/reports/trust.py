@@ -292,7 +292,7 @@ def trust_text(value: Value, width: int) -> str:
             lines += filled(f"hooks of {before}:", width, " " * 6, "  ") if before != source else []
             lines += filled(": ".join(filter(None, (hook, item["what"]))), width, " " * 8, " " * 4)
             source = before
-        elif item["kind"] in ("rule", "variable", "hook", "server") or item.get("what"):
+        elif item["kind"] in ("rule", "variable", "hook", "server") or item["what"]:
             lines += filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")
         if item["diff"]:
             lines += ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]

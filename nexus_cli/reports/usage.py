@@ -150,7 +150,7 @@ def _sum(totals: Sequence[UsageTotal]) -> dict[str, Any]:
 
 def usage_text(value: Value, width: int) -> str:
     """Show the usage of all sessions by day, model and project."""
-    total, since = value["total"], str(value.get("since") or "")
+    total, since = value["total"], value["since"] or ""
     others = [
         line
         for row in value.get("imported", ())
@@ -163,7 +163,7 @@ def usage_text(value: Value, width: int) -> str:
     if not total["requests"]:
         none = "No session has sent a request" + (" since then." if since else " yet.")
         return "\n".join([*filled(none, width), *others])
-    requests = f"{count_requests(total)} of {plural(int(total['sessions']), 'session')}"
+    requests = f"{count_requests(total)} of {plural(total['sessions'], 'session')}"
     lines = usage_lines(total, requests, width)
     if value.get("by"):
         return "\n".join([*lines, *_named_rows(value, width), *others])
@@ -214,7 +214,7 @@ def count_requests(total: Value) -> str:
     """Count the requests of a sum, and those without an answer."""
     unanswered = total.get("unanswered") or total.get("unfinished")
     without = f" ({number(unanswered)} without an answer)" if unanswered else ""
-    return plural(int(total["requests"]), "request") + without
+    return plural(total["requests"], "request") + without
 
 
 def usage_lines(total: Value, requests: str, width: int) -> list[str]:

@@ -46,7 +46,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     Dollars come from the worker's session in the ledger, and so do steps and tokens if the process ended while the
     worker ran: its state is `unknown` then.
     """
-    newest = {str(memo.value["id"]): memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
+    newest = {memo.value["id"]: memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
     rows: list[WorkerObject] = []
     for value in newest.values():
         row = {key: value[key] for key in WorkerObject.__annotations__}
@@ -65,12 +65,12 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
 def workers_text(value: Value, width: int) -> str:
     """Return a line for each worker, the command that opens one, and a line for each agent."""
     rows = [("id", "state", "steps", "tokens", "cost", "task")]
-    for one in value.get("workers", ()):
+    for one in value["workers"]:
         role = f"{one['recipe']}: " if one["recipe"] != "worker" else ""
-        task = role + worker_title(str(one["task"]))
+        task = role + worker_title(one["task"])
         now = f" · {cut_line(one['doing'], DOING)}" if one["doing"] else ""
         figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
-        rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
+        rows.append((one["id"], one["state"], *figures, f"{task}{now}"))
     way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
     lines = [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
@@ -89,7 +89,7 @@ def worker_lines(value: Value, width: int) -> list[str]:
             f"{one['id']} {one['state']}",
             *worker_figures(one),
             f"session {one['session'] or '-'}",
-            str(one["task"]),
+            one["task"],
         ]
         lines.append(cut_line(f"worker {' · '.join(facts)}", width))
     return lines

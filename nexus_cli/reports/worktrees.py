@@ -44,8 +44,8 @@ def worktrees_text(value: Value, width: int) -> str:
     rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
     now = local_now()
     for one in found:
-        state = f"{one['state']}, in use" if one["in_use"] else str(one["state"])
-        project = [str(one["project"])] if is_all else []
+        state = f"{one['state']}, in use" if one["in_use"] else one["state"]
+        project = [one["project"]] if is_all else []
         rows.append((one["name"], state, _changes(one), format_age(one["created"], now), *project, one["folder"]))
     return "\n".join(table(rows, width))
 

@@ -127,7 +127,7 @@ def _layer_paths(bar: _Bar, left: int, scale: float) -> Iterator[tuple[tuple[str
     """Yield the rectangles of one bar, each with its layer and True for the part from the cache."""
     bottom, cached = 0, bar.figures.cached
     for layer in LAYERS:
-        size = int(getattr(bar.figures.used, layer))
+        size = getattr(bar.figures.used, layer)
         pale = max(0, min(size, cached - bottom))
         for part, is_cached in ((pale, True), (size - pale, False)):
             if part:

@@ -98,7 +98,7 @@ class Talk:
         """Return the block of an event that is not an entry."""
         name, text = describe_row({**row, "why": name_cause(row["why"])} if row["kind"] == "drop" else row)
         ends = f' id="drop-{row["drop"]}"' if row["kind"] == "drop" else ""
-        return [self._note(str(row["at"]), row["kind"].split("_")[0], name, text, ends)]
+        return [self._note(row["at"], row["kind"].split("_")[0], name, text, ends)]
 
     def _note(self, at: str, kind: str, name: str, text: str, ends: str = "") -> str:
         time, title = self._markup.time(at, "%H:%M"), f"<b>{self._markup.text(name)}</b> " if name else ""
