@@ -28,7 +28,19 @@ from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import RewriteRow, list_rewrites, rewrite_lines
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import PURPOSES, Value, aligns, block, dollars, filled, number, plural, share, when
+from nexus_cli.reports.text.lines import (
+    PURPOSES,
+    Lines,
+    Value,
+    aligns,
+    block,
+    dollars,
+    filled,
+    number,
+    plural,
+    share,
+    when,
+)
 from nexus_cli.reports.usage import count_requests
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
@@ -227,21 +239,21 @@ def _count(rows: Iterable[CacheRow], ours: bool | None) -> int:
     return sum(row["ours"] is ours for row in rows)
 
 
-def cache_text(value: Value, width: int) -> str:
+def cache_text(value: Value, width: int) -> Lines:
     """Return a row per request of the conversation, a line for those beside it, and the cost of the misses."""
     rows = value["requests"]
     if not rows:
-        return "\n".join(filled("This session has not sent a request yet.", width))
-    lines = filled(_summary(value["total"]), width)
-    lines += block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
-    lines += _beside([row for row in rows if row["lane"] != "main"], width)
-    lines += rewrite_lines(value["rewrites"], width)
+        yield from filled("This session has not sent a request yet.", width)
+        return
+    yield from filled(_summary(value["total"]), width)
+    yield from block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
+    yield from _beside([row for row in rows if row["lane"] != "main"], width)
+    yield from rewrite_lines(value["rewrites"], width)
     if value["total"]["misses"]:
-        lines += ["", *filled(name_commands("`nexus cache why N` explains request N."), width)]
-    return "\n".join(lines)
+        yield from ["", *filled(name_commands("`nexus cache why N` explains request N."), width)]
 
 
-def miss_text(value: Value, width: int) -> str:
+def miss_text(value: Value, width: int) -> Lines:
     """Describe the miss of one request in a sentence: the missed part, its price, and the cause."""
     told = value["why"]
     if value["missed"]:
@@ -250,14 +262,14 @@ def miss_text(value: Value, width: int) -> str:
     elif value["read"] is not None:
         told = "" if value["read"] else told and f": {told}"
         told = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{told}"
-    return "\n".join(filled(f"Request {value['step']}: {told}.", width))
+    return filled(f"Request {value['step']}: {told}.", width)
 
 
-def miss_details_text(value: Value, width: int) -> str:
+def miss_details_text(value: Value, width: int) -> Lines:
     """Add to the sentence about one request what differed first, and the break-even of each rewrite."""
     whose = {True: " Caused by nexus.", False: " Not caused by nexus."}.get(value["ours"], "")
-    lines = [
-        miss_text(value, width),
+    yield from [
+        *miss_text(value, width),
         *filled(f"Sent {when(value['at'])} to {value['model']}.", width),
         *filled(f"Cached: {number(value['read'])}, expected: {number(value['expected'])}.{whose}", width),
     ]
@@ -268,10 +280,10 @@ def miss_details_text(value: Value, width: int) -> str:
         what = found["what"] if found["kind"] == "message" else f"{found['kind']} {found['what']}"
         told = f"First difference from {before}: {what}"
         told += f" ({found['source']})" if found["source"] else ""
-        lines += filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
+        yield from filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
-        lines += filled(f"No difference from {before}; this request only adds to it.", width)
-    return "\n".join([*lines, *rewrite_lines(value.get("rewrites", []), width)])
+        yield from filled(f"No difference from {before}; this request only adds to it.", width)
+    yield from rewrite_lines(value.get("rewrites", []), width)
 
 
 def _summary(total: Value) -> str:

@@ -40,6 +40,7 @@ from nexus_cli.reports.request_view import (
     sent_view,
 )
 from nexus_cli.reports.text.lines import (
+    Lines,
     Value,
     block,
     cut_line,
@@ -344,7 +345,7 @@ def _without(by_kind: dict[str, int], told: int) -> dict[str, int]:
     return by_kind
 
 
-def context_text(value: Value, width: int) -> str:
+def context_text(value: Value, width: int) -> Lines:
     """Draw the window with its layers, its largest items, sections, tools, drops and limits."""
     budget = value["budget"]
     state = "next request" if value["pending"] else "sent request"
@@ -356,34 +357,34 @@ def context_text(value: Value, width: int) -> str:
     ]
     head += filter(None, [describe_waiting(value)])
     bar = f"  {window_bar(value, max(8, width - 2), PLAIN)[0]}"
-    lines = [*paragraphs(head, width), "", bar, "", *_layers(budget, width), *_cached(value, width)]
+    yield from [*paragraphs(head, width), "", bar, "", *_layers(budget, width), *_cached(value, width)]
     if value.get("rewrite"):
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
-        lines += filled(text, width, "  ", "")
+        yield from filled(text, width, "  ", "")
     largest = value["largest"]
     rows = [(number(item["tokens"]), number(item["entry"]), item["what"]) for item in largest]
-    lines += block("largest items", [("tokens", "entry", "what"), *rows], width)
+    yield from block("largest items", [("tokens", "entry", "what"), *rows], width)
     files = value.get("attachments", [])
     attached = [(number(one["entry"]), number(one["bytes"]), describe_attached(one)) for one in files]
-    lines += block("attached", [("entry", "bytes", "what"), *attached], width)
-    lines += section_rows(value, width)
+    yield from block("attached", [("entry", "bytes", "what"), *attached], width)
+    yield from section_rows(value, width)
     tools = [(tool["name"], number(tool["tokens"]), "") for tool in value["tools"]]
-    lines += block("tools", [("name", "tokens", ""), *tools], width)
+    yield from block("tools", [("name", "tokens", ""), *tools], width)
     servers = [
         (one["name"], number(one["schemas"]), f"results {number(one['results'])}") for one in value.get("servers", [])
     ]
-    lines += block("MCP servers", [("name", "schemas", ""), *servers], width)
+    yield from block("MCP servers", [("name", "schemas", ""), *servers], width)
     drops = value["drops"]
     left = [(d["id"], number(d["tokens"]), name_cause(d["cause"]), describe_drop(d)) for d in drops]
-    lines += block("left out", [("id", "tokens", "cause", "what"), *left], width)
+    yield from block("left out", [("id", "tokens", "cause", "what"), *left], width)
     if drops:
         again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
         again += "; tokens are estimated"
-        lines += filled(again, width, "  ")
+        yield from filled(again, width, "  ")
     bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
-    lines += block("limits", [("name", "value", "set by"), *bounds], width)
+    yield from block("limits", [("name", "value", "set by"), *bounds], width)
     notes = (f"note: {notice}" for notice in value["notices"])
-    return "\n".join([*lines, *_history_lines(value, width), *paragraphs(notes, width)])
+    yield from [*_history_lines(value, width), *paragraphs(notes, width)]
 
 
 def window_parts(value: Value) -> list[tuple[str, int]]:

@@ -9,7 +9,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.reports.context import ROLES, describe_rewrite, describe_waiting, live_report, window_bar, window_parts
-from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, short
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.cells import cells
@@ -55,19 +55,18 @@ def _epoch_cause(context: ContextManager) -> str:
     return "another effort" if changed else "instructions and tools are reloaded"
 
 
-def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
+def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
     """Draw the window as one bar, with its largest items, drops, the next rewrite, and a hint to the full report."""
     indent = LABEL if width >= NARROW else 2
     room = max(8, width - indent)
-    lines = _labelled("Context", _size(value), width)
-    lines += [" " * indent + line for line in (*window_bar(value, room, look), *_legend(value, room, look))]
+    yield from _labelled("Context", _size(value), width)
+    yield from [" " * indent + line for line in (*window_bar(value, room, look), *_legend(value, room, look))]
     largest = value["largest"][:LARGEST]
     size = max((len(number(item["tokens"])) for item in largest), default=0)
     rows = [f"{number(item['tokens']):>{size}}  {cut_line(item['what'], room - size - 2)}" for item in largest]
-    lines += _titled_rows(rows, width)
+    yield from _titled_rows(rows, width)
     for label, texts in _facts(value):
-        lines += _labelled(label, texts, width)
-    return "\n".join(lines)
+        yield from _labelled(label, texts, width)
 
 
 def _titled_rows(rows: Sequence[str], width: int) -> list[str]:

@@ -13,7 +13,7 @@ from nexus_cli.core.usage import UsageSum
 from nexus_cli.engine.requests.request_history import was_answered
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.lines import Value, block, dollars, filled, number
+from nexus_cli.reports.text.lines import Lines, Value, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 
@@ -153,23 +153,23 @@ def _turns(
     ]
 
 
-def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
+def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
     """Show the usage of the session so far, with a plot of its requests."""
     total = value["total"]
     if not total["requests"]:
-        return "\n".join(filled("This session has not sent a request yet.", width))
-    lines = usage_lines(total, count_requests(total), width)
-    lines += _plot_requests(value["series"], width, look)
-    lines += block("by model", usage_rows("model", value["models"]), width)
+        yield from filled("This session has not sent a request yet.", width)
+        return
+    yield from usage_lines(total, count_requests(total), width)
+    yield from _plot_requests(value["series"], width, look)
+    yield from block("by model", usage_rows("model", value["models"]), width)
     if len(value["kinds"]) > 1:
-        lines += block("by kind", usage_rows("kind", value["kinds"]), width)
+        yield from block("by kind", usage_rows("kind", value["kinds"]), width)
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
-    lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
-    lines += price_hint(value["models"], width)
+    yield from block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
+    yield from price_hint(value["models"], width)
     if total.get("estimated"):
         note = f"{number(total['estimated'])} of the requests reported no usage; their usage is estimated."
-        lines += ["", *filled(note, width)]
-    return "\n".join(lines)
+        yield from ["", *filled(note, width)]
 
 
 def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> list[str]:

@@ -17,7 +17,7 @@ from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import PastEvent, Replay
-from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, table, when
+from nexus_cli.reports.text.lines import CONFINED, Lines, Value, cut_line, filled, table, when
 from nexus_cli.text.cells import one_line
 
 NEWEST = 20
@@ -161,28 +161,26 @@ def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> st
     return str(bound["bound_by"]) if bound else "defaults"
 
 
-def decisions_text(value: Value, width: int) -> str:
+def decisions_text(value: Value, width: int) -> Lines:
     """Return a line for each decision, newest last; in a session also the limits that are in force."""
-    rows, limits = value["decisions"], ""
+    rows, limits = value["decisions"], []
     if value.get("in_force"):
         from nexus_cli.reports.limits import why_text  # noqa: PLC0415  (only of an open session)
 
-        limits = why_text(value["in_force"], width)
+        limits = [*why_text(value["in_force"], width)]
     if not rows:
-        if limits:
-            return limits
-        return "\n".join(filled(NO_DECISIONS, width))
+        return limits or filled(NO_DECISIONS, width)
     listed = [("id", "decision", "call", "by")]
     for row in rows:
         call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
         listed.append((row["id"], describe_verdict(row), call, _source(row)))
     before = filled(f"{value['more']:,} more, older or allowed by the level.", width) if value["more"] else []
-    return "\n".join([*before, *table(listed, width), *(["", limits] if limits else [])])
+    return [*before, *table(listed, width), *(["", *limits] if limits else [])]
 
 
-def decision_text(value: Value, width: int) -> str:
+def decision_text(value: Value, width: int) -> Lines:
     """Show one decision in full: verdict, reason, origin, the parts of the call, and the person's answer."""
-    lines = filled(f"{value['id']}  {value['tool']} {value['subject']}", width, "  ")
+    yield from filled(f"{value['id']}  {value['tool']} {value['subject']}", width, "  ")
     why = f": {value['why']}" if value["why"] else ""
     rows = [("", f"{describe_verdict(value)}{why}")]
     if value.get("said"):
@@ -192,12 +190,14 @@ def decision_text(value: Value, width: int) -> str:
         rows.append(("sandbox", CONFINED.get(value["profile"], str(value["profile"]))))
     rows.append(("at", when(value["at"])))
     for name, text in rows:
-        lines += filled(f"{name}: {text}" if name else text, width, "    ", "  ") if text else []
+        if text:
+            yield from filled(f"{name}: {text}" if name else text, width, "    ", "  ")
     if value["parts"]:
-        lines += filled("parts:", width, "  ", "  ")
-        lines += [line for part in value["parts"] for line in part_lines(part, width)]
-        lines += [f"    and {more:,} more"] if (more := value.get("more_parts", 0)) else []
-    return "\n".join(lines)
+        yield from filled("parts:", width, "  ", "  ")
+        for part in value["parts"]:
+            yield from part_lines(part, width)
+        if more := value.get("more_parts", 0):
+            yield f"    and {more:,} more"
 
 
 def part_lines(part: Value, width: int) -> list[str]:

@@ -6,7 +6,7 @@ from typing import NotRequired
 
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import SHORT_ID, Value, filled, folded, name_cause, number, table
+from nexus_cli.reports.text.lines import SHORT_ID, Lines, Value, filled, folded, name_cause, number, table
 
 
 class DropReport(VersionedReport):
@@ -27,14 +27,14 @@ BACK = "back in the window"
 """Note for a drop whose messages are in the window again."""
 
 
-def drops_text(value: Value, width: int) -> str:
+def drops_text(value: Value, width: int) -> Lines:
     """List every drop of a session, with the command that reads it.
 
     For a shell `shell` is the id that must be part of the command, "" for the folder's newest session.
     """
     drops, session = value["drops"], value.get("shell")
     if not drops:
-        return "\n".join(filled("Nothing was left out.", width))
+        return filled("Nothing was left out.", width)
     rows = [("id", "tokens", "cause", "asked for", "what")]
     out = [d for d in drops if not d.get("back")]
     for d in drops:
@@ -58,7 +58,7 @@ def drops_text(value: Value, width: int) -> str:
     first = drops[0]["id"]
     named = f" --session {session[:SHORT_ID]}" if session else ""
     foot = name_commands(f"`nexus drops show {first}{named}` prints the first.")
-    return "\n".join([*lines, "", *filled(foot, width)])
+    return [*lines, "", *filled(foot, width)]
 
 
 def asked_again(again: int, out: int, drops: int) -> str:
@@ -73,14 +73,13 @@ def describe_drop(drop: Value) -> str:
     return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])
 
 
-def drop_text(value: Value, width: int) -> str:
+def drop_text(value: Value, width: int) -> Lines:
     """Show one drop: the range of characters, then the text."""
     start, end, total = value["start"], value["end"], value["total"]
     head = f"{value['id']}: {value['what']}"
     if value.get("tokens") is not None:
         head += f", {number(value['tokens'])} tokens ({name_cause(value['cause'])})"
-    lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
-    lines += folded(value["text"].removesuffix("\n"), width)
+    yield from [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
+    yield from folded(value["text"].removesuffix("\n"), width)
     if end < total:
-        lines += ["", *filled(f"`/drops {value['id']} {end}:` shows the rest.", width)]
-    return "\n".join(lines)
+        yield from ["", *filled(f"`/drops {value['id']} {end}:` shows the rest.", width)]

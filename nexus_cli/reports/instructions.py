@@ -26,7 +26,7 @@ from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.core.wire import as_table
-from nexus_cli.reports.text.lines import Value, filled, number
+from nexus_cli.reports.text.lines import Lines, Value, filled, number
 from nexus_cli.sections.contributor import View
 from nexus_cli.sections.instruction_files import list_instructions
 
@@ -309,24 +309,23 @@ def _is_command(span: str) -> bool:
     return bool(rest) and (name.startswith("./") or (name.isascii() and "/" not in name and bool(find_program(name))))
 
 
-def instructions_text(value: Value, width: int) -> str:
+def instructions_text(value: Value, width: int) -> Lines:
     """List the files with their prices, then the findings."""
-    lines = []
     for one in value["files"]:
         when = f", for {', '.join(one['paths'][:3])}" if one["paths"] else ""
         price = f"{plural(one['tokens'], 'token')}{_dollars(one)}"
-        lines += filled(f"{one['path']} ({one['kind']}{when}): {price}", width, "    ", "  ")
+        yield from filled(f"{one['path']} ({one['kind']}{when}): {price}", width, "    ", "  ")
     total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens are sent with every request"
     if value["cost_usd"] is not None:
         total += f"; they cost ${value['cost_usd']:.4f} in {value['requests']} requests to {value['model']}, if cached"
-    lines += ["", *filled(total, width), ""]
+    yield from ["", *filled(total, width), ""]
     for one in value["findings"]:
         where = f"{one['path']}:{one['line']}" if one["line"] else one["path"]
         said = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(one["kind"])
         text = f'"{one["text"]}" {said} {one["other"]}' if said else one["text"]
-        lines += filled(f"{where}: {text}" if where else text, width, "  ")
+        yield from filled(f"{where}: {text}" if where else text, width, "  ")
     found = plural(len(value["findings"]), "finding") if value["findings"] else "Nothing repeated or contradicted"
-    return "\n".join([*lines, f"{found}."])
+    yield f"{found}."
 
 
 def _dollars(one: Value) -> str:

@@ -12,7 +12,7 @@ from nexus_cli.core.entry import PERSON, Kind, read_backwards
 from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.engine.compaction.compact import compactor
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, block, filled, number, plural
+from nexus_cli.reports.text.lines import Lines, Value, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState
 
 
@@ -70,7 +70,7 @@ def _list_messages(conversation: Conversation) -> list[dict[str, Any]]:
     ]
 
 
-def pins_text(value: Value, width: int) -> str:
+def pins_text(value: Value, width: int) -> Lines:
     """List the pins, then the person's newest messages, which can be pinned by number."""
     messages, pins = value.get("messages") or (), value["pins"]
     newest = f"{messages[-1]['entry']}` pins your newest message" if messages else "NUMBER` pins a message"
@@ -81,7 +81,7 @@ def pins_text(value: Value, width: int) -> str:
     lines = [*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)]
     said = [(str(one["entry"]), one["text"]) for one in messages]
     title = name_commands("your newest messages (to pin: nexus pin add NUMBER)")
-    return "\n".join([*lines, *block(title, [("number", "text"), *said], width)])
+    return [*lines, *block(title, [("number", "text"), *said], width)]
 
 
 def describe_pin(one: Value) -> str:

@@ -12,7 +12,7 @@ from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
-from nexus_cli.reports.text.lines import Value, block, filled, number, paragraphs
+from nexus_cli.reports.text.lines import Lines, Value, block, filled, number, paragraphs
 
 _SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
 
@@ -198,7 +198,7 @@ def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
     }
 
 
-def between_text(value: Value, width: int) -> str:
+def between_text(value: Value, width: int) -> Lines:
     """List the sections, entries and tools that were added, removed or changed, and the cause of a new epoch."""
     step, before = value["step"], value["before"]
     tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
@@ -210,23 +210,22 @@ def between_text(value: Value, width: int) -> str:
     ]
     if before and model["before"] != model["after"]:
         head.append(f"model {model['after']}, before {model['before']}")
-    lines = paragraphs(head, width)
+    yield from paragraphs(head, width)
     sections, entries, tools = value["sections"], value["entries"], value["tools"]
     rows = [("+", one["id"], *_seen_cells(one)) for one in sections["added"]]
     rows += [("-", one["id"], *_seen_cells(one)) for one in sections["removed"]]
     rows += [("~", one["id"], *_changed_cells(one["before"], one["after"])) for one in sections["changed"]]
-    lines += block("system sections", [("", "id", "tokens", "form"), *rows], width)
+    yield from block("system sections", [("", "id", "tokens", "form"), *rows], width)
     told = [("+", one["id"], *_seen_cells(one)) for one in value["told"]]
-    lines += block("sent with it", [("", "id", "tokens", "form"), *told], width)
+    yield from block("sent with it", [("", "id", "tokens", "form"), *told], width)
     named = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
-    lines += block("tools", [("", "name", ""), *named], width)
+    yield from block("tools", [("", "name", ""), *named], width)
     moved = [_entry_cells("+", one) for one in entries["added"]] + [
         _entry_cells("-", one) for one in entries["removed"]
     ]
-    lines += block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
+    yield from block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
     if not (rows or told or named or moved):
-        lines += ["", *filled("Nothing differs.", width)]
-    return "\n".join(lines)
+        yield from ["", *filled("Nothing differs.", width)]
 
 
 def _seen_cells(one: Value) -> tuple[str, str]:

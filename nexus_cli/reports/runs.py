@@ -39,7 +39,7 @@ from nexus_cli.core.run import (
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, filled, plural
 
 MOST = 50
 """Most runs in a list."""
@@ -295,15 +295,13 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     return cast("RunReport", value)
 
 
-def runs_text(value: Value, width: int) -> str:
+def runs_text(value: Value, width: int) -> Lines:
     """Return a line for each run, newest first."""
     found = value["runs"]
     if value.get("done"):
-        return "\n".join(
-            [f"{plural(len(found), 'run')} {value['done']}.", *(f"{one['id']}  {name_origin(one)}" for one in found)]
-        )
+        return [f"{plural(len(found), 'run')} {value['done']}.", *(f"{one['id']}  {name_origin(one)}" for one in found)]
     if not found:
-        return "\n".join(filled("No runs. Scheduled work, services, spaces and waiting sessions start runs.", width))
+        return filled("No runs. Scheduled work, services, spaces and waiting sessions start runs.", width)
     lines = list[str]()
     for _, rows in groupby(found, _fold_key):
         one, *earlier = rows
@@ -313,7 +311,7 @@ def runs_text(value: Value, width: int) -> str:
         lines.append(cut_line(" · ".join(row), width))
         more = (" · ".join(filter(None, _facts(one))), _outcome(one), _last_error(one))
         lines += ["    " + cut_line(line, width - 4) for line in more if line]
-    return "\n".join(lines)
+    return lines
 
 
 def _fold_key(one: Value) -> tuple[str, ...]:
@@ -400,9 +398,9 @@ def _last_error(one: Value) -> str:
     return str(one["error"]) if one["waits_for"] == PROVIDER and not one["came"] else ""
 
 
-def run_text(value: Value, width: int) -> str:
+def run_text(value: Value, width: int) -> Lines:
     """Show one run after an action on it."""
-    return "\n".join(line for part in _parts(value) for line in (filled(part, width) if part else [""]))
+    return (line for part in _parts(value) for line in (filled(part, width) if part else [""]))
 
 
 def _parts(value: Value) -> Iterator[str]:

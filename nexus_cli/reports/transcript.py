@@ -16,7 +16,7 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_of
 from nexus_cli.reports.event_texts import describe_event
-from nexus_cli.reports.text.lines import Value, cut_line, dollars, folded, plural, when, wrapped
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, folded, plural, when, wrapped
 from nexus_cli.reports.workers import worker_lines
 from nexus_cli.session.event_json import event_value
 from nexus_cli.session.session import Session
@@ -47,13 +47,13 @@ def _line(past: PastEvent) -> dict[str, Any]:
     return line
 
 
-def transcript_text(value: Value, width: int) -> str:
+def transcript_text(value: Value, width: int) -> Lines:
     """Show the session in order, with an empty line between messages; outputs of `!` lines are among them."""
     from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (a transcript is shown)
 
     lines, shell = value["events"], list(value.get("shell", ()))
     if not lines and not shell:
-        return cut_line("No messages in this session yet.", width)
+        return [cut_line("No messages in this session yet.", width)]
     titles: dict[str, str] = {}
     blocks = [_head(value, width)] if value["id"] else []
     for line in lines:
@@ -65,7 +65,7 @@ def transcript_text(value: Value, width: int) -> str:
         if event is not None:
             blocks.append(_block(event, line, titles, width))
     blocks += [_output(one["title"], one["text"], width) for one in shell]
-    return "\n\n".join("\n".join(block) for block in blocks if block)
+    return "\n\n".join("\n".join(block) for block in blocks if block).split("\n")
 
 
 def _head(value: Value, width: int) -> list[str]:

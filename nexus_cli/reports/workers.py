@@ -13,7 +13,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, short, table, worker_title
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, filled, short, table, worker_title
 from nexus_cli.sections.skills import Skill
 
 
@@ -62,7 +62,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     return rows
 
 
-def workers_text(value: Value, width: int) -> str:
+def workers_text(value: Value, width: int) -> Lines:
     """Return a line for each worker, the command that opens one, and a line for each agent."""
     rows = [("id", "state", "steps", "tokens", "cost", "task")]
     for one in value["workers"]:
@@ -72,13 +72,12 @@ def workers_text(value: Value, width: int) -> str:
         figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
         rows.append((one["id"], one["state"], *figures, f"{task}{now}"))
     way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
-    lines = [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
+    yield from [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
         offered = "The model can delegate work to these agents; you request one with @NAME:"
-        lines += ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
+        yield from ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
     if value.get("untrusted"):
-        lines += ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]
-    return "\n".join(lines)
+        yield from ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]
 
 
 def worker_lines(value: Value, width: int) -> list[str]:

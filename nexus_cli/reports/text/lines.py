@@ -12,6 +12,7 @@ from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 Value = Mapping[str, Any]
+Lines = Iterable[str]
 ENOUGH = 16
 """Least useful width of a table's last column, in cells."""
 SHORT_ID = 13

@@ -273,8 +273,8 @@ class Repl:
 
     async def _show_transcript(self, value: Mapping[str, Any]) -> None:
         shell = [one for one in self.backend.shell_outputs if one["session"] == value.get("id")]
-        text = await asyncio.to_thread(transcript_text, {**value, "shell": shell}, self.view.width - 1)
-        await show_in_pager(self.view, text, at_end=bool(value["events"] or shell))
+        lines = await asyncio.to_thread(transcript_text, {**value, "shell": shell}, self.view.width - 1)
+        await show_in_pager(self.view, "\n".join(lines), at_end=bool(value["events"] or shell))
 
     # Effects
 
