@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NotRequired, cast
 
 from nexus_cli.core.clock import format_local_minute
@@ -160,19 +160,18 @@ def fact_text(value: Value, width: int) -> Lines:
     return [*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines]
 
 
-def _forgotten(fact: Value, width: int, here: str) -> list[str]:
+def _forgotten(fact: Value, width: int, here: str) -> Iterator[str]:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
     held = fact["told_in"]
     done = "Forgotten" if held else "Forgotten for good"
-    lines = filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
+    yield from filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
     if held:
         which = "1 session still contains it; its model can read it until you delete the session:"
         if len(held) > 1:
             which = f"{len(held):,} sessions still contain it; their models can read it until you delete them:"
-        lines += filled(which, width, "    ", "")
-        lines += [name_commands(f"    nexus sessions delete {one}{HERE if one == here else ''}") for one in held]
-    return lines
+        yield from filled(which, width, "    ", "")
+        yield from [name_commands(f"    nexus sessions delete {one}{HERE if one == here else ''}") for one in held]
 
 
 def _waits(waiting: list[Value]) -> str:
@@ -181,23 +180,21 @@ def _waits(waiting: list[Value]) -> str:
     return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
 
 
-def _whole(facts: list[Value], width: int) -> list[str]:
-    lines = []
+def _whole(facts: list[Value], width: int) -> Iterator[str]:
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         worded = fact["state"] == "kept" and fact.get("waits")
-        lines += [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
+        yield from [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if worded:
             accept = name_commands(f"nexus memory accept {fact['id']}")
             how = f"active in your own words; wording proposed by the model (to accept: {accept}): {fact['text']}"
-            lines += filled(how, width, "    ")
+            yield from filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"
             ground = "the model's reason" if own else f"based on {fact['actor']}"
-            lines += filled(f'{ground}: "{fact["quote"]}"', width, "    ")
+            yield from filled(f'{ground}: "{fact["quote"]}"', width, "    ")
         if fact["state"] == "proposed" and fact.get("replaces"):
-            lines += filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")
-    return lines
+            yield from filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")
 
 
 def _statement(fact: Value) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even, saving_per_request
@@ -88,19 +88,19 @@ def _row(
     )
 
 
-def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
+def rewrite_lines(rows: Sequence[Value], width: int) -> Iterator[str]:
     """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
     heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
-    lines = block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width) if rows else []
+    if rows:
+        yield from block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width)
     for one in rows[-LISTED:]:
         pays = "" if one["pays"] else " (does not pay for itself)"
-        lines += filled(f"{one['cause']}: {one['why']}{pays}", width, "    ", "  ")
+        yield from filled(f"{one['cause']}: {one['why']}{pays}", width, "    ", "  ")
     if len(rows) > LISTED:
         costs = [cost for one in rows for cost in (one["cost"], one["summary_usd"])]
         paid = "" if None in costs else f" cost {dollars(sum(costs))}"
         hidden = plural(len(rows) - LISTED, "earlier rewrite")
-        lines += filled(f"{hidden} not listed (all {len(rows)}{paid}); --json lists them", width, "  ")
-    return lines
+        yield from filled(f"{hidden} not listed (all {len(rows)}{paid}); --json lists them", width, "  ")
 
 
 def _cells(one: Value) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TypedDict, cast
 
@@ -80,9 +81,8 @@ def workers_text(value: Value, width: int) -> Lines:
         yield from ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]
 
 
-def worker_lines(value: Value, width: int) -> list[str]:
+def worker_lines(value: Value, width: int) -> Iterator[str]:
     """Return a line for each worker of a session that is shown in full."""
-    lines = []
     for one in value.get("workers", ()):
         facts = [
             f"{one['id']} {one['state']}",
@@ -90,5 +90,4 @@ def worker_lines(value: Value, width: int) -> list[str]:
             f"session {one['session'] or '-'}",
             one["task"],
         ]
-        lines.append(cut_line(f"worker {' · '.join(facts)}", width))
-    return lines
+        yield cut_line(f"worker {' · '.join(facts)}", width)
