@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts, Diagnosis, diagnose, expected_cached
@@ -149,8 +149,8 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
         asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
     facts = main.facts(asked)
     value = {"version": 1, "session": ledger.session(session).id, **_row(main, asked, facts)}
-    rewrites = {"rewrites": list_rewrites(ledger, session, settings)}
-    return cast("MissReport", value | _details(main, asked, facts) | rewrites)
+    rewrites = list_rewrites(ledger, session, settings)
+    return cast("MissReport", {**value, **_details(main, asked, facts), "rewrites": rewrites})
 
 
 def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
@@ -194,7 +194,7 @@ def _first_reason(step: int, read: int) -> str:
     return ELSEWHERE if read else ""
 
 
-def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> dict[str, Any]:
+def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> Value:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     before, found = asked.before, facts.difference or requests.difference(asked)
     epochs = [requests.epoch(row.manifest.epoch) for row in (asked.row, before) if row]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.engine.compaction.context_fit import compaction_threshold
@@ -21,7 +20,7 @@ NARROW = 70
 LARGEST = ATTACHED = 5
 
 
-def context_summary(state: SessionState) -> Mapping[str, Any]:
+def context_summary(state: SessionState) -> Value:
     """Return the report of the next request, with what its cache should hold now and when the window is rewritten."""
     value = live_report(state)
     used = value["budget"]["used"]["total"]
@@ -30,7 +29,7 @@ def context_summary(state: SessionState) -> Mapping[str, Any]:
     return {**value, "rewrite": next_rewrite(state.engine)}
 
 
-def next_rewrite(engine: Engine) -> dict[str, Any]:
+def next_rewrite(engine: Engine) -> Value:
     """Return the next rewrite of the window: `by` a new `epoch` (and `why`), or `by` a `summary` or `truncation` `at` a
     number of tokens. Stale tool results may be removed earlier."""
     if engine.conversation.is_recorded and engine.begins_epoch:

@@ -7,17 +7,18 @@ events as it shows those of a running turn: the end of a resumed session, a tran
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
 from itertools import groupby
 from sys import maxsize
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, PIN, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.tool import SUBJECT
@@ -233,7 +234,7 @@ class Replay:
             self._memos[kind] = self._first, found
         return found.get(entry, [])
 
-    def note(self, kind: str, entry: int) -> Mapping[str, Any]:
+    def note(self, kind: str, entry: int) -> Value:
         """Return the newest memo of one kind at an entry, empty if there is none."""
         notes = self._notes(kind, entry)
         return notes[-1].value if notes else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.json_value import JsonOf, ReportOfSession, to_json_value
@@ -107,7 +107,7 @@ def worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
     return own + [row for worker in workers for row in worker_requests(ledger, worker)]
 
 
-def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
+def _by(named: Iterable[tuple[str, RequestRow]]) -> list[Value]:
     """Sum by name, the name with the most input first."""
     groups: dict[str, list[RequestRow]] = {}
     for name, row in named:
@@ -116,11 +116,11 @@ def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
     return sorted(sums, key=lambda one: -one["input"])
 
 
-def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
+def _sum(rows: Sequence[RequestRow]) -> Value:
     return dict(to_json_value(UsageSum.of([row.counted for row in rows], sum(row.is_unfinished for row in rows))))
 
 
-def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
+def _series(rows: Sequence[RequestRow]) -> list[Value]:
     """Return the answered requests in the order in which they were sent."""
     sent = sorted((row for row in rows if row.usage), key=lambda row: row.manifest.at)
     return [
@@ -130,7 +130,7 @@ def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
 
 def _turns(
     main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]], workers: Sequence[RequestRow]
-) -> list[dict[str, Any]]:
+) -> list[Value]:
     """Return the newest turns, oldest first, each with the requests of every conversation and of `workers` that were
     sent during it."""
     begun = list(islice(Replay(main).messages(), TURNS))[::-1]

@@ -6,7 +6,7 @@ earlier version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from nexus_cli.core.entry import Memo
@@ -143,7 +143,7 @@ def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -
     return cast("DecisionObject", {**value, "at": last.at})
 
 
-def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Mapping[str, Any]]:
+def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Value]:
     """Return the limits under which the request before `entry` was sent."""
     known = [memo for memo in limits if memo.entry < entry]
     return known[-1].value["limits"] if known else ()

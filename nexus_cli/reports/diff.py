@@ -8,13 +8,13 @@ that a repository's own configuration names; git runs inside walls.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 from nexus_cli.config.project_environment import split_environments
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import Value, VersionedReport
 from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.tools import process
@@ -60,7 +60,7 @@ class _Unable(Exception):
     """Git cannot be used; the text is the reason."""
 
 
-def folder_diff(folder: Path, ledger: Ledger, session: str) -> Mapping[str, Any]:
+def folder_diff(folder: Path, ledger: Ledger, session: str) -> Value:
     """Return `source`: `git` (`text`, `untracked`, `unread` large or binary, `cut`), or `session` (`files`, `why`).
     Blocks."""
     try:

@@ -12,13 +12,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nexus_cli import __version__
@@ -42,7 +42,7 @@ from nexus_cli.core.certificates import (
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.install_hint import install_hint
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonOf, Value, VersionedReport, to_json_value
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.ledger import Ledger
@@ -320,7 +320,7 @@ WALLS = {
 """Texts for the restrictions that `sandbox.probe` checks, by their names there."""
 
 
-def _sandbox_checks(found: Mapping[str, Any], setting: str) -> Iterator[Check]:
+def _sandbox_checks(found: Value, setting: str) -> Iterator[Check]:
     """Return the checks of the sandbox: the backend with its restrictions, then each profile."""
     if found["backend"] == "none":
         status = "broken" if setting == "required" else "note"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, assert_never
+from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.elide import name_first
@@ -110,7 +110,7 @@ def describe_retries(last: Retry, seconds: float, then: Event) -> str:
     return f"{plural(last.attempt, 'retry', 'retries')} in {format_duration(seconds)}{why}"
 
 
-def describe_kept(kept: Mapping[str, Any]) -> list[str]:
+def describe_kept(kept: Value) -> list[str]:
     """Return the parts that the window keeps after a compaction, and those left out with their drops."""
     drops = list(kept.get("drops") or ())
     left = _left(kept["words_left"], drops[:1], kept["words_part"])
@@ -150,7 +150,7 @@ def describe_told_facts(plan: Value) -> str:
     return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
-def describe_denials(denied: Sequence[Mapping[str, Any]], switch: str, name: NameCommands = str) -> str:
+def describe_denials(denied: Sequence[Value], switch: str, name: NameCommands = str) -> str:
     """Return the line about refused calls, "" if there are none. In this front end `switch` is the way to change the
     permission level, and `name` names commands in a sentence of ours."""
     if not denied:
@@ -160,7 +160,7 @@ def describe_denials(denied: Sequence[Mapping[str, Any]], switch: str, name: Nam
     return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *map(name, _ways(denied, switch))])
 
 
-def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> Iterator[str]:
+def _ways(denied: Sequence[Value], switch: str) -> Iterator[str]:
     """Return the ways to allow them, the narrowest first, or the reason that there is none, each as a sentence."""
     by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
     rules = [call["rule"] for call in by_way if call.get("rule")]

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -234,7 +234,7 @@ def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
     ruff = as_table(tools.get("ruff"))
     package = _read_table(root / "package.json", json.loads)
     manager = {"packageManager": str(package.get("packageManager", "")).partition("@")[0]}
-    tables: list[tuple[str, Mapping[str, Any]]] = [
+    tables: list[tuple[str, Value]] = [
         ("pyproject.toml", {"requires-python": as_table(project.get("project")).get("requires-python")}),
         ("pyproject.toml", {**ruff, **as_table(ruff.get("format")), **as_table(tools.get("black"))}),
         ("ruff.toml", _read_table(root / "ruff.toml", tomllib.loads)),
@@ -256,11 +256,11 @@ def _read_scripts(root: Path) -> dict[tuple[str, str], str]:
     return found | {("make", name): f"Makefile: {name}" for name in targets}
 
 
-def _parse_pairs(text: str) -> dict[str, Any]:
+def _parse_pairs(text: str) -> Value:
     return dict(re.findall(r"(?m)^\s*([\w-]+)\s*=\s*([^\s#;]+)", text))
 
 
-def _read_table(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+def _read_table(path: Path, parse: Callable[[str], Any]) -> Value:
     try:
         return as_table(parse(_read(path)))
     except (ValueError, RecursionError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
 
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
@@ -13,7 +12,7 @@ from nexus_cli.session.session_state import SessionState
 NAMES = tuple(f.name for f in fields(Limits))
 
 
-def limits_report(state: SessionState, name: str = "") -> dict[str, Any]:
+def limits_report(state: SessionState, name: str = "") -> Value:
     """Return the limit `name`, or all: `name`, `value`, `bound_by`, `said`. `signals` may bind in a run."""
     engine, dispatcher = state.engine, state.dispatcher
     _, bounds = dispatcher.in_force(engine)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
 from nexus_cli.permission.approvals import scope_name
@@ -31,7 +29,7 @@ def describe_level(state: SessionState, level: str) -> str:
     return (_RUNS if state.dispatcher.permission.has_sandbox() else _RUNS_UNCONFINED)[level]
 
 
-def permissions_report(state: SessionState) -> dict[str, Any]:
+def permissions_report(state: SessionState) -> Value:
     """Return the current level with its layer, the meaning of each level here, the sandbox, the rules with their
     places, and the permissions granted for the session. Blocks until the sandbox is detected; raises `NexusError` if
     the settings cannot be read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
 from nexus_cli.config.settings import Settings
@@ -154,13 +154,13 @@ def _sections(view: RequestView | None) -> dict[str, SectionDifference]:
     return {one["id"]: {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
 
 
-def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
+def _text(section: Value) -> tuple[Any, ...]:
     """Return the key by which sections are compared. It has no tokens: these follow the provider's count and differ by
     request."""
     return section["form"], section["sha256"], section["counted"]
 
 
-def _seen(section: Mapping[str, Any]) -> SeenSection:
+def _seen(section: Value) -> SeenSection:
     return {"form": section["form"], "tokens": section["tokens"], "sha256": section["sha256"]}
 
 

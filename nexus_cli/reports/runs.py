@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -213,7 +213,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
     return cast("RunObject", {**value, **dict.fromkeys(FIGURES), **{name: [] for name in LISTS}, **run.record})
 
 
-def name_signal(kind: str, value: Mapping[str, Any]) -> str:
+def name_signal(kind: str, value: Value) -> str:
     """Describe a signal for people: `Ana said yes`, `service ci: check_run failure`; of other kinds the kind alone."""
     if kind == APPROVAL:
         answers = (value.get("answers") or {"": value}).values()
@@ -240,7 +240,7 @@ def name_event(event: str, payload: Any) -> str:
     return one_line(" ".join(line[: 4 * LONGEST_EVENT].split()))[:LONGEST_EVENT]
 
 
-def _describe_answer(answer: Mapping[str, Any]) -> str:
+def _describe_answer(answer: Value) -> str:
     """Return `Ana said no: use make`."""
     said = {"session": "yes, for the rest of the run"}.get(answer["answer"], answer["answer"])
     text = f": {answer['text']}" if answer.get("text") else ""

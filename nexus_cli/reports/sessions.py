@@ -5,7 +5,7 @@ Reads the ledger, so that a compacted window hides nothing. Sends nothing and wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
 from nexus_cli.core.entry import Entry
@@ -25,7 +25,7 @@ from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
 PERSON = "person"
-NOTHING: Mapping[str, Any] = {
+NOTHING: Value = {
     "version": 1,
     "session": "",
     "short": "",
@@ -149,7 +149,7 @@ def describe_opened(session: Session) -> str:
     return f"{named}, permission level {session.dispatcher.level}"
 
 
-def last_exchange(session: Session) -> dict[str, Any]:
+def last_exchange(session: Session) -> Value:
     """Return the newest turn: the person's words, the newest text of the answer, the calls without a result.
 
     Steering is part of the words. `finished` is False if calls are open or the answer broke off. Raises `NexusError` if

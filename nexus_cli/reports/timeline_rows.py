@@ -13,7 +13,7 @@ from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import JsonOf, to_json_value
+from nexus_cli.core.json_value import JsonOf, Value, to_json_value
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     CLAIMED_RUN,
@@ -148,7 +148,7 @@ class Event:
     make: Callable[[], Row]
 
 
-def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping[str, Any]) -> dict[str, Any]:
+def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Value) -> Value:
     """Return the newest `last` rows of `events` in order, the number of earlier ones with `unread` ones, and the
     totals."""
     ordered = sorted(events, key=lambda event: (event.entry, event.at))
@@ -168,7 +168,7 @@ class SessionRecord:
         self.read.waiting = waiting_entry(ledger, self._log)
         self.unread = self.read.first - 1
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Value:
         """Return the facts of the session."""
         info = self._info
         named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
@@ -195,7 +195,7 @@ class SessionRecord:
         yield from _worker_events(self._ledger, log)
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
 
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> Value:
         """Return the sums over the session and its workers."""
         usage = self._ledger.usage(self._info.id)
         return {
@@ -212,13 +212,13 @@ class SessionRecord:
 def make_row(
     at: str,
     kind: str,
-    actor: Mapping[str, Any],
+    actor: Value,
     text: str,
     *,
     entry: int | None = None,
     why: str = "",
     seen: bool | None = None,
-    trigger: Mapping[str, Any] | None = None,
+    trigger: Value | None = None,
     tokens: int | None = None,
     cost_usd: float | None = None,
     seconds: float | None = None,
@@ -345,7 +345,7 @@ class ReadEntries:
         call = entry.message.tool_call_id
         subject = self._calls[call]["subject"] if call in self._calls else ""
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
-        more: Mapping[str, Any] = {"recalled": [subject]} if recalls else {}
+        more: Value = {"recalled": [subject]} if recalls else {}
         return self._entry_row(
             entry,
             _actor(entry.actor),
@@ -506,7 +506,7 @@ def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
             yield Event(memo.entry, memo.at, partial(_worker_row, memo.at, workers[name]))
 
 
-def _worker_row(at: str, worker: Mapping[str, Any]) -> Row:
+def _worker_row(at: str, worker: Value) -> Row:
     actor = {"id": worker["session"] or worker["id"], "name": worker["id"], "type": "agent"}
     return make_row(
         at,

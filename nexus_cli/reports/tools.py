@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nexus_cli.core.limits import ALL, ASK, AUTO, PLAN
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.tool import Effect, Tool
@@ -19,7 +17,7 @@ DOES = {
 }
 
 
-def tools_report(state: SessionState) -> dict[str, Any]:
+def tools_report(state: SessionState) -> Value:
     """Return the tools of a session with effect, tokens, and when they ask at the current level. Blocks until the
     sandbox is detected."""
     report = live_report(state)

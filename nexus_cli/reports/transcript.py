@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import members_of
@@ -24,7 +23,7 @@ from nexus_cli.session.session import Session
 INDENT = "    "
 
 
-def session_transcript(session: Session) -> dict[str, Any]:
+def session_transcript(session: Session) -> Value:
     """Return the transcript of an open session; without events if nothing is recorded."""
     replay = replay_of(session, is_whole=True)
     if session.ledger is None or replay is None:
@@ -32,12 +31,12 @@ def session_transcript(session: Session) -> dict[str, Any]:
     return transcript_of(replay, session.ledger.session(session.id))
 
 
-def transcript_of(replay: Replay, info: SessionInfo) -> dict[str, Any]:
+def transcript_of(replay: Replay, info: SessionInfo) -> Value:
     """Return a session with every event of its main conversation."""
     return {"version": 1, **to_json_value(info), "events": list(map(_line, replay.events()))}
 
 
-def _line(past: PastEvent) -> dict[str, Any]:
+def _line(past: PastEvent) -> Value:
     """Return the line of an event, with the number of its entry, and who wrote it."""
     kind, fields = event_value(past.event) or ("", {})
     line = {"type": kind, "at": past.at, **fields, "entry": past.entry and past.entry.id}

@@ -144,7 +144,7 @@ def _imported(ledger: Ledger) -> list[ImportedUsage]:
 
 def _sum_by(
     totals: Sequence[UsageTotal], name: str, key: Callable[[UsageTotal], str], *, in_order: bool = False
-) -> list[dict[str, Any]]:
+) -> Sequence[Value]:
     """Return the sums by `key`, which they have as `name`, the most expensive first; days, and all sums `in_order`, in
     the order of `totals`."""
     groups: dict[str, list[UsageTotal]] = {}
@@ -154,7 +154,7 @@ def _sum_by(
     return sums if in_order or name == "day" else sorted(sums, key=lambda row: (-row["known_usd"], -row["input"]))
 
 
-def _sum(totals: Sequence[UsageTotal]) -> dict[str, Any]:
+def _sum(totals: Sequence[UsageTotal]) -> Value:
     total = sum((one.total for one in totals), UsageSum())
     return {"sessions": len({one.session for one in totals}), **to_json_value(total)}
 
