@@ -778,7 +778,6 @@ ONE_IMPLEMENTER = {
     "Counts": "a counter gets its store from the session: the conversation stores nothing",
     "EditorTexts": "tools call it, the editor's front end is above them",
     "Facts": "tools and contributors call it, which stand below the session",
-    "InputArea": "screens are tested with a plain box",
     "Jobs": "`bash` and the permission for calls use it, which stand below the session",
     "Plans": "the tool `plan` calls it, which stands below runs",
     "PromptSource": "seed A names it: scripts write sources of their own",

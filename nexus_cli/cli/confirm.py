@@ -12,7 +12,7 @@ from dataclasses import replace
 from nexus_cli.cli.process import SIGNALS
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.asked_question import TRIES, AnswerKey, AskedQuestion, GivenAnswer, ask
-from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.print.stream import QuietStream
 
 
 def confirm(question: str, default: str = "n") -> bool:
@@ -57,7 +57,7 @@ def read_line(prompt: str, *, hidden: bool = False) -> str:
     """Prompt for a line and return it with its newline; "" at Esc or the end of input. Without a terminal, read a line
     of stdin."""
     if not os.isatty(0):
-        QuietStream(Stream(2)).write(prompt)
+        QuietStream(2).write(prompt)
         return sys.stdin.readline()
     reply = ask_terminal(AskedQuestion(prompt, words="", is_hidden=hidden))
     return "" if reply is None else f"{reply.words}\n"
@@ -70,7 +70,7 @@ def ask_terminal(asked: AskedQuestion) -> GivenAnswer | None:
     from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
 
     interrupt, handlers = Interrupt(), {number: signal.getsignal(number) for number in SIGNALS}
-    source = TerminalQuestions(QuietStream(Stream(2 if os.isatty(2) else 0)))
+    source = TerminalQuestions(QuietStream(2 if os.isatty(2) else 0))
 
     async def read() -> GivenAnswer | None:
         asking = asyncio.ensure_future(ask(source, replace(asked, prompt=sanitize(asked.prompt))))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from nexus_cli.core.elide import plural
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.wire import json_text
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
@@ -15,7 +15,7 @@ ENDLESS = 2**30
 """A width at which nothing is cut or wrapped."""
 
 
-def print_diff(value: Mapping[str, Any]) -> None:
+def print_diff(value: Value) -> None:
     """Print a diff: drawn in a terminal with colours, in a pipe as it stands; on stderr the files that it lacks."""
     stream, text = Stream(1), value["text"]
     if stream.colour:
@@ -40,7 +40,7 @@ def print_text(text: str) -> None:
 
 def print_for_consent(text: Callable[[int], str], *, is_json: bool) -> None:
     """Print what the person is asked to accept; with `is_json` on stderr, as stdout gets only the object."""
-    stream = QuietStream(Stream(2)) if is_json else Stream(1)
+    stream = QuietStream(2) if is_json else Stream(1)
     stream.write(sanitize(text(stream.width).rstrip("\n") + "\n"))
 
 
@@ -53,7 +53,7 @@ def print_original(pieces: Iterable[str]) -> None:
         stream.write("\n")
 
 
-def print_json(value: Mapping[str, Any]) -> None:
+def print_json(value: Value) -> None:
     """Print `value` as indented JSON; in a terminal, escape all non-ASCII characters."""
     stream = Stream(1)
     stream.write(json_text(value, escaped=stream.terminal, indent=2) + "\n")

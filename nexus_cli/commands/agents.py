@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +16,7 @@ from nexus_cli.commands.worktree import diff_value, follow_apply_in
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.reports.sessions import SessionReport
 from nexus_cli.reports.skills import list_agents
@@ -66,17 +67,17 @@ def _running(session: Session) -> RunningWorkers[Session] | None:
     return session.state.services.find(RunningWorkers)
 
 
-def _find_row(source: Source, name: str) -> Mapping[str, Any]:
+def _find_row(source: Source, name: str) -> Value:
     """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
     rows = _rows(source)
-    found: Mapping[str, Any] | None = next((row for row in rows if name in (row["id"], row["session"])), None)
+    found: Value | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if found is None:
         named = f"no such worker; workers: {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
         raise NexusError("usage", f"agents {one_line(name)[:60]}", named, "`nexus agents list` shows the workers")
     return found
 
 
-def _require_running(context: CommandContext, name: str) -> tuple[Mapping[str, Any], RunningWorkers[Session]]:
+def _require_running(context: CommandContext, name: str) -> tuple[Value, RunningWorkers[Session]]:
     """Return a worker of this session, and those that run here."""
     row, running = _find_row(read_source(context), name), _running(context.session)
     if running is None or running.find(row["id"]) is None:
@@ -146,7 +147,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
         await _remove(context, row, record, discards=True)
 
 
-async def _apply(context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord, reviewed: str) -> None:
+async def _apply(context: CommandContext, row: Value, record: WorktreeRecord, reviewed: str) -> None:
     """Merge the reviewed state of a worktree into the project. If all of it was applied, remove the worktree."""
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
@@ -159,9 +160,7 @@ async def _apply(context: CommandContext, row: Mapping[str, Any], record: Worktr
         context.say(error.line)
 
 
-async def _remove(
-    context: CommandContext, row: Mapping[str, Any], record: WorktreeRecord, *, discards: bool = False
-) -> None:
+async def _remove(context: CommandContext, row: Value, record: WorktreeRecord, *, discards: bool = False) -> None:
     """Remove a worktree whose changes are in the project, or which the person discards. Raises `NexusError` if it has
     anything else, or a session works in it."""
     from nexus_cli.worktrees.apply_worktree import remove_applied  # noqa: PLC0415

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated
 
 from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
@@ -15,6 +15,7 @@ from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.price import price_input
 from nexus_cli.provider.available_models import resolve_alias
@@ -122,7 +123,7 @@ async def _choose_model(context: CommandContext) -> str | None:
     return await context.choose(f"Model: {present}. Usable now ($ per million tokens):", choices)
 
 
-def _label(row: Mapping[str, Any], present: str) -> str:
+def _label(row: Value, present: str) -> str:
     """Describe a model on one line: name, window, prices, cache, the reason that it is usable."""
     name, window, paid, earned, cache, because = reports.model_cells(row)
     price = f"${paid} / ${earned}"

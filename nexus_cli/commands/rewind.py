@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from nexus_cli.commands.arguments import read_log, read_source, require_ledger
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
@@ -15,6 +15,7 @@ from nexus_cli.commands.undo import save_editor_texts
 from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.shielded_work import wait_settled
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import Replay
@@ -169,7 +170,7 @@ async def _undo_turns(context: CommandContext, first: int, stop: threading.Event
     return done
 
 
-def _merge(reports: Sequence[UndoReport], first: int) -> Mapping[str, Any]:
+def _merge(reports: Sequence[UndoReport], first: int) -> Value:
     """Return several undos, newest turn first, as one report."""
     state: dict[str, str] = {}
     for report in reports:

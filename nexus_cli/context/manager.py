@@ -42,6 +42,7 @@ from nexus_cli.provider.model_table import window_command
 if TYPE_CHECKING:
     from nexus_cli.conversation.compaction.compactor import Compactor
     from nexus_cli.conversation.compaction.work_log import WorkLog
+    from nexus_cli.conversation.epoch_draft import Rewrite
     from nexus_cli.conversation.window_truncation import WindowTruncator
 
 
@@ -222,6 +223,12 @@ class ContextManager:
 
         budget, window = self.countable(self.budget.available), self.budget.window
         return Compactor(self.conversation, work, self.count, self.truncator, budget, window, recalls)
+
+    def begin_epoch(self, rewrite: Rewrite) -> None:
+        """Replace the window by that of a rewrite, recorded together with its drops and notes. Of the reports of the
+        provider only the anchor of the rewrite holds for the new window."""
+        self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, rewrite.notes)
+        self.anchor_on(rewrite.anchor)
 
     def apply_compaction(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts, Diagnosis
@@ -27,7 +27,19 @@ from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import RewriteRow, list_rewrites, rewrite_lines
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import PURPOSES, Value, aligns, block, dollars, filled, number, plural, share, when
+from nexus_cli.reports.text.lines import (
+    PURPOSES,
+    Lines,
+    Value,
+    aligns,
+    block,
+    dollars,
+    filled,
+    number,
+    plural,
+    share,
+    when,
+)
 from nexus_cli.reports.usage import count_requests
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
@@ -136,8 +148,8 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
         asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
     facts = main.facts(asked)
     value = {"version": 1, "session": ledger.session(session).id, **_row(main, asked, facts)}
-    rewrites = {"rewrites": list_rewrites(ledger, session, settings)}
-    return cast("MissReport", value | _details(main, asked, facts) | rewrites)
+    rewrites = list_rewrites(ledger, session, settings)
+    return cast("MissReport", {**value, **_details(main, asked, facts), "rewrites": rewrites})
 
 
 def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
@@ -147,7 +159,7 @@ def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) 
         "lane": requests.log.agent,
         "step": row.manifest.step,
         "at": row.manifest.at,
-        "model": str(row.manifest.arguments.get("model", "")),
+        "model": row.manifest.arguments.get("model", ""),
         "epoch": row.manifest.epoch,
         "input": usage.input if usage else None,
         "reported": row.reported,
@@ -181,7 +193,7 @@ def _first_reason(step: int, read: int) -> str:
     return ELSEWHERE if read else ""
 
 
-def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> dict[str, Any]:
+def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> Value:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     before, found = asked.before, facts.difference or requests.difference(asked)
     epochs = [requests.epoch(row.manifest.epoch) for row in (asked.row, before) if row]
@@ -226,21 +238,21 @@ def _count(rows: Iterable[CacheRow], ours: bool | None) -> int:
     return sum(row["ours"] is ours for row in rows)
 
 
-def cache_text(value: Value, width: int) -> str:
+def cache_text(value: Value, width: int) -> Lines:
     """Return a row per request of the conversation, a line for those beside it, and the cost of the misses."""
     rows = value["requests"]
     if not rows:
-        return "\n".join(filled("This session has not sent a request yet.", width))
-    lines = filled(_summary(value["total"]), width)
-    lines += block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
-    lines += _beside([row for row in rows if row["lane"] != "main"], width)
-    lines += rewrite_lines(value.get("rewrites", ()), width)
+        yield from filled("This session has not sent a request yet.", width)
+        return
+    yield from filled(_summary(value["total"]), width)
+    yield from block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
+    yield from _beside([row for row in rows if row["lane"] != "main"], width)
+    yield from rewrite_lines(value["rewrites"], width)
     if value["total"]["misses"]:
-        lines += ["", *filled(name_commands("`nexus cache why N` explains request N."), width)]
-    return "\n".join(lines)
+        yield from ["", *filled(name_commands("`nexus cache why N` explains request N."), width)]
 
 
-def miss_text(value: Value, width: int) -> str:
+def miss_text(value: Value, width: int) -> Lines:
     """Describe the miss of one request in a sentence: the missed part, its price, and the cause."""
     told = value["why"]
     if value["missed"]:
@@ -249,34 +261,34 @@ def miss_text(value: Value, width: int) -> str:
     elif value["read"] is not None:
         told = "" if value["read"] else told and f": {told}"
         told = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{told}"
-    return "\n".join(filled(f"Request {value['step']}: {told}.", width))
+    return filled(f"Request {value['step']}: {told}.", width)
 
 
-def miss_details_text(value: Value, width: int) -> str:
+def miss_details_text(value: Value, width: int) -> Lines:
     """Add to the sentence about one request what differed first, and the break-even of each rewrite."""
     whose = {True: " Caused by nexus.", False: " Not caused by nexus."}.get(value["ours"], "")
-    lines = [
-        miss_text(value, width),
+    yield from [
+        *miss_text(value, width),
         *filled(f"Sent {when(value['at'])} to {value['model']}.", width),
         *filled(f"Cached: {number(value['read'])}, expected: {number(value['expected'])}.{whose}", width),
     ]
-    found, before = value.get("difference"), f"request {value['previous']}"
+    found, before = value["difference"], f"request {value['previous']}"
     if value.get("previous_session"):
         before += f" of session {value['previous_session']}"
     if found:
         what = found["what"] if found["kind"] == "message" else f"{found['kind']} {found['what']}"
         told = f"First difference from {before}: {what}"
-        told += f" ({found['source']})" if found.get("source") else ""
-        lines += filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
+        told += f" ({found['source']})" if found["source"] else ""
+        yield from filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
     elif value["previous"]:
-        lines += filled(f"No difference from {before}; this request only adds to it.", width)
-    return "\n".join([*lines, *rewrite_lines(value.get("rewrites", []), width)])
+        yield from filled(f"No difference from {before}; this request only adds to it.", width)
+    yield from rewrite_lines(value.get("rewrites", []), width)
 
 
 def _summary(total: Value) -> str:
     sent = count_requests(total)
     if total["hit"] is None:
-        silent = total.get("unanswered") != total["requests"]
+        silent = total["unanswered"] != total["requests"]
         return f"{sent}; the provider reported no figures." if silent else f"{sent}."
     text = f"{share(total['hit'], 1)} of the prompt tokens of {sent} were read from the cache."
     if not total["misses"]:
@@ -324,5 +336,5 @@ def _request_cells(row: Value) -> tuple[str, ...]:
         number(row["written"]),
         missed,
         cost,
-        whose + str(row["why"]),
+        whose + row["why"],
     )

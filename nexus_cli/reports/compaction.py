@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import TOO_LITTLE
 from nexus_cli.reports.pins import describe_pin
-from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
+from nexus_cli.reports.text.lines import Lines, Value, block, dollars, filled, number, plural
 
 SOURCES = {
     "window": "the window itself",
@@ -25,14 +25,15 @@ PLACES = {
 }
 
 
-def compaction_text(value: Value, width: int) -> str:
+def compaction_text(value: Value, width: int) -> Lines:
     """Describe the effect of `/compact` now."""
     if not value["possible"]:
         effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "A compaction may be refused"
         text = f"{effect}: {value['why']} ({number(value['before'])} tokens are used)."
-        return "\n".join([*filled(text, width), *_pin_rows(value["pins"], width)])
+        yield from [*filled(text, width), *_pin_rows(value["pins"], width)]
+        return
     summary, goes = value["summary"], value["goes"]
-    lines = filled(
+    yield from filled(
         f"{number(value['before'])} tokens would shrink to at most {number(value['after'])} "
         f"(budget: {number(value['budget'])}). Nothing was sent or changed.",
         width,
@@ -42,12 +43,12 @@ def compaction_text(value: Value, width: int) -> str:
     if record := value["record"]["most"]:
         rows.append(("record", number(record), "", "", "files, commands and goals (maximum)"))
     rows.append(("summary", number(summary["most"]), "1", "0", "(maximum)"))
-    lines += [*block("after a compaction", rows, width), *filled("Tokens are estimated.", width, "  ")]
+    yield from [*block("after a compaction", rows, width), *filled("Tokens are estimated.", width, "  ")]
     source = SOURCES.get(summary["source"], summary["source"])
     how = f"The summary will be written by {summary['model']}, from {source}: {summary['why']}."
-    lines += ["", *filled(_goes(goes), width), "", *filled(how, width), *_words(value["words"], width)]
-    lines += _pin_rows(value["pins"], width)
-    return "\n".join([*lines, *_cost(value["cost"], width)])
+    yield from ["", *filled(_goes(goes), width), "", *filled(how, width), *_words(value["words"], width)]
+    yield from _pin_rows(value["pins"], width)
+    yield from _cost(value["cost"], width)
 
 
 def _row(name: str, part: Value) -> tuple[str, ...]:
@@ -71,16 +72,13 @@ def _words(rows: Sequence[Value], width: int) -> list[str]:
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
     title = f"your messages{shown}"
-    table = [(number(one["entry"]), FATES.get(one["kept"], ""), str(one["text"])) for one in newest]
+    table = [(number(one["entry"]), FATES.get(one["kept"], ""), one["text"]) for one in newest]
     return block(title, [("message", "kept as", "text"), *table], width)
 
 
 def _pin_rows(rows: Sequence[Value], width: int) -> list[str]:
     table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
-    table += [
-        (str(one["id"]), describe_pin(one), number(one["tokens"]), PLACES[one["where"]], str(one["text"]))
-        for one in rows
-    ]
+    table += [(one["id"], describe_pin(one), number(one["tokens"]), PLACES[one["where"]], one["text"]) for one in rows]
     return block("pins", table, width)
 
 

@@ -39,6 +39,7 @@ from nexus_cli.reports.request_view import (
     sent_view,
 )
 from nexus_cli.reports.text.lines import (
+    Lines,
     Value,
     block,
     cut_line,
@@ -316,7 +317,7 @@ def _servers(request: RequestPlan, tools: Sequence[ToolTokens]) -> list[ServerTo
 def _section_budget(view: RequestView, sections: Sequence[SectionObject]) -> SectionBudgetObject:
     """Return the budget of the static sections and its use, by our own count. Only the shortest forms of sticky
     sections exceed it."""
-    sent = [int(one["counted"]) + JOINT for one in sections if one["layer"] == "system" and one["form"] != "dropped"]
+    sent = [one["counted"] + JOINT for one in sections if one["layer"] == "system" and one["form"] != "dropped"]
     tokens = section_budget(view.request.budget.available, view.recipe.section_budget)
     return {"tokens": tokens, "used": sum(sent), "raised": sum(sent) > tokens, "unit": UNIT}
 
@@ -352,55 +353,54 @@ def _without(by_kind: dict[str, int], told: int) -> dict[str, int]:
     return by_kind
 
 
-def context_text(value: Value, width: int) -> str:
+def context_text(value: Value, width: int) -> Lines:
     """Draw the window with its layers, its largest items, sections, tools, drops and limits."""
     budget = value["budget"]
-    state = "next request" if value.get("pending") else "sent request"
-    used, available = int(budget["used"]["total"]), int(budget["available"])
+    state = "next request" if value["pending"] else "sent request"
+    used, available = budget["used"]["total"], budget["available"]
     head = [
-        f"session {value.get('session') or '(new)'}, model {value.get('model') or '(none)'}, {state}",
+        f"session {value['session'] or '(new)'}, model {value['model'] or '(none)'}, {state}",
         f"{number(used)} of {number(available)} tokens used ({share(used, max(1, available))}), "
-        f"{name_basis(value.get('basis'))}",
+        f"{name_basis(value['basis'])}",
     ]
     head += filter(None, [describe_waiting(value)])
     bar = f"  {window_bar(value, max(8, width - 2), PLAIN)[0]}"
-    lines = [*paragraphs(head, width), "", bar, "", *_layers(budget, width), *_cached(value, width)]
+    yield from [*paragraphs(head, width), "", bar, "", *_layers(budget, width), *_cached(value, width)]
     if value.get("rewrite"):
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
-        lines += filled(text, width, "  ", "")
-    largest = value.get("largest", [])
-    rows = [(number(item["tokens"]), number(item.get("entry")), str(item["what"])) for item in largest]
-    lines += block("largest items", [("tokens", "entry", "what"), *rows], width)
+        yield from filled(text, width, "  ", "")
+    largest = value["largest"]
+    rows = [(number(item["tokens"]), number(item["entry"]), item["what"]) for item in largest]
+    yield from block("largest items", [("tokens", "entry", "what"), *rows], width)
     files = value.get("attachments", [])
     attached = [(number(one["entry"]), number(one["bytes"]), describe_attached(one)) for one in files]
-    lines += block("attached", [("entry", "bytes", "what"), *attached], width)
-    lines += section_rows(value, width)
-    tools = [(str(tool["name"]), number(tool["tokens"]), "") for tool in value.get("tools", [])]
-    lines += block("tools", [("name", "tokens", ""), *tools], width)
+    yield from block("attached", [("entry", "bytes", "what"), *attached], width)
+    yield from section_rows(value, width)
+    tools = [(tool["name"], number(tool["tokens"]), "") for tool in value["tools"]]
+    yield from block("tools", [("name", "tokens", ""), *tools], width)
     servers = [
-        (str(one["name"]), number(one["schemas"]), f"results {number(one['results'])}")
-        for one in value.get("servers", [])
+        (one["name"], number(one["schemas"]), f"results {number(one['results'])}") for one in value.get("servers", [])
     ]
-    lines += block("MCP servers", [("name", "schemas", ""), *servers], width)
-    drops = value.get("drops", [])
-    left = [(str(d["id"]), number(d["tokens"]), name_cause(d["cause"]), describe_drop(d)) for d in drops]
-    lines += block("left out", [("id", "tokens", "cause", "what"), *left], width)
+    yield from block("MCP servers", [("name", "schemas", ""), *servers], width)
+    drops = value["drops"]
+    left = [(d["id"], number(d["tokens"]), name_cause(d["cause"]), describe_drop(d)) for d in drops]
+    yield from block("left out", [("id", "tokens", "cause", "what"), *left], width)
     if drops:
-        again = asked_again(int(value.get("recalled", 0)), int(value.get("left_out", len(drops))), len(drops))
+        again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
         again += "; tokens are estimated"
-        lines += filled(again, width, "  ")
-    bounds = [(str(b["name"]), limit(b["value"]), str(b["bound_by"])) for b in value.get("limits", [])]
-    lines += block("limits", [("name", "value", "set by"), *bounds], width)
-    notes = (f"note: {notice}" for notice in value.get("notices", []))
-    return "\n".join([*lines, *_history_lines(value, width), *paragraphs(notes, width)])
+        yield from filled(again, width, "  ")
+    bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
+    yield from block("limits", [("name", "value", "set by"), *bounds], width)
+    notes = (f"note: {notice}" for notice in value["notices"])
+    yield from [*_history_lines(value, width), *paragraphs(notes, width)]
 
 
 def window_parts(value: Value) -> list[tuple[str, int]]:
     """Return the parts of the bar with their tokens; text that we add to a message counts as history here."""
     budget, used = value["budget"], value["budget"]["used"]
-    history = int(used["history"]) + int(used["event"])
-    free = max(0, int(budget["remaining"]))
-    return [("system", int(used["system"])), ("tools", int(used["tools"])), ("history", history), ("free", free)]
+    history = used["history"] + used["event"]
+    free = max(0, budget["remaining"])
+    return [("system", used["system"]), ("tools", used["tools"]), ("history", history), ("free", free)]
 
 
 def window_bar(value: Value, room: int, look: ReportStyle) -> list[str]:
@@ -412,8 +412,8 @@ def window_bar(value: Value, room: int, look: ReportStyle) -> list[str]:
         total += tokens
         start, end = end, min(size, max(round(size * total / whole), end + bool(tokens)))
         bar += look.paint(role, shade * (end - start)) if end > start else ""
-    used = int(value["budget"]["used"]["total"])
-    cached = min(used, int((value.get("cached") or {}).get("expected") or 0))
+    used = value["budget"]["used"]["total"]
+    cached = min(used, (value["cached"] or {}).get("expected") or 0)
     if not cached:
         return [bar]
     marks = look.below * max(1, round(start * cached / used))
@@ -434,23 +434,23 @@ def describe_waiting(value: Value) -> str:
 
 def _layers(budget: Value, width: int) -> list[str]:
     """List the layers and the free part by their marks in the bar, and what is reserved."""
-    available = max(1, int(budget["available"]))
-    parts = [(name, int(budget["used"].get(name, 0))) for name in LAYERS]
-    parts.append(("free", max(0, int(budget["remaining"]))))
+    available = max(1, budget["available"])
+    parts = [(name, budget["used"].get(name, 0)) for name in LAYERS]
+    parts.append(("free", max(0, budget["remaining"])))
     rows = (f"  {MARKS[name]} {name:<8}{number(tokens):>9}{share(tokens, available):>8}" for name, tokens in parts)
-    reply, tools = number(budget.get("reserve_reply", 0)), number(budget.get("reserve_tools", 0))
+    reply, tools = number(budget["reserve_reply"]), number(budget["reserve_tools"])
     kept = f"kept free: {reply} for the reply, {tools} for tool results; window {number(budget['window'])}"
     fitting = (row if cells(row) <= width else cut_line(row, width) for row in rows)
     return [*fitting, *filled(kept, width, "    ", "  ")]
 
 
 def _cached(value: Value, width: int) -> list[str]:
-    cached = value.get("cached")
+    cached = value["cached"]
     if not cached:
         return []
-    total = int(value["budget"]["used"]["total"])
-    tokens = int(cached["tokens"])
-    now = int(cached.get("expected", tokens))
+    total = value["budget"]["used"]["total"]
+    tokens = cached["tokens"]
+    now = cached.get("expected", tokens)
     if not tokens:
         text = "cache: no request sent yet"
     elif 2 * now < tokens:
@@ -471,31 +471,31 @@ def describe_rewrite(rewrite: Value) -> str:
 
 
 def _history_lines(value: Value, width: int) -> list[str]:
-    history = value.get("history")
+    history = value["history"]
     if not history:
         return []
     text = (
         f"history: {plural(history['entries'], 'entry', 'entries')} in {plural(history['groups'], 'group')}, "
-        f"{number(history.get('hidden_entries', 0))} hidden"
+        f"{number(history['hidden_entries'])} hidden"
     )
     return ["", *filled(text, width)]
 
 
 def section_rows(value: Value, width: int) -> list[str]:
     """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
-    sections, told = value.get("sections", []), value.get("told", [])
+    sections, told = value["sections"], value.get("told", [])
     fixed = [one for one in sections if one["layer"] == "system"]
     rows = [_row(one, _layer(value, one), width) for one in fixed]
-    if rest := int(value.get("joins", {}).get("system", 0)):
+    if rest := value.get("joins", {}).get("system", 0):
         rows.append(_blank("(no section)", number(rest), width))
     rows += [_row(one, _layer(value, one), width) for one in sections if one["layer"] != "system"]
     lines = block("sections", [_heading(width), *rows], width)
     if rows and (plan := value.get("section_budget")):
-        raised = "; raised for sections that are always sent" if plan.get("raised") else ""
+        raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         text = f"{part} of the section budget (estimated){raised}"
         lines += filled(text, width, "  ")
-    last = [_row(one, sum(int(each["tokens"]) for each in told), width) for one in told]
+    last = [_row(one, sum(each["tokens"] for each in told), width) for one in told]
     return lines + block("sent last", [_heading(width), *last], width) + _reasons([*sections, *told], width)
 
 
@@ -503,10 +503,10 @@ def _reasons(sections: list[Value], width: int) -> list[str]:
     """Return the reasons that sections are not whole, and the places of the whole texts."""
     lines: list[str] = []
     for one in sections:
-        why = str(one.get("reason") or "")
+        why = one.get("reason") or ""
         beyond = one.get("unread_bytes")
         if why and (one["form"] != "full" or beyond):
-            drop = f"; {'what was read' if beyond else 'the whole'} is {one['drop']}" if one.get("drop") else ""
+            drop = f"; {'what was read' if beyond else 'the whole'} is {one['drop']}" if one["drop"] else ""
             lines += filled(f"{one['id']}: {why}{drop}", width, "    ", "  ")
     return ["", "why:", *lines] if lines else []
 
@@ -527,16 +527,16 @@ def _layer(value: Value, section: Value) -> int:
 
 
 def _row(section: Value, layer: int, width: int) -> tuple[str, ...]:
-    full, tokens = section.get("full_tokens"), int(section["tokens"])
+    full, tokens = section["full_tokens"], section["tokens"]
     size = number(tokens)
     if full is not None and full != tokens:
         size += f" of {number(full)}"
     cells = min(BAR, round(BAR * tokens / max(1, layer)) or (1 if tokens else 0))
     bar = ("#" * cells + "." * (BAR - cells),) if width >= ROOM else ()
-    form = "off" if section.get("off") else str(section["form"])
-    source = ("always sent, " if section.get("sticky") else "") + str(section.get("source") or "")
+    form = "off" if section.get("off") else section["form"]
+    source = ("always sent, " if section["sticky"] else "") + (section["source"] or "")
     letter = LETTERS.get(str(section["layer"]), "")
-    return str(section["id"]), letter, size, *bar, form, _score(section), source
+    return section["id"], letter, size, *bar, form, _score(section), source
 
 
 def _score(section: Value) -> str:

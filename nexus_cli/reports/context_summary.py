@@ -16,7 +16,7 @@ from nexus_cli.reports.context import (
     window_bar,
     window_parts,
 )
-from nexus_cli.reports.text.lines import Value, cut_line, filled, measure_attached, number, short
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.cells import cells
@@ -61,19 +61,18 @@ def _epoch_cause(context: ContextManager) -> str:
     return "another effort" if changed else "instructions and tools are reloaded"
 
 
-def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
+def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
     """Draw the window as one bar, with its largest items, drops, the next rewrite, and a hint to the full report."""
     indent = LABEL if width >= NARROW else 2
     room = max(8, width - indent)
-    lines = _labelled("Context", _size(value), width)
-    lines += [" " * indent + line for line in (*window_bar(value, room, look), *_legend(value, room, look))]
-    largest = value.get("largest", [])[:LARGEST]
+    yield from _labelled("Context", _size(value), width)
+    yield from [" " * indent + line for line in (*window_bar(value, room, look), *_legend(value, room, look))]
+    largest = value["largest"][:LARGEST]
     size = max((len(number(item["tokens"])) for item in largest), default=0)
     rows = [f"{number(item['tokens']):>{size}}  {cut_line(item['what'], room - size - 2)}" for item in largest]
-    lines += _titled_rows(rows, width)
+    yield from _titled_rows(rows, width)
     for label, texts in _facts(value):
-        lines += _labelled(label, texts, width)
-    return "\n".join(lines)
+        yield from _labelled(label, texts, width)
 
 
 def _titled_rows(rows: Sequence[str], width: int) -> list[str]:
@@ -94,9 +93,9 @@ def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
 
 def _size(value: Value) -> Sequence[str]:
     budget = value["budget"]
-    used, available = int(budget["used"]["total"]), int(budget["available"])
-    about = "about " if value.get("basis") == "estimate" else ""
-    window = int(budget["window"])
+    used, available = budget["used"]["total"], budget["available"]
+    about = "about " if value["basis"] == "estimate" else ""
+    window = budget["window"]
     text = f"{about}{number(used)} of {number(available)} tokens, {used / max(1, available):.0%}"
     return f"{text} ({short(window)} window, {short(window - available)} reserved)", text
 
@@ -126,8 +125,8 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
             f"{one['name']}: schemas {number(one['schemas'])}, results {number(one['results'])}" for one in servers
         )
         yield "MCP", ["; ".join(spent)]
-    yield "Left out", _left_out([drop for drop in value.get("drops", []) if not drop.get("back")])
-    notices, rewrite = list(value.get("notices", [])), value.get("rewrite")
+    yield "Left out", _left_out([drop for drop in value["drops"] if not drop.get("back")])
+    notices, rewrite = list(value["notices"]), value["rewrite"]
     if rewrite:
         text = describe_rewrite(rewrite)
         now = [f"{text}; /compact does it now"] if rewrite["by"] == "summary" else []
@@ -135,14 +134,14 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
         yield "Next", [*now, text]
     yield "More", ["/context all: sections, tools, drops, limits"]
     for notice in notices:
-        yield "Note", [str(notice)]
+        yield "Note", [notice]
 
 
 def _left_out(drops: Sequence[Value]) -> Sequence[str]:
     """Describe the drops and the way to read them."""
     if not drops:
         return ["nothing"]
-    tokens = number(sum(int(drop["tokens"]) for drop in drops))
+    tokens = number(sum(drop["tokens"] for drop in drops))
     if len(drops) == 1:
         return [f"{cut_line(drops[0]['what'], 30)}, {tokens} tokens; /drops {drops[0]['id']} prints it"]
     text = f"{len(drops):,} parts, {tokens} tokens; /drops lists them"

@@ -7,17 +7,18 @@ events as it shows those of a running turn: the end of a resumed session, a tran
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
 from itertools import groupby
 from sys import maxsize
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.memo_kinds import (
     CLIPPED_MESSAGE,
     CUT_ANSWER,
@@ -210,29 +211,26 @@ class Replay:
             yield event.ContextRecall(str(call.arguments.get("id", "")), entry.tokens)
         yield event.ToolResultEvent(call, result, entry.tokens, seconds)
 
-    def _events_after(self, entry: int, answer: str) -> list[PastEvent]:
+    def _events_after(self, entry: int, answer: str) -> Iterator[PastEvent]:
         """Return what happened after an entry, and is in none; `answer` is the newest one so far."""
-        found = [PastEvent(event.ContextDrop(drop), drop.at) for drop in self._drops_after(entry)]
+        yield from [PastEvent(event.ContextDrop(drop), drop.at) for drop in self._drops_after(entry)]
         for memo in self._notes(CUT_ANSWER, entry):
-            found.append(PastEvent(event.Text(str(memo.value["text"])), memo.at))
-            found.append(PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at))
+            yield PastEvent(event.Text(str(memo.value["text"])), memo.at)
+            yield PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at)
         for memo in (*self._notes(UNDONE_FILES, entry), *self._notes(PIN, entry)):
             if shown := memo.value.get("shown"):
-                found.append(PastEvent(event.Notice(str(shown), warning=False), memo.at))
+                yield PastEvent(event.Notice(shown, warning=False), memo.at)
         for memo in self._notes(EVENT, entry):
             if one := _restore(memo, answer):
-                found.append(PastEvent(one, memo.at))
-        return found
+                yield PastEvent(one, memo.at)
 
-    def _reports_after(self, entry: int) -> list[PastEvent]:
+    def _reports_after(self, entry: int) -> Iterator[PastEvent]:
         """Return the states of workers that were recorded after an entry, each with the worker's report."""
-        found: list[PastEvent] = []
         for memo in self._notes(WORKER, entry):
             row = {name: value for name, value in memo.value.items() if name not in NOT_SHOWN}
-            report = event.TurnEnd(event.Outcome(text=str(memo.value.get("report") or "")))
+            report = event.TurnEnd(event.Outcome(text=memo.value.get("report") or ""))
             states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
-            found += [PastEvent(one, memo.at) for one in states]
-        return found
+            yield from [PastEvent(one, memo.at) for one in states]
 
     def _drops_after(self, entry: int) -> Sequence[Drop]:
         """Return what was left out after an entry was recorded; of a message it is recorded before its entry."""
@@ -253,7 +251,7 @@ class Replay:
             self._memos[kind] = self._first, found
         return found.get(entry, [])
 
-    def note(self, kind: str, entry: int) -> Mapping[str, Any]:
+    def note(self, kind: str, entry: int) -> Value:
         """Return the newest memo of one kind at an entry, empty if there is none."""
         notes = self._notes(kind, entry)
         return notes[-1].value if notes else {}
@@ -271,7 +269,7 @@ class Replay:
         text = entry.message.content
         clipped = self.note(CLIPPED_MESSAGE, entry.id) if self._is_whole else {}
         if "drop" in clipped:
-            return self.record.original(str(clipped["drop"])) or text
+            return self.record.original(clipped["drop"]) or text
         for start, end, drop in reversed(clipped.get("parts", ())):
             text = text[:start] + (self.record.original(str(drop)) or text[start:end]) + text[end:]
         return text

@@ -5,14 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.json_value import JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.lines import Value, block, dollars, filled, number
+from nexus_cli.reports.text.lines import Lines, Value, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 
@@ -91,7 +91,7 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
             "estimated": sum(1 for row in every if row.was_answered and not row.reported),
             "unanswered": sum(1 for row in every if not row.was_answered),
         },
-        "models": _by((str(row.manifest.arguments.get("model", "")), row) for row in every),
+        "models": _by((row.manifest.arguments.get("model", ""), row) for row in every),
         "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),
         "turns": _turns(logs[0], info.turns, rows, theirs),
         "series": _series(every),
@@ -106,7 +106,7 @@ def worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
     return own + [row for worker in workers for row in worker_requests(ledger, worker)]
 
 
-def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
+def _by(named: Iterable[tuple[str, RequestRow]]) -> list[Value]:
     """Sum by name, the name with the most input first."""
     groups: dict[str, list[RequestRow]] = {}
     for name, row in named:
@@ -115,11 +115,11 @@ def _by(named: Iterable[tuple[str, RequestRow]]) -> list[dict[str, Any]]:
     return sorted(sums, key=lambda one: -one["input"])
 
 
-def _sum(rows: Sequence[RequestRow]) -> dict[str, Any]:
+def _sum(rows: Sequence[RequestRow]) -> Value:
     return dict(to_json_value(UsageSum.of([row.counted for row in rows], sum(row.is_unfinished for row in rows))))
 
 
-def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
+def _series(rows: Sequence[RequestRow]) -> list[Value]:
     """Return the answered requests in the order in which they were sent."""
     sent = sorted((row for row in rows if row.usage), key=lambda row: row.manifest.at)
     return [
@@ -129,7 +129,7 @@ def _series(rows: Sequence[RequestRow]) -> list[dict[str, Any]]:
 
 def _turns(
     main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]], workers: Sequence[RequestRow]
-) -> list[dict[str, Any]]:
+) -> list[Value]:
     """Return the newest turns, oldest first, each with the requests of every conversation and of `workers` that were
     sent during it."""
     begun = list(islice(Replay(main).messages(), TURNS))[::-1]
@@ -152,23 +152,23 @@ def _turns(
     ]
 
 
-def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> str:
+def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
     """Show the usage of the session so far, with a plot of its requests."""
     total = value["total"]
     if not total["requests"]:
-        return "\n".join(filled("This session has not sent a request yet.", width))
-    lines = usage_lines(total, count_requests(total), width)
-    lines += _plot_requests(value.get("series", []), width, look)
-    lines += block("by model", usage_rows("model", value["models"]), width)
+        yield from filled("This session has not sent a request yet.", width)
+        return
+    yield from usage_lines(total, count_requests(total), width)
+    yield from _plot_requests(value["series"], width, look)
+    yield from block("by model", usage_rows("model", value["models"]), width)
     if len(value["kinds"]) > 1:
-        lines += block("by kind", usage_rows("kind", value["kinds"]), width)
+        yield from block("by kind", usage_rows("kind", value["kinds"]), width)
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
-    lines += block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
-    lines += price_hint(value["models"], width)
+    yield from block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
+    yield from price_hint(value["models"], width)
     if total.get("estimated"):
         note = f"{number(total['estimated'])} of the requests reported no usage; their usage is estimated."
-        lines += ["", *filled(note, width)]
-    return "\n".join(lines)
+        yield from ["", *filled(note, width)]
 
 
 def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> list[str]:

@@ -6,7 +6,7 @@ earlier version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 from nexus_cli.core.entry import Memo
@@ -17,7 +17,7 @@ from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import PastEvent, Replay
-from nexus_cli.reports.text.lines import CONFINED, Value, cut_line, filled, table, when
+from nexus_cli.reports.text.lines import CONFINED, Lines, Value, cut_line, filled, table, when
 from nexus_cli.text.cells import one_line
 
 NEWEST = 20
@@ -95,7 +95,7 @@ def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
 
     Raises `NexusError("usage", ...)` if the prefix matches several calls.
     """
-    recorded = {str(memo.value["id"]): memo for memo in log.memos(DECISION)}
+    recorded = {memo.value["id"]: memo for memo in log.memos(DECISION)}
     past = [] if call_id in recorded else [one for one in Replay(log).events() if one.entry]
     calls = {one.event.call.id: one.event for one in past if isinstance(one.event, ToolCallEvent)}
     found = _find_id(call_id, [*calls, *(name for name in recorded if name not in calls)])
@@ -118,7 +118,7 @@ def _find_id(call_id: str, known: Sequence[str]) -> str:
 
 def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
     made = {"profile": None, "rule": None, "parts": [], "answer": None, "ran": True, **memo.value}
-    kind, _, name = str(made["from"]).partition(" ")
+    kind, _, name = made["from"].partition(" ")
     if kind in ("level", "limit"):
         made["bound_by"] = _find_layer("allow" if kind == "level" else name, made["level"], memo.entry, limits)
     return cast("DecisionObject", {**made, "at": memo.at})
@@ -145,7 +145,7 @@ def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -
     return cast("DecisionObject", {**value, "at": last.at})
 
 
-def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Mapping[str, Any]]:
+def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Value]:
     """Return the limits under which the request before `entry` was sent."""
     known = [memo for memo in limits if memo.entry < entry]
     return known[-1].value["limits"] if known else ()
@@ -158,33 +158,31 @@ def _level_at(entry: int, limits: Sequence[Memo]) -> str:
 def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> str:
     """Return the layer that bound the limit `name`. A level other than the request's was chosen after it was sent."""
     bound = next((one for one in _limits_at(entry, limits) if one["name"] == name), None)
-    if name == "allow" and (str(bound["value"]) if bound else ASK) != value:
+    if name == "allow" and (bound["value"] if bound else ASK) != value:
         return LEVEL_LAYER
     return str(bound["bound_by"]) if bound else "defaults"
 
 
-def decisions_text(value: Value, width: int) -> str:
+def decisions_text(value: Value, width: int) -> Lines:
     """Return a line for each decision, newest last; in a session also the limits that are in force."""
-    rows, limits = value["decisions"], ""
+    rows, limits = value["decisions"], []
     if value.get("in_force"):
         from nexus_cli.reports.limits import why_text  # noqa: PLC0415  (only of an open session)
 
-        limits = why_text(value["in_force"], width)
+        limits = [*why_text(value["in_force"], width)]
     if not rows:
-        if limits:
-            return limits
-        return "\n".join(filled(NO_DECISIONS, width))
+        return limits or filled(NO_DECISIONS, width)
     listed = [("id", "decision", "call", "by")]
     for row in rows:
         call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
         listed.append((row["id"], describe_verdict(row), call, _source(row)))
     before = filled(f"{value['more']:,} more, older or allowed by the level.", width) if value["more"] else []
-    return "\n".join([*before, *table(listed, width), *(["", limits] if limits else [])])
+    return [*before, *table(listed, width), *(["", *limits] if limits else [])]
 
 
-def decision_text(value: Value, width: int) -> str:
+def decision_text(value: Value, width: int) -> Lines:
     """Show one decision in full: verdict, reason, origin, the parts of the call, and the person's answer."""
-    lines = filled(f"{value['id']}  {value['tool']} {value['subject']}", width, "  ")
+    yield from filled(f"{value['id']}  {value['tool']} {value['subject']}", width, "  ")
     why = f": {value['why']}" if value["why"] else ""
     rows = [("", f"{describe_verdict(value)}{why}")]
     if value.get("said"):
@@ -194,19 +192,21 @@ def decision_text(value: Value, width: int) -> str:
         rows.append(("sandbox", CONFINED.get(value["profile"], str(value["profile"]))))
     rows.append(("at", when(value["at"])))
     for name, text in rows:
-        lines += filled(f"{name}: {text}" if name else text, width, "    ", "  ") if text else []
+        if text:
+            yield from filled(f"{name}: {text}" if name else text, width, "    ", "  ")
     if value["parts"]:
-        lines += filled("parts:", width, "  ", "  ")
-        lines += [line for part in value["parts"] for line in part_lines(part, width)]
-        lines += [f"    and {more:,} more"] if (more := value.get("more_parts", 0)) else []
-    return "\n".join(lines)
+        yield from filled("parts:", width, "  ", "  ")
+        for part in value["parts"]:
+            yield from part_lines(part, width)
+        if more := value.get("more_parts", 0):
+            yield f"    and {more:,} more"
 
 
 def part_lines(part: Value, width: int) -> list[str]:
     """Describe the decision on one simple command of a line."""
     rule = f"{part['rule']}, " if part["rule"] else ""
     command = one_line(" ".join(part["command"])) or "(an assignment)"
-    origin = str(part["from"])
+    origin = part["from"]
     return filled(f"{part['decision']:<5} {command} ({rule}{origin})", width, "          ", "    ")
 
 
@@ -225,4 +225,4 @@ def _source(row: Value) -> str:
     if row["rule"]:
         return f"{row['rule']} ({row['from']})"
     layer = row.get("bound_by")
-    return str(row["from"] or "") + (f" (from {layer})" if layer else "")
+    return (row["from"] or "") + (f" (from {layer})" if layer else "")

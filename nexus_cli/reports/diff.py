@@ -133,7 +133,7 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
             value = await run_in_thread(lambda stop: _by_git(folder, stop))
             names = value["unread"]
             more = f"\nUntracked files, not in the diff:\n{chr(10).join(names)}\n" if names else ""
-            text = str(value["text"]) + more
+            text = value["text"] + more
         else:
             text = await run_in_thread(lambda stop: _range_diff(folder, revision, stop))
     except (_Unable, GitError) as reason:

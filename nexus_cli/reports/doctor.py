@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, filled
 
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 
 
-def doctor_text(value: Value, width: int) -> str:
+def doctor_text(value: Value, width: int) -> Lines:
     """List the checks that pass and those that fail."""
     indent = " " * 8 if width >= 40 else "  "
-    lines = []
     for check in value["checks"]:
-        lines += filled(f"{check['name']}: {check['detail']}", width, indent, f"{SIGNS[check['status']]} ")
+        yield from filled(f"{check['name']}: {check['detail']}", width, indent, f"{SIGNS[check['status']]} ")
         if check["hint"]:
-            lines += filled(name_commands(check["hint"]), width, indent)
+            yield from filled(name_commands(check["hint"]), width, indent)
     last = "nexus can work here." if value["ok"] else "Something is broken, see above."
     if value["ok"] and not value["model"]:
         last = "nexus needs a model to work here, see above."
-    return "\n".join([*lines, "", *filled(last, width)])
+    yield from ["", *filled(last, width)]

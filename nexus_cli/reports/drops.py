@@ -9,7 +9,7 @@ from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.engine.requests.drop_list import DropsReport, window_drops
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import SHORT_ID, Value, filled, folded, name_cause, number, table
+from nexus_cli.reports.text.lines import SHORT_ID, Lines, Value, filled, folded, name_cause, number, table
 
 
 class DropReport(VersionedReport):
@@ -39,21 +39,21 @@ def session_drops(ledger: Ledger, session: str) -> DropsReport:
     return window_drops(session, drops, items, log.memos, epoch.sections if epoch else "")
 
 
-def drops_text(value: Value, width: int) -> str:
+def drops_text(value: Value, width: int) -> Lines:
     """List every drop of a session, with the command that reads it.
 
     For a shell `shell` is the id that must be part of the command, "" for the folder's newest session.
     """
-    drops, session = value.get("drops", []), value.get("shell")
+    drops, session = value["drops"], value.get("shell")
     if not drops:
-        return "\n".join(filled("Nothing was left out.", width))
+        return filled("Nothing was left out.", width)
     rows = [("id", "tokens", "cause", "asked for", "what")]
     out = [d for d in drops if not d.get("back")]
     for d in drops:
-        recalls = int(d.get("recalls") or 0)
+        recalls = d.get("recalls") or 0
         rows.append(
             (
-                str(d["id"]),
+                d["id"],
                 number(d.get("tokens")),
                 name_cause(d.get("cause")),
                 f"{recalls} x" if recalls else "-",
@@ -64,13 +64,13 @@ def drops_text(value: Value, width: int) -> str:
     again = sum(1 for d in out if d.get("recalls"))
     asked = asked_again(again, len(out), len(drops))
     lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)]
-    beyond = sum(int(d.get("uncounted_bytes") or 0) for d in drops)
+    beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)
     if beyond:
         lines += filled(f"{beyond:,} bytes exceeded the hard limits and were not kept.", width)
     first = drops[0]["id"]
     named = f" --session {session[:SHORT_ID]}" if session else ""
     foot = name_commands(f"`nexus drops show {first}{named}` prints the first.")
-    return "\n".join([*lines, "", *filled(foot, width)])
+    return [*lines, "", *filled(foot, width)]
 
 
 def asked_again(again: int, out: int, drops: int) -> str:
@@ -85,14 +85,13 @@ def describe_drop(drop: Value) -> str:
     return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])
 
 
-def drop_text(value: Value, width: int) -> str:
+def drop_text(value: Value, width: int) -> Lines:
     """Show one drop: the range of characters, then the text."""
-    start, end, total = int(value["start"]), int(value["end"]), int(value["total"])
+    start, end, total = value["start"], value["end"], value["total"]
     head = f"{value['id']}: {value['what']}"
     if value.get("tokens") is not None:
-        head += f", {number(value['tokens'])} tokens ({name_cause(value.get('cause'))})"
-    lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
-    lines += folded(str(value["text"]).removesuffix("\n"), width)
+        head += f", {number(value['tokens'])} tokens ({name_cause(value['cause'])})"
+    yield from [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
+    yield from folded(value["text"].removesuffix("\n"), width)
     if end < total:
-        lines += ["", *filled(f"`/drops {value['id']} {end}:` shows the rest.", width)]
-    return "\n".join(lines)
+        yield from ["", *filled(f"`/drops {value['id']} {end}:` shows the rest.", width)]

@@ -12,13 +12,13 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from nexus_cli import __version__
@@ -42,7 +42,7 @@ from nexus_cli.core.certificates import (
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.install_hint import install_hint
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonOf, Value, VersionedReport, to_json_value
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.ledger import Ledger
@@ -320,21 +320,22 @@ WALLS = {
 """Texts for the restrictions that `sandbox.probe` checks, by their names there."""
 
 
-def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
+def _sandbox_checks(found: Value, setting: str) -> Iterator[Check]:
     """Return the checks of the sandbox: the backend with its restrictions, then each profile."""
     if found["backend"] == "none":
         status = "broken" if setting == "required" else "note"
         what = (
             "nexus does not run" if setting == "required" else "every command needs approval (except with --allow all)"
         )
-        return [Check("sandbox", status, f"none ({found['why']}); {what}", _sandbox_hint(setting))]
+        yield Check("sandbox", status, f"none ({found['why']}); {what}", _sandbox_hint(setting))
+        return
     plain = found["profiles"]["none"]["start_ms"]
     version = f" version {found['abi']}" if found["abi"] else ""
     better = f"; {found['why']}" if found["why"] else ""
     hidden = f"{plural(len(found['profiles']['write']['hides']), 'private place')} hidden"
     tried = ", ".join(WALLS.get(wall, wall) for wall in found["walls"])
     walls = f"{found['backend']}{version}; checked: a command {tried}; {hidden}{better}"
-    checks = [Check("sandbox", "ok", walls)]
+    yield Check("sandbox", "ok", walls)
     for name, profile in found["profiles"].items():
         if name == "none":
             continue
@@ -342,12 +343,11 @@ def _sandbox_checks(found: Mapping[str, Any], setting: str) -> list[Check]:
         said = "as write, with network" if name == "net" else f"writes {writes}; no network"
         said += "; reads only the project, the system and tools" if name == "read" else ""
         if profile["problem"]:
-            checks.append(Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}"))
+            yield Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}")
             continue
         cost = f"a start takes {profile['start_ms']:.1f} ms" + (f", {plain:.1f} without the sandbox" if plain else "")
         notes = "; ".join(profile["notes"])
-        checks.append(Check(f"profile {name}", "note" if notes else "ok", f"{said}; {cost}", notes))
-    return checks
+        yield Check(f"profile {name}", "note" if notes else "ok", f"{said}; {cost}", notes)
 
 
 def _sandbox_hint(setting: str) -> str:

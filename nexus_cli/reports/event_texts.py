@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Any, assert_never
+from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from nexus_cli.core import event as e
 from nexus_cli.core.elide import name_first
@@ -110,14 +110,14 @@ def describe_retries(last: Retry, seconds: float, then: Event) -> str:
     return f"{plural(last.attempt, 'retry', 'retries')} in {format_duration(seconds)}{why}"
 
 
-def describe_kept(kept: Mapping[str, Any]) -> list[str]:
+def describe_kept(kept: Value) -> list[str]:
     """Return the parts that the window keeps after a compaction, and those left out with their drops."""
     drops = list(kept.get("drops") or ())
     left = _left(kept["words_left"], drops[:1], kept["words_part"])
-    parts = [f"your {plural(int(kept['words']), 'message')} verbatim{left}"]
-    record = [plural(int(kept["files"]), "file")] if kept["files"] else []
+    parts = [f"your {plural(kept['words'], 'message')} verbatim{left}"]
+    record = [plural(kept["files"], "file")] if kept["files"] else []
     failing = f" ({kept['failing']:,} failing)" if kept["failing"] else ""
-    record += [plural(int(kept["commands"]), "command") + failing] if kept["commands"] else []
+    record += [plural(kept["commands"], "command") + failing] if kept["commands"] else []
     if record or kept["record_left"]:
         parts.append(f"{', '.join(record) or 'nothing'} from the record" + _left(kept["record_left"], drops[1:2]))
     return [*parts, f"summary {kept['summary']:,}"]
@@ -150,7 +150,7 @@ def describe_told_facts(plan: Value) -> str:
     return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
-def describe_denials(denied: Sequence[Mapping[str, Any]], switch: str, name: NameCommands = str) -> str:
+def describe_denials(denied: Sequence[Value], switch: str, name: NameCommands = str) -> str:
     """Return the line about refused calls, "" if there are none. In this front end `switch` is the way to change the
     permission level, and `name` names commands in a sentence of ours."""
     if not denied:
@@ -160,7 +160,7 @@ def describe_denials(denied: Sequence[Mapping[str, Any]], switch: str, name: Nam
     return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *map(name, _ways(denied, switch))])
 
 
-def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
+def _ways(denied: Sequence[Value], switch: str) -> Iterator[str]:
     """Return the ways to allow them, the narrowest first, or the reason that there is none, each as a sentence."""
     by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
     rules = [call["rule"] for call in by_way if call.get("rule")]
@@ -172,22 +172,20 @@ def _ways(denied: Sequence[Mapping[str, Any]], switch: str) -> list[str]:
     def which(count: int) -> str:
         return "it" if len(denied) == 1 else "them" if count == len(denied) else f"{count} of them"
 
-    told = []
     if rules:
         added = [f"nexus rules add {shlex.quote(f'allow {rule}')}" for rule in dict.fromkeys(rules)]
         verb = "A rule allows" if len(added) == 1 else "Rules allow"
-        told.append(f"{verb} {which(len(rules))}: {name_first(added, NAMED, '; ')}.")
+        yield f"{verb} {which(len(rules))}: {name_first(added, NAMED, '; ')}."
     if options:
-        told.append(f"{' '.join(dict.fromkeys(options))} lets {which(len(options))} run.")
+        yield f"{' '.join(dict.fromkeys(options))} lets {which(len(options))} run."
     if confined:
         level = max(confined, key=LEVELS.index)
-        told.append(f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}.")
+        yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}."
     if alone:
-        told.append(f"Only {switch} {ALL} lets {which(len(alone))} run, but it allows everything.")
+        yield f"Only {switch} {ALL} lets {which(len(alone))} run, but it allows everything."
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
         text = "; ".join(others)
-        told.append(f"{text[0].upper()}{text[1:]}.")
-    return told
+        yield f"{text[0].upper()}{text[1:]}."
 
 
 LONGEST = 400

@@ -10,17 +10,17 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import TextIO
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry, drop_value
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import ReportOfSession, to_json_value
+from nexus_cli.core.json_value import ReportOfSession, Value, to_json_value
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -140,7 +140,7 @@ def _entries(record: LaneLog) -> Iterator[Entry]:
 def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:
     """Yield one JSON object per line: the session, every entry, and every drop with its text if no entry has it."""
 
-    def line(kind: str, value: Mapping[str, Any]) -> str:
+    def line(kind: str, value: Value) -> str:
         return json_text({"type": kind, **value}, escaped=escaped, dense=True) + "\n"
 
     yield line("session", {"version": 1, **to_json_value(info)})

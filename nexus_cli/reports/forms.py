@@ -1,8 +1,8 @@
 """Find the text form of a report by its name: it converts a JSON value to lines for people at a width in columns.
 
-The form NAME is the function `NAME_text(value, width)` of a module of this folder. Texts are sanitized when they are
-printed; a form that also takes a `look` (`ReportStyle`) sanitizes its text and paints it. No line is wider than asked,
-from 20 columns on.
+The form NAME joins the lines of the function `NAME_text(value, width)` of a module of this folder. Texts are sanitized
+when they are printed; a form that also takes a `look` (`ReportStyle`) sanitizes its text and paints it. No line is
+wider than asked, from 20 columns on.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from inspect import isfunction, signature
+from typing import Any
 
 from nexus_cli import reports
-from nexus_cli.reports.text.lines import Value
+from nexus_cli.reports.text.lines import Lines, Value
 from nexus_cli.reports.text.look import ReportStyle
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -38,10 +39,18 @@ def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
     """Import a module of this folder; return its forms by name."""
     found = vars(import_module(f"{reports.__name__}.{module}"))
     named = ((name.removesuffix(SUFFIX), form) for name, form in found.items() if name.endswith(SUFFIX))
-    return {name: form for name, form in named if isfunction(form) and _takes(form)[:2] == ["value", "width"]}
+    return {name: _joined(form) for name, form in named if isfunction(form) and _takes(form)[:2] == ["value", "width"]}
 
 
-def _takes(form: Callable[..., str]) -> list[str]:
+def _joined(form: Callable[..., Lines]) -> Callable[..., str]:
+    @wraps(form)
+    def text(*given: Any) -> str:
+        return "\n".join(form(*given))
+
+    return text
+
+
+def _takes(form: Callable[..., Any]) -> list[str]:
     return list(signature(form).parameters)
 
 

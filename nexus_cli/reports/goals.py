@@ -7,7 +7,7 @@ from typing import TypedDict
 from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.json_value import ReportOfSession
-from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, filled
 
 
 class GoalStep(TypedDict):
@@ -43,18 +43,17 @@ def goals_report(source: MemoSource, session: str) -> SessionGoals:
     return {"version": 1, "session": session, "goals": [*goals.values()], "until": until}
 
 
-def goals_text(value: Value, width: int) -> str:
+def goals_text(value: Value, width: int) -> Lines:
     """List each goal and its steps, with a mark for done ones."""
     if not value["goals"]:
-        return "\n".join(filled("This session has no goal. /goal TEXT sets a goal.", width))
-    lines = []
+        yield from filled("This session has no goal. /goal TEXT sets a goal.", width)
+        return
     for goal in value["goals"]:
-        lines += _line(goal, "", width)
+        yield from _line(goal, "", width)
         for step in goal["steps"]:
-            lines += _line(step, "  ", width)
+            yield from _line(step, "  ", width)
     if value.get("until"):
-        lines += filled(f"Working until `{value['until']}` exits 0. /goal clear stops it.", width)
-    return "\n".join(lines)
+        yield from filled(f"Working until `{value['until']}` exits 0. /goal clear stops it.", width)
 
 
 def _line(one: Value, indent: str, width: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, filled
 from nexus_cli.text.cells import one_line
 
 WIDEST = 36
@@ -27,31 +27,33 @@ KEYS = (
 )
 
 
-def help_text(value: Value, width: int) -> str:
+def help_text(value: Value, width: int) -> Lines:
     """List every command with its summary, or show one with its whole help."""
     if value.get("command"):
-        return _one(value["command"], width)
-    lines: list[str] = []
+        yield from _one(value["command"], width)
+        return
     commands = [command for group in value["groups"] for command in group["commands"]]
     keys = [(one_line(names), what) for names, what in value.get("keys", ())]
     names = [*map(_call, commands), *(name for name, _ in keys)]
     size = min(WIDEST, max(map(len, names), default=0) + 4)
-    for group in value["groups"]:
+    for place, group in enumerate(value["groups"]):
         if group["name"]:
-            lines += [*([""] if lines else []), *filled(f"{group['name']}:", width)]
+            yield from [*([""] if place else []), *filled(f"{group['name']}:", width)]
         for command in group["commands"]:
-            lines += _columns(f"  {_call(command)}", command["summary"], size, width)
+            yield from _columns(f"  {_call(command)}", command["summary"], size, width)
     if keys:
-        lines += ["", "keys:"]
+        yield from ["", "keys:"]
         for name, what in keys:
-            lines += _columns(f"  {name}", what, size, width)
+            yield from _columns(f"  {name}", what, size, width)
     if value.get("more"):
-        lines.append("")
+        yield ""
         for group in value["more"]:
-            lines += filled(" ".join(group["names"]), width, " " * 10, f"{group['name']}:".ljust(10))
+            yield from filled(" ".join(group["names"]), width, " " * 10, f"{group['name']}:".ljust(10))
         more = "/help NAME explains a command; /help all explains all commands and the keys."
-        lines += ["", *filled(f"{more} ? on an empty line lists the keys; nexus docs WORDS searches the docs.", width)]
-    return "\n".join(lines)
+        yield from [
+            "",
+            *filled(f"{more} ? on an empty line lists the keys; nexus docs WORDS searches the docs.", width),
+        ]
 
 
 def _call(command: Value) -> str:
@@ -65,18 +67,17 @@ def _columns(left: str, text: str, size: int, width: int) -> list[str]:
     return filled(text, width, " " * size, left.ljust(size))
 
 
-def _one(command: Value, width: int) -> str:
-    lines = filled(_call(command), width, "    ", "")
-    if command.get("aliases"):
-        lines += filled("also " + ", ".join(f"/{name}" for name in command["aliases"]), width)
-    lines.append("")
-    for paragraph in str(command["help"]).split("\n\n"):
-        lines += [*filled(paragraph, width), ""]
+def _one(command: Value, width: int) -> Lines:
+    yield from filled(_call(command), width, "    ", "")
+    if command["aliases"]:
+        yield from filled("also " + ", ".join(f"/{name}" for name in command["aliases"]), width)
+    for paragraph in command["help"].split("\n\n"):
+        yield from ["", *filled(paragraph, width)]
     options = command.get("options", ())
     size = min(WIDEST, max((len(name) for name, _ in options), default=0) + 4)
+    if options:
+        yield ""
     for name, what in options:
-        lines += _columns(f"  {name}", what, size, width)
-    lines += [""] if options else []
-    if command.get("idle"):
-        lines += filled("During a turn, the command waits until the turn ends.", width)
-    return "\n".join(lines).rstrip("\n")
+        yield from _columns(f"  {name}", what, size, width)
+    if command["idle"]:
+        yield from ["", *filled("During a turn, the command waits until the turn ends.", width)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, Hook, list_hooks
-from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, filled
 
 
 class HooksReport(VersionedReport):
@@ -22,17 +22,16 @@ def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[JsonOf[Hoo
     return list(to_json_value(list_hooks(folder, personal)))
 
 
-def hooks_text(value: Value, width: int) -> str:
+def hooks_text(value: Value, width: int) -> Lines:
     """Return a line for each hook, with its state below if it does not run."""
-    lines = [] if value["hooks"] else filled("No hooks (see nexus docs hooks).", width)
+    yield from [] if value["hooks"] else filled("No hooks (see nexus docs hooks).", width)
     for one in value["hooks"]:
         matcher = f" {one['matcher']}" if one["matcher"] else ""
         late = ", on_timeout = deny" if one["on_timeout"] == "deny" else ""
         shown = f"{one['event']}{matcher}: {one['command']} ({one['source']}{late})".strip(": ")
-        lines += filled(shown if one["command"] else one["source"], width, "    ")
+        yield from filled(shown if one["command"] else one["source"], width, "    ")
         if one["state"] != ACTIVE:
-            lines += filled(f"{one['state']}: {one['why']}", width, "    ", "  ")
-    return "\n".join(lines)
+            yield from filled(f"{one['state']}: {one['why']}", width, "    ", "  ")
 
 
 def count_hooks(hooks: Sequence[Value]) -> str:

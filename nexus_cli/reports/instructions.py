@@ -10,7 +10,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -26,7 +26,7 @@ from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.core.wire import as_table
-from nexus_cli.reports.text.lines import Value, filled, number
+from nexus_cli.reports.text.lines import Lines, Value, filled, number
 from nexus_cli.sections.contributor import View
 from nexus_cli.sections.instruction_files import list_instructions
 
@@ -234,7 +234,7 @@ def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
     ruff = as_table(tools.get("ruff"))
     package = _read_table(root / "package.json", json.loads)
     manager = {"packageManager": str(package.get("packageManager", "")).partition("@")[0]}
-    tables: list[tuple[str, Mapping[str, Any]]] = [
+    tables: list[tuple[str, Value]] = [
         ("pyproject.toml", {"requires-python": as_table(project.get("project")).get("requires-python")}),
         ("pyproject.toml", {**ruff, **as_table(ruff.get("format")), **as_table(tools.get("black"))}),
         ("ruff.toml", _read_table(root / "ruff.toml", tomllib.loads)),
@@ -256,11 +256,11 @@ def _read_scripts(root: Path) -> dict[tuple[str, str], str]:
     return found | {("make", name): f"Makefile: {name}" for name in targets}
 
 
-def _parse_pairs(text: str) -> dict[str, Any]:
+def _parse_pairs(text: str) -> Value:
     return dict(re.findall(r"(?m)^\s*([\w-]+)\s*=\s*([^\s#;]+)", text))
 
 
-def _read_table(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
+def _read_table(path: Path, parse: Callable[[str], Any]) -> Value:
     try:
         return as_table(parse(_read(path)))
     except (ValueError, RecursionError):
@@ -309,24 +309,23 @@ def _is_command(span: str) -> bool:
     return bool(rest) and (name.startswith("./") or (name.isascii() and "/" not in name and bool(find_program(name))))
 
 
-def instructions_text(value: Value, width: int) -> str:
+def instructions_text(value: Value, width: int) -> Lines:
     """List the files with their prices, then the findings."""
-    lines = []
     for one in value["files"]:
         when = f", for {', '.join(one['paths'][:3])}" if one["paths"] else ""
         price = f"{plural(one['tokens'], 'token')}{_dollars(one)}"
-        lines += filled(f"{one['path']} ({one['kind']}{when}): {price}", width, "    ", "  ")
+        yield from filled(f"{one['path']} ({one['kind']}{when}): {price}", width, "    ", "  ")
     total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens are sent with every request"
     if value["cost_usd"] is not None:
         total += f"; they cost ${value['cost_usd']:.4f} in {value['requests']} requests to {value['model']}, if cached"
-    lines += ["", *filled(total, width), ""]
+    yield from ["", *filled(total, width), ""]
     for one in value["findings"]:
         where = f"{one['path']}:{one['line']}" if one["line"] else one["path"]
         said = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(one["kind"])
         text = f'"{one["text"]}" {said} {one["other"]}' if said else one["text"]
-        lines += filled(f"{where}: {text}" if where else text, width, "  ")
+        yield from filled(f"{where}: {text}" if where else text, width, "  ")
     found = plural(len(value["findings"]), "finding") if value["findings"] else "Nothing repeated or contradicted"
-    return "\n".join([*lines, f"{found}."])
+    yield f"{found}."
 
 
 def _dollars(one: Value) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from nexus_cli.core.json_value import ReportOfSession
-from nexus_cli.reports.text.lines import Value, filled, table
+from nexus_cli.reports.text.lines import Lines, Value, filled, table
 
 
 class JobsReport(ReportOfSession):
@@ -15,9 +15,9 @@ class JobsReport(ReportOfSession):
     jobs: Sequence[Annotated[dict[str, Any], "session.session_jobs.JobObject"]]
 
 
-def jobs_text(value: Value, width: int) -> str:
+def jobs_text(value: Value, width: int) -> Lines:
     """List the jobs, each on one line where there is room."""
     if not value["jobs"]:
-        return "\n".join(filled("No jobs. The model starts jobs with bash's `background` option.", width))
+        return filled("No jobs. The model starts jobs with bash's `background` option.", width)
     rows = [(one["id"], one["how"], one["name"]) for one in value["jobs"]]
-    return "\n".join(table([("id", "state", "command"), *rows], width))
+    return table([("id", "state", "command"), *rows], width)

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, filled, table
+from nexus_cli.reports.text.lines import Lines, Value, filled, table
 
 
 class KeyObject(TypedDict):
@@ -24,9 +24,9 @@ class KeysReport(VersionedReport):
     keys: list[KeyObject]
 
 
-def keys_text(value: Value, width: int) -> str:
+def keys_text(value: Value, width: int) -> Lines:
     """List the keys with their places."""
     if not value["keys"]:
-        return "\n".join(filled(name_commands("No keys. `nexus login PROVIDER` stores a key."), width))
+        return filled(name_commands("No keys. `nexus login PROVIDER` stores a key."), width)
     rows = [(one["name"], one["key_name"], one["place"]) for one in value["keys"]]
-    return "\n".join(table([("key", "name", "place"), *rows], width))
+    return table([("key", "name", "place"), *rows], width)

@@ -7,7 +7,7 @@ from typing import TypedDict
 
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound, Limits
-from nexus_cli.reports.text.lines import Value, filled, limit, plural
+from nexus_cli.reports.text.lines import Lines, Value, filled, limit, plural
 from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
@@ -52,23 +52,23 @@ def limits_report(state: SessionState, name: str = "") -> LimitsReport:
     }
 
 
-def why_text(value: Value, width: int) -> str:
+def why_text(value: Value, width: int) -> Lines:
     """List each limit with its value, the layer that bound it and the value of each layer; signals only if they may
     bind."""
     limits = value["limits"]
     if not limits:
-        return "\n".join(filled(f"{value['name'] or 'Nothing'} has no limit.", width))
-    lines = []
+        yield from filled(f"{value['name'] or 'Nothing'} has no limit.", width)
+        return
     for bound in limits:
         name = bound["name"]
-        lines += filled(f"{name} = {limit(bound['value'])} (from {bound['bound_by']})", width, "  ")
+        yield from filled(f"{name} = {limit(bound['value'])} (from {bound['bound_by']})", width, "  ")
         for layer, said in bound["said"].items():
-            lines += filled(f"{layer}: {limit(said)}", width, " " * 6, "    ")
+            yield from filled(f"{layer}: {limit(said)}", width, " " * 6, "    ")
     signals = value["signals"]
     if not signals["bind"]:
-        return "\n".join(lines)
+        return
     failed = plural(signals["recent_errors"], "call")
     state = f"Token pressure is {signals['token_pressure']}; {failed} in a row could not run"
     state += f"; the event class is {signals['event_class']}" if signals["event_class"] else ""
     ends = f"The recipe {value['recipe']} tightens its limits accordingly."
-    return "\n".join([*lines, "", *filled(f"{state}. {ends}", width)])
+    yield from ["", *filled(f"{state}. {ends}", width)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.services import ServerRow
-from nexus_cli.reports.text.lines import Value, cut_line, filled, plural, table
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, plural, table
 
 
 class ServerToolsReport(VersionedReport):
@@ -28,7 +28,7 @@ LONGEST = 120
 NONE = "No MCP servers. Add a server with `nexus mcp add NAME COMMAND...` or `nexus mcp add NAME URL`"
 
 
-def mcp_servers_text(value: Value, width: int) -> str:
+def mcp_servers_text(value: Value, width: int) -> Lines:
     """List the servers, each on one line where there is room, then problems and the cost."""
     rows = [("name", "tools", "tokens", "from", "server"), *map(_row, value["servers"])]
     notes = [one["why"] for one in value["servers"] if one["why"]] + list(value["problems"])
@@ -39,24 +39,24 @@ def mcp_servers_text(value: Value, width: int) -> str:
         how = "each tool is sent separately" if value["sent"] == "each" else "`use_tool` is sent instead"
         notes.append(f"Schemas of {tokens:,} tokens: {how}")
     lines = table(rows, width, right=(1, 2)) if value["servers"] else []
-    return "\n".join([*lines, *(line for note in notes for line in filled(note, width))])
+    return [*lines, *(line for note in notes for line in filled(note, width))]
 
 
-def server_tools_text(value: Value, width: int) -> str:
+def server_tools_text(value: Value, width: int) -> Lines:
     """List the tools of one server that was just asked, and what they cost."""
     tools = value["tools"]
     head = f"{plural(len(tools), 'tool')}, {value['tokens']:,} tokens, {value['seconds']:.1f} s"
     rows = [f"  {one['name']}  {one['description']}" for one in tools]
     notes = [line for note in value["left_out"] for line in filled(note, width)]
-    return "\n".join([*filled(head, width), *(cut_line(row, min(width, LONGEST)) for row in rows), *notes])
+    return [*filled(head, width), *(cut_line(row, min(width, LONGEST)) for row in rows), *notes]
 
 
 def _row(server: ServerRow) -> tuple[str, ...]:
     tools, tokens = server["tools"], server["tokens"]
     return (
-        str(server["name"]),
+        server["name"],
         "-" if tools is None else f"{tools:,}",
         "-" if tokens is None else f"{tokens:,}",
-        str(server["source"]),
-        str(server["target"]),
+        server["source"],
+        server["target"],
     )

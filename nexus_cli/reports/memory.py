@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NotRequired, cast
 
 from nexus_cli.core.clock import format_local_minute
@@ -12,7 +12,7 @@ from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, Value, filled, plural, table, when
 from nexus_cli.session.session_facts import AcceptedFacts
 
 HITS = 20
@@ -128,55 +128,50 @@ def _place(ledger: Ledger, session: str, here: str) -> str:
     return f"session {named} of {format_local_minute(info.created, '%Y-%m-%d')}"
 
 
-def memory_text(value: Value, width: int) -> str:
+def memory_text(value: Value, width: int) -> Lines:
     """List the facts of a listing or a search."""
-    facts = value.get("facts", [])
+    facts = value["facts"]
     waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
     kept = [fact for fact in facts if fact["state"] == "kept"]
     if not facts:
         text = "Nothing remembered matches." if "text" in value else "Nothing is remembered yet."
-        return "\n".join(filled(text, width))
-    lines: list[str] = []
+        yield from filled(text, width)
     if waiting:
-        lines += [*filled(_waits(waiting), width), *_whole(waiting, width), ""]
+        yield from [*filled(_waits(waiting), width), *_whole(waiting, width), *([""] if kept else [])]
     if value.get("whole"):
-        lines += _whole(kept, width)
+        yield from _whole(kept, width)
         if value.get("more"):
-            lines += ["", *filled(f"Showing the best {len(facts)}; more match.", width)]
+            yield from ["", *filled(f"Showing the best {len(facts)}; more match.", width)]
     elif kept:
         rows = [("id", "slot", "since", "from", "text")]
-        rows += [
-            (f["id"], f["slot"], when(f["at"])[:10], str(f.get("place") or f["source"]), _statement(f)) for f in kept
-        ]
-        lines += table(rows, width)
-    return "\n".join(lines).rstrip("\n")
+        rows += [(f["id"], f["slot"], when(f["at"])[:10], f.get("place") or f["source"], _statement(f)) for f in kept]
+        yield from table(rows, width)
 
 
-def fact_text(value: Value, width: int) -> str:
+def fact_text(value: Value, width: int) -> Lines:
     """Describe the action on facts, and list them. A forgotten fact is gone, so that this is its last line."""
-    facts, done = value.get("facts", []), str(value.get("done", "kept"))
+    facts, done = value["facts"], value.get("done", "kept")
     gone = facts if done == "forgotten" else value.get("forgotten", [])
     if not facts and not gone:
-        return "\n".join(filled("Nothing to do.", width))
-    lines = [line for fact in gone for line in _forgotten(fact, width, str(value.get("here", "")))]
+        return filled("Nothing to do.", width)
+    lines = [line for fact in gone for line in _forgotten(fact, width, value["here"])]
     if done == "forgotten":
-        return "\n".join(lines)
-    return "\n".join([*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines])
+        return lines
+    return [*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines]
 
 
-def _forgotten(fact: Value, width: int, here: str) -> list[str]:
+def _forgotten(fact: Value, width: int, here: str) -> Iterator[str]:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
-    held = fact.get("told_in", [])
+    held = fact["told_in"]
     done = "Forgotten" if held else "Forgotten for good"
-    lines = filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
+    yield from filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
     if held:
         which = "1 session still contains it; its model can read it until you delete the session:"
         if len(held) > 1:
             which = f"{len(held):,} sessions still contain it; their models can read it until you delete them:"
-        lines += filled(which, width, "    ", "")
-        lines += [name_commands(f"    nexus sessions delete {one}{HERE if one == here else ''}") for one in held]
-    return lines
+        yield from filled(which, width, "    ", "")
+        yield from [name_commands(f"    nexus sessions delete {one}{HERE if one == here else ''}") for one in held]
 
 
 def _waits(waiting: list[Value]) -> str:
@@ -185,23 +180,21 @@ def _waits(waiting: list[Value]) -> str:
     return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
 
 
-def _whole(facts: list[Value], width: int) -> list[str]:
-    lines = []
+def _whole(facts: list[Value], width: int) -> Iterator[str]:
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         worded = fact["state"] == "kept" and fact.get("waits")
-        lines += [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
+        yield from [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if worded:
             accept = name_commands(f"nexus memory accept {fact['id']}")
             how = f"active in your own words; wording proposed by the model (to accept: {accept}): {fact['text']}"
-            lines += filled(how, width, "    ")
+            yield from filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"
             ground = "the model's reason" if own else f"based on {fact['actor']}"
-            lines += filled(f'{ground}: "{fact["quote"]}"', width, "    ")
+            yield from filled(f'{ground}: "{fact["quote"]}"', width, "    ")
         if fact["state"] == "proposed" and fact.get("replaces"):
-            lines += filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")
-    return lines
+            yield from filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")
 
 
 def _statement(fact: Value) -> str:
@@ -209,7 +202,7 @@ def _statement(fact: Value) -> str:
     return str(fact["text"] if fact["state"] == "proposed" else fact.get("statement") or fact["text"])
 
 
-def changed_facts_text(value: Value, width: int) -> str:
+def changed_facts_text(value: Value, width: int) -> Lines:
     """Format the report: the changed facts, then the model's comment."""
     lines = []
     for fact in value["remembered"]:
@@ -224,4 +217,4 @@ def changed_facts_text(value: Value, width: int) -> str:
     head += f", {value['left']} older ones not" if value["left"] else ""
     head += "." if lines else "; nothing changed."
     said = [line for text in value["answer"].splitlines() for line in filled(text, width)]
-    return "\n".join([*filled(head, width), *lines, *([""] if said else []), *said])
+    return [*filled(head, width), *lines, *([""] if said else []), *said]

@@ -20,7 +20,7 @@ from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served
-from nexus_cli.reports.text.lines import Value, filled, number, table
+from nexus_cli.reports.text.lines import Lines, Value, filled, number, table
 from nexus_cli.session.open_session import readonly_ledger
 
 NO_MODEL = "No model is usable yet: no key and no local server offers one. `nexus login PROVIDER` stores a key."
@@ -125,33 +125,33 @@ def model_cells(model: Value) -> tuple[str, str, str, str, str, str]:
     return model["name"], _window(model), paid, earned, cache, because
 
 
-def models_text(value: Value, width: int) -> str:
+def models_text(value: Value, width: int) -> Lines:
     """List the models that are usable now."""
     models = value["models"]
     if not models:
-        return "\n".join(filled(NO_MODEL, width))
+        return filled(NO_MODEL, width)
     rows = [("", "model", "window", "$ in", "$ out", "cache", "because")]
-    rows += [("*" if m["name"] == value.get("chosen") else "", *model_cells(m)) for m in models]
+    rows += [("*" if m["name"] == value["chosen"] else "", *model_cells(m)) for m in models]
     incl = f" incl.: {COVERED}." if any(m.get("covered") for m in models) else ""
     foot = f"$ per million tokens; - means unknown.{incl} * is the default."
-    return "\n".join([*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)])
+    return [*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)]
 
 
-def model_text(value: Value, width: int) -> str:
+def model_text(value: Value, width: int) -> Lines:
     """Show one model: its address, its window, its prices."""
     rows = [
-        ("model", value["name"] + (" (the default)" if value.get("chosen") else "")),
-        ("provider", value.get("provider") or "unknown"),
+        ("model", value["name"] + (" (the default)" if value["chosen"] else "")),
+        ("provider", value["provider"] or "unknown"),
         ("window", f"{_window(value)} tokens{_origin(value)}"),
         ("output", f"at most {number(value['max_output'])} tokens" if value["max_output"] else "unknown"),
         *((f"$ {name}", _price(value[key], value)) for key, name in PRICES),
         *((able, "yes" if value.get(able) else "no") for able in ("cache", "images", "tools", "effort")),
-        ("because", ", ".join(value.get("because", ())) or "-"),
+        ("because", ", ".join(value["because"]) or "-"),
     ]
     size = max(len(name) for name, _ in rows) + 2
     if width < size + 16:
-        return "\n".join(line for name, text in rows for line in filled(f"{name}: {text}", width, "  ", ""))
-    return "\n".join(line for name, text in rows for line in filled(text, width, " " * size, name.ljust(size)))
+        return (line for name, text in rows for line in filled(f"{name}: {text}", width, "  ", ""))
+    return (line for name, text in rows for line in filled(text, width, " " * size, name.ljust(size)))
 
 
 def _price(value: Any, model: Value) -> str:

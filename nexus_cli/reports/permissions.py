@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.status import sandbox_line
-from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, filled
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.hidden_signs import mark_on_one_line
 
@@ -31,7 +29,7 @@ def describe_level(state: SessionState, level: str) -> str:
     return (_RUNS if state.dispatcher.permission.has_sandbox() else _RUNS_UNCONFINED)[level]
 
 
-def permissions_report(state: SessionState) -> dict[str, Any]:
+def permissions_report(state: SessionState) -> Value:
     """Return the current level with its layer, the meaning of each level here, the sandbox, the rules with their
     places, and the permissions granted for the session. Blocks until the sandbox is detected; raises `NexusError` if
     the settings cannot be read."""
@@ -50,23 +48,23 @@ def permissions_report(state: SessionState) -> dict[str, Any]:
     }
 
 
-def permissions_text(value: Value, width: int) -> str:
+def permissions_text(value: Value, width: int) -> Lines:
     """List the levels, the current one, the sandbox, the rules, and the permissions granted for the session."""
-    lines = []
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
-        lines += filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
+        yield from filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
     here = value["bound_by"] == "/permissions"
     by = "Set for this session" if here else f"Set by: {value['bound_by']}"
-    lines += ["", *filled(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)]
-    lines += filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width) if value.get("sandbox") else []
-    if value.get("rules"):
-        lines += ["", *filled("Rules:", width)]
+    yield from ["", *filled(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)]
+    if value["sandbox"]:
+        yield from filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width)
+    if value["rules"]:
+        yield from ["", *filled("Rules:", width)]
         for rule in value["rules"]:
-            lines += filled(f"{rule['decision']:<5} {rule['rule']}  ({rule['from']})", width, "    ", "  - ")
-    for problem in value.get("problems", []):
-        lines += filled(f"Problem: {problem}", width, "    ", "  ")
-    if value.get("allowed"):
-        lines += ["", *filled("Allowed for this session:", width)]
-        lines += [line for one in value["allowed"] for line in filled(mark_on_one_line(one), width, "    ", "  - ")]
-    return "\n".join(lines)
+            yield from filled(f"{rule['decision']:<5} {rule['rule']}  ({rule['from']})", width, "    ", "  - ")
+    for problem in value["problems"]:
+        yield from filled(f"Problem: {problem}", width, "    ", "  ")
+    if value["allowed"]:
+        yield from ["", *filled("Allowed for this session:", width)]
+        for one in value["allowed"]:
+            yield from filled(mark_on_one_line(one), width, "    ", "  - ")

@@ -11,7 +11,7 @@ from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import PERSON, Kind, read_backwards
 from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, block, filled, number, plural
+from nexus_cli.reports.text.lines import Lines, Value, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState
 
 
@@ -69,18 +69,18 @@ def _list_messages(conversation: Conversation) -> list[dict[str, Any]]:
     ]
 
 
-def pins_text(value: Value, width: int) -> str:
+def pins_text(value: Value, width: int) -> Lines:
     """List the pins, then the person's newest messages, which can be pinned by number."""
     messages, pins = value.get("messages") or (), value["pins"]
     newest = f"{messages[-1]['entry']}` pins your newest message" if messages else "NUMBER` pins a message"
     text = name_commands(f"Nothing is pinned. `nexus pin add TEXT` pins a text; `nexus pin add {newest}.")
     if pins:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
-    rows = [(str(one["id"]), describe_pin(one), number(one["tokens"]), str(one["text"])) for one in pins]
+    rows = [(one["id"], describe_pin(one), number(one["tokens"]), one["text"]) for one in pins]
     lines = [*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)]
-    said = [(str(one["entry"]), str(one["text"])) for one in messages]
+    said = [(str(one["entry"]), one["text"]) for one in messages]
     title = name_commands("your newest messages (to pin: nexus pin add NUMBER)")
-    return "\n".join([*lines, *block(title, [("number", "text"), *said], width)])
+    return [*lines, *block(title, [("number", "text"), *said], width)]
 
 
 def describe_pin(one: Value) -> str:

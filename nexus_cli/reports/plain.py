@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Value, folded
+from nexus_cli.reports.text.lines import Lines, Value, folded
 
 
-def text_text(value: Value, width: int) -> str:
+def text_text(value: Value, width: int) -> Lines:
     """Show a text, its lines folded."""
-    return "\n".join(folded(str(value["text"]).removesuffix("\n"), width))
+    return folded(value["text"].removesuffix("\n"), width)

@@ -16,7 +16,7 @@ from nexus_cli.mcp.server_entries import read_servers
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.python_plugins import PythonPlugin
-from nexus_cli.reports.text.lines import Value, filled, folded
+from nexus_cli.reports.text.lines import Lines, Value, filled, folded
 from nexus_cli.reports.trust import describe_granted, diff_parts, whole_line
 from nexus_cli.sections.skills import AGENT, COMMAND, SKILL, find_guides
 from nexus_cli.session.recipes import find_all_agents
@@ -170,11 +170,11 @@ def compare_files(before: PluginFolder | None, now: PluginFolder) -> str:
     return diff_parts(old, {ABOVE + name: part_text(data) for name, data in now.files.items()})
 
 
-def plugins_text(value: Value, width: int) -> str:
+def plugins_text(value: Value, width: int) -> Lines:
     """List each plugin with its items; `numbers` by which a person chooses stand before theirs."""
     numbers = value.get("numbers", {})
     if not value["plugins"] and not value.get("python"):
-        return "\n".join(filled(NONE, width))
+        return filled(NONE, width)
     lines: list[str] = []
     for plugin in value["plugins"]:
         title = f"{plugin['name']} {plugin['version']}".rstrip()
@@ -197,4 +197,4 @@ def plugins_text(value: Value, width: int) -> str:
         lines += [*([""] if lines else []), *filled(f"{plugin['name']} (Python, {plugin['package']})", width, "  ")]
         for one in (*plugin["adds"], *plugin["problems"]):
             lines += filled(one, width, " " * 6, "  ")
-    return "\n".join([*lines, *folded(value.get("diff", ""), width, "  ")])
+    return [*lines, *folded(value.get("diff", ""), width, "  ")]

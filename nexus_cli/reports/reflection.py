@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Value, filled, plural
+from nexus_cli.reports.text.lines import Lines, Value, filled, plural
 
 SHOWN = 5
 """Most facts that are named by their ids."""
 
 
-def reflection_text(value: Value, width: int) -> str:
+def reflection_text(value: Value, width: int) -> Lines:
     """Show the model's review (None if it is shown already), and the lessons that wait."""
     lines = [line for text in (value["text"] or "").splitlines() for line in filled(text, width)]
     lines = lines if lines or value["text"] is None else ["(no answer)"]
     if new := value.get("waiting"):
-        every = "all" if len(new) > 1 and not value.get("older") else "ID" if len(new) > 1 else new[0]
+        every = "all" if len(new) > 1 and not value["older"] else "ID" if len(new) > 1 else new[0]
         names = ", ".join(new) if len(new) <= SHOWN else f"{new[0]} to {new[-1]}"
         lessons = f"{plural(len(new), 'new lesson')} ({names})"
         lines += ["", *filled(f"{lessons}: /memory to review, /memory accept {every} to keep.", width)]
-    return "\n".join(lines)
+    return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.core.json_value import ReportOfSession
-from nexus_cli.reports.text.lines import Value, filled, plural
+from nexus_cli.reports.text.lines import Lines, Value, filled, plural
 
 ONE_LINE = 1 << 20
 
@@ -16,13 +16,13 @@ class ReplayReport(ReportOfSession):
     first_difference: str | None
 
 
-def replay_text(value: Value, width: int = ONE_LINE) -> str:
+def replay_text(value: Value, width: int = ONE_LINE) -> Lines:
     """Return one sentence; on the command line on one line, for `grep`."""
-    session, count = value["session"], int(value["requests"])
+    session, count = value["session"], value["requests"]
     if not value["ok"]:
         text = f"Session {session} differs from what was sent: {value['first_difference']}"
     elif not count:
         text = f"Session {session} has not sent a request; there is nothing to compare."
     else:
         text = f"{plural(count, 'request')} of session {session} rebuilt: identical to what was sent."
-    return "\n".join(filled(text, width))
+    return filled(text, width)

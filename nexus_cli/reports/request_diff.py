@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict
 
 from nexus_cli.config.settings import Settings
@@ -12,7 +12,7 @@ from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
-from nexus_cli.reports.text.lines import Value, block, filled, number, paragraphs
+from nexus_cli.reports.text.lines import Lines, Value, block, filled, number, paragraphs
 
 _SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
 
@@ -151,17 +151,17 @@ def _sections(view: RequestView | None) -> dict[str, SectionDifference]:
     """Return the sections of the system text by id. Event sections are reported apart: they stay where they were
     sent."""
     rows = [one for one in view.request.sections if one["layer"] == "system"] if view else []
-    return {str(one["id"]): {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
+    return {one["id"]: {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
 
 
-def _text(section: Mapping[str, Any]) -> tuple[Any, ...]:
+def _text(section: Value) -> tuple[Any, ...]:
     """Return the key by which sections are compared. It has no tokens: these follow the provider's count and differ by
     request."""
     return section["form"], section["sha256"], section["counted"]
 
 
-def _seen(section: Mapping[str, Any]) -> SeenSection:
-    return {"form": section["form"], "tokens": section["tokens"], "sha256": section.get("sha256")}
+def _seen(section: Value) -> SeenSection:
+    return {"form": section["form"], "tokens": section["tokens"], "sha256": section["sha256"]}
 
 
 def _key(item: WindowItem) -> tuple[int, str, str]:
@@ -189,8 +189,8 @@ def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> lis
 
 
 def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
-    one = {str(tool["function"]["name"]): canonical(tool) for tool in (before.request.epoch.tools if before else ())}
-    two = {str(tool["function"]["name"]): canonical(tool) for tool in after.request.epoch.tools}
+    one = {tool["function"]["name"]: canonical(tool) for tool in (before.request.epoch.tools if before else ())}
+    two = {tool["function"]["name"]: canonical(tool) for tool in after.request.epoch.tools}
     return {
         "added": [name for name in two if name not in one],
         "removed": [name for name in one if name not in two],
@@ -198,41 +198,38 @@ def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
     }
 
 
-def between_text(value: Value, width: int) -> str:
+def between_text(value: Value, width: int) -> Lines:
     """List the sections, entries and tools that were added, removed or changed, and the cause of a new epoch."""
-    step, before = value["step"], value.get("before")
+    step, before = value["step"], value["before"]
     tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
-    change = int(tokens["after"]) - int(tokens["before"])
+    change = tokens["after"] - tokens["before"]
     against = f"against request {before}" if before else "(the first of its session)"
     head = [
         f"request {step} {against}: {number(tokens['after'])} tokens, {change:+,}",
-        f"The window was rewritten: {epoch['cause']}."
-        if epoch.get("cause")
-        else "The window continues the previous one.",
+        f"The window was rewritten: {epoch['cause']}." if epoch["cause"] else "The window continues the previous one.",
     ]
     if before and model["before"] != model["after"]:
         head.append(f"model {model['after']}, before {model['before']}")
-    lines = paragraphs(head, width)
+    yield from paragraphs(head, width)
     sections, entries, tools = value["sections"], value["entries"], value["tools"]
-    rows = [("+", str(one["id"]), *_seen_cells(one)) for one in sections["added"]]
-    rows += [("-", str(one["id"]), *_seen_cells(one)) for one in sections["removed"]]
-    rows += [("~", str(one["id"]), *_changed_cells(one["before"], one["after"])) for one in sections["changed"]]
-    lines += block("system sections", [("", "id", "tokens", "form"), *rows], width)
-    told = [("+", str(one["id"]), *_seen_cells(one)) for one in value.get("told", [])]
-    lines += block("sent with it", [("", "id", "tokens", "form"), *told], width)
-    named = [(sign, str(name), "") for sign, key in _SIGNS for name in tools[key]]
-    lines += block("tools", [("", "name", ""), *named], width)
+    rows = [("+", one["id"], *_seen_cells(one)) for one in sections["added"]]
+    rows += [("-", one["id"], *_seen_cells(one)) for one in sections["removed"]]
+    rows += [("~", one["id"], *_changed_cells(one["before"], one["after"])) for one in sections["changed"]]
+    yield from block("system sections", [("", "id", "tokens", "form"), *rows], width)
+    told = [("+", one["id"], *_seen_cells(one)) for one in value["told"]]
+    yield from block("sent with it", [("", "id", "tokens", "form"), *told], width)
+    named = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
+    yield from block("tools", [("", "name", ""), *named], width)
     moved = [_entry_cells("+", one) for one in entries["added"]] + [
         _entry_cells("-", one) for one in entries["removed"]
     ]
-    lines += block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
+    yield from block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
     if not (rows or told or named or moved):
-        lines += ["", *filled("Nothing differs.", width)]
-    return "\n".join(lines)
+        yield from ["", *filled("Nothing differs.", width)]
 
 
 def _seen_cells(one: Value) -> tuple[str, str]:
-    return number(one["tokens"]), str(one["form"])
+    return number(one["tokens"]), one["form"]
 
 
 def _changed_cells(before: Value, after: Value) -> tuple[str, str]:
@@ -242,4 +239,4 @@ def _changed_cells(before: Value, after: Value) -> tuple[str, str]:
 
 
 def _entry_cells(sign: str, one: Value) -> Sequence[str]:
-    return sign, str(one["entry"]), number(one["tokens"]), str(one["form"]), str(one["what"])
+    return sign, str(one["entry"]), number(one["tokens"]), one["form"], one["what"]

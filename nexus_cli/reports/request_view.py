@@ -23,7 +23,7 @@ from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import first_words, plural
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import Value, to_json_value
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
@@ -78,7 +78,7 @@ class RequestView:
     entries: int
     """Number of the conversation's entries at that time."""
     drops: Sequence[Drop]
-    bounds: Sequence[Mapping[str, Any]]
+    bounds: Sequence[Value]
     """The limits at that time, described; none for a request older than their record."""
     count: Callable[[str], int]
     row: RequestRow | None = None
@@ -128,7 +128,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     )
 
 
-def _with_recorded_window(info: ModelInfo, asked: Mapping[str, Any], noted: Mapping[str, Any]) -> ModelInfo:
+def _with_recorded_window(info: ModelInfo, asked: Value, noted: Value) -> ModelInfo:
     """Return the model with the window that was recorded with a request. Older ledgers have it in the request's
     arguments (`asked`); the oldest have none, and the current window is used."""
     found = {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}
@@ -245,7 +245,7 @@ def first_view(state: SessionState) -> RequestView:
     info, count, epoch = engine.model.info, engine.context.count, first.next.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
-    added = count(first.preamble) if texts else sum(int(one["tokens"]) for one in first.told)
+    added = count(first.preamble) if texts else sum(one["tokens"] for one in first.told)
     request = engine.context.project(epoch=epoch, told=first.told, added=added, texts=texts)
     unknown = f"unknown context window for {info.name}" if info.name else "no model is chosen"
     assumed = [f"{unknown}; assuming {info.window:,} tokens"]
@@ -298,9 +298,9 @@ def largest_items(
 ) -> list[LargestPart]:
     """Return the `MOST` largest parts: `what`, `tokens` (of `items` times `scale`), `entry` for history."""
     found: list[tuple[int, str, WindowItem | None]] = [
-        (int(one["tokens"]), f"section {one['id']}", None) for one in sections
+        (one["tokens"], f"section {one['id']}", None) for one in sections
     ]
-    found += [(int(one["tokens"]), f"schema of {one['name']}", None) for one in tools]
+    found += [(one["tokens"], f"schema of {one['name']}", None) for one in tools]
     found += [(round(item.tokens * scale), "", item) for item in items]
     chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
     named = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}

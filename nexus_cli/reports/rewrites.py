@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even
@@ -51,7 +51,7 @@ def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[Rewr
     made, before = [], ""
     for place, memo in enumerate(memos):
         paid = [row for row in summaries if before < row.manifest.at <= memo.at]
-        model = log.epoch(int(memo.value["epoch"])).model
+        model = log.epoch(memo.value["epoch"]).model
         made.append(_row(ledger, settings, model, memo, _requests_since(rows, memos[place:]), paid))
         before = memo.at
     return made
@@ -71,7 +71,7 @@ def _row(
     value = memo.value
     first = since[0].usage if since and since[0].reported_tokens else None
     info = load_model_info(ledger, model, settings).with_tier_prices(first.input if first else 0)
-    cold, saved = int(value["cold"]), int(value["saved"])
+    cold, saved = value["cold"], value["saved"]
     summary = sum((row.usage for row in paid if row.usage), Usage()).cost_usd
     spent = None if value["cost"] is None or summary is None else value["cost"] + summary
     each, after = break_even(info, cold=cold, saved=saved, spent=spent)
@@ -87,24 +87,24 @@ def _row(
     )
 
 
-def rewrite_lines(rows: Sequence[Value], width: int) -> list[str]:
+def rewrite_lines(rows: Sequence[Value], width: int) -> Iterator[str]:
     """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
     heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
-    lines = block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width) if rows else []
+    if rows:
+        yield from block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width)
     for one in rows[-LISTED:]:
         pays = "" if one["pays"] else " (does not pay for itself)"
-        lines += filled(f"{one['cause']}: {one['why']}{pays}", width, "    ", "  ")
+        yield from filled(f"{one['cause']}: {one['why']}{pays}", width, "    ", "  ")
     if len(rows) > LISTED:
         costs = [cost for one in rows for cost in (one["cost"], one["summary_usd"])]
         paid = "" if None in costs else f" cost {dollars(sum(costs))}"
         hidden = plural(len(rows) - LISTED, "earlier rewrite")
-        lines += filled(f"{hidden} not listed (all {len(rows)}{paid}); --json lists them", width, "  ")
-    return lines
+        yield from filled(f"{hidden} not listed (all {len(rows)}{paid}); --json lists them", width, "  ")
 
 
 def _cells(one: Value) -> tuple[str, ...]:
-    after = "never" if one["break_even"] is None else plural(int(one["break_even"]), "request")
+    after = "never" if one["break_even"] is None else plural(one["break_even"], "request")
     net = one["net_usd"]
     came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
     costs = dollars(one["cost"]), dollars(one["summary_usd"]) if one["summary_usd"] else "-"
-    return str(one["cause"]), number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came
+    return one["cause"], number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came

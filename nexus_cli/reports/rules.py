@@ -7,7 +7,7 @@ from nexus_cli.core.json_value import JsonOf, VersionedReport
 from nexus_cli.core.limits import Decision, LevelFields
 from nexus_cli.reports.decisions import part_lines
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import CONFINED, Value, aligns, filled, table
+from nexus_cli.reports.text.lines import CONFINED, Lines, Value, aligns, filled, table
 from nexus_cli.rules.decide import CommandPart, Profile
 from nexus_cli.rules.rule_set import PermissionRule
 
@@ -36,13 +36,13 @@ class RulesReport(VersionedReport):
     problems: list[str]
 
 
-def rules_text(value: Value, width: int) -> str:
+def rules_text(value: Value, width: int) -> Lines:
     """List the rules with their places, the strictest first."""
     rows = [("decision", "rule", "holds", "from")]
     rows += [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
     if len(rows) > 1 or value["problems"]:
-        return "\n".join(table(rows, width)[int(aligns(rows, width)) :])
-    return "\n".join(filled(name_commands("No rules. Example: nexus rules add allow 'bash(npm test *)'"), width))
+        return table(rows, width)[int(aligns(rows, width)) :]
+    return filled(name_commands("No rules. Example: nexus rules add allow 'bash(npm test *)'"), width)
 
 
 def _describe_extent(rule: Value) -> str:
@@ -52,9 +52,9 @@ def _describe_extent(rule: Value) -> str:
     return "everywhere" if rule["file"] == str(places().settings) else "this project"
 
 
-def rule_test_text(value: Value, width: int) -> str:
+def rule_test_text(value: Value, width: int) -> Lines:
     """Show the decision on a command: a summary line, then a line for each part."""
     lines = filled(f"{value['decision']}: {value['why']} ({CONFINED[value['profile']]})", width)
     for part in value["parts"]:
         lines += part_lines({**part, "from": part["origin"]}, width)
-    return "\n".join(lines)
+    return lines

@@ -80,7 +80,7 @@ def _queued_row(run: Run) -> Row:
         QUEUED,
         actor,
         name_signal(run.type, facts) if run.type == "service" else run.title,
-        why=str(facts.get("triggerSource", "")),
+        why=facts.get("triggerSource", ""),
         trigger={"type": run.type, **facts},
         run=run.id,
     )

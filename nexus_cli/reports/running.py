@@ -19,7 +19,7 @@ from nexus_cli.reports.conversation import Replay, open_calls
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, cut_line, filled, table, when
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, table, when
 
 SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""
@@ -111,18 +111,18 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
     return "runs" if started else "asks", f"{first.call.name} {first.subject}".strip()[:TITLE]
 
 
-def running_text(value: Value, width: int) -> str:
+def running_text(value: Value, width: int) -> Lines:
     """Return a line for each, with the ways to open and to stop one."""
     rows = [("state", "id", "where", "since", "what")]
-    for one in value.get("running", ()):
+    for one in value["running"]:
         doing = f" · {one['what']}" if one["what"] else ""
         kind = "worker: " if one["kind"] == "worker" else ""
         what = cut_line(f"{kind}{one['title'] or '(no words)'}{doing}", TITLE)
-        rows.append((one["state"], str(one["short"]), _where(one), when(one["updated"]), what))
+        rows.append((one["state"], one["short"], _where(one), when(one["updated"]), what))
     if len(rows) == 1:
-        return "\n".join(filled(NONE, width))
+        return filled(NONE, width)
     ways = name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")
-    return "\n".join([*table(rows, width), "", *filled(ways, width)])
+    return [*table(rows, width), "", *filled(ways, width)]
 
 
 def _where(one: Mapping[str, object]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -39,7 +39,7 @@ from nexus_cli.core.run import (
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, plural
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, filled, plural
 
 MOST = 50
 """Most runs in a list."""
@@ -174,7 +174,7 @@ def broken_runs(ledger: Ledger, runs: Iterable[Run]) -> list[Run]:
 
 
 def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str | None], is_broken: bool) -> RunObject:
-    model = str(run.options.get("model") or "")
+    model = run.options.get("model") or ""
     pending = ledger.runs.signals(run.key) if run.state == WAITING else ()
     if run.session and (not model or run.cost_usd is None):
         with suppress(NexusError):  # the session was deleted
@@ -193,8 +193,8 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "key": run.options.get(KEY),
         "events": 1 + len(ledger.runs.joined(run.key)) if run.options.get(KEY) else None,
         "plan": f"plan-{run.plan}" if run.plan else None,
-        "folder": str(run.options.get("folder") or ""),
-        **level_fields(str(run.options.get("allow") or ASK)),
+        "folder": run.options.get("folder") or "",
+        **level_fields(run.options.get("allow") or ASK),
         "model": model or None,
         "session": run.session or None,
         "waits_for": run.waits.why if run.waits else None,
@@ -213,7 +213,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
     return cast("RunObject", {**value, **dict.fromkeys(FIGURES), **{name: [] for name in LISTS}, **run.record})
 
 
-def name_signal(kind: str, value: Mapping[str, Any]) -> str:
+def name_signal(kind: str, value: Value) -> str:
     """Describe a signal for people: `Ana said yes`, `service ci: check_run failure`; of other kinds the kind alone."""
     if kind == APPROVAL:
         answers = (value.get("answers") or {"": value}).values()
@@ -222,7 +222,7 @@ def name_signal(kind: str, value: Mapping[str, Any]) -> str:
         return one_line(f"an event that the run is not waiting for: {value['why']}")
     if kind not in ("service", JOINED):
         return {PROVIDER: "time to retry the provider", PERSON: "resumed by a person"}.get(kind, kind)
-    line = value["line"] if kind == JOINED else name_event(str(value.get("event") or ""), value.get("payload"))
+    line = value["line"] if kind == JOINED else name_event(value.get("event") or "", value.get("payload"))
     return f"service {value['service']}: {line}"
 
 
@@ -240,7 +240,7 @@ def name_event(event: str, payload: Any) -> str:
     return one_line(" ".join(line[: 4 * LONGEST_EVENT].split()))[:LONGEST_EVENT]
 
 
-def _describe_answer(answer: Mapping[str, Any]) -> str:
+def _describe_answer(answer: Value) -> str:
     """Return `Ana said no: use make`."""
     said = {"session": "yes, for the rest of the run"}.get(answer["answer"], answer["answer"])
     text = f": {answer['text']}" if answer.get("text") else ""
@@ -295,31 +295,29 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     return cast("RunReport", value)
 
 
-def runs_text(value: Value, width: int) -> str:
+def runs_text(value: Value, width: int) -> Lines:
     """Return a line for each run, newest first."""
     found = value["runs"]
     if value.get("done"):
-        return "\n".join(
-            [f"{plural(len(found), 'run')} {value['done']}.", *(f"{one['id']}  {name_origin(one)}" for one in found)]
-        )
+        return [f"{plural(len(found), 'run')} {value['done']}.", *(f"{one['id']}  {name_origin(one)}" for one in found)]
     if not found:
-        return "\n".join(filled("No runs. Scheduled work, services, spaces and waiting sessions start runs.", width))
+        return filled("No runs. Scheduled work, services, spaces and waiting sessions start runs.", width)
     lines = list[str]()
     for _, rows in groupby(found, _fold_key):
         one, *earlier = rows
-        since = format_local_minute(str(one["updated"]))
+        since = format_local_minute(one["updated"])
         like = f"and {len(earlier)} similar since {earlier[-1]['id']}" if earlier else ""
         row = filter(None, (one["id"], name_state(one), since, like, name_origin(one)))
         lines.append(cut_line(" · ".join(row), width))
         more = (" · ".join(filter(None, _facts(one))), _outcome(one), _last_error(one))
         lines += ["    " + cut_line(line, width - 4) for line in more if line]
-    return "\n".join(lines)
+    return lines
 
 
 def _fold_key(one: Value) -> tuple[str, ...]:
     """Return the key by which neighbours in the list share a row: runs that ended alike, but for time and cost."""
     if one["state"] not in ENDED:
-        return (str(one["id"]),)
+        return (one["id"],)
     without_id = _outcome({**one, "id": ""})
     return one["state"], name_origin(one), *_facts({**one, "cost_usd": None}), without_id
 
@@ -333,9 +331,9 @@ def name_state(one: Value) -> str:
 
 def _facts(one: Value) -> list[str]:
     """Return plan, folder, level, model and dollars of a run."""
-    folder = str(one["folder"]).replace(str(Path.home()), "~", 1)
+    folder = one["folder"].replace(str(Path.home()), "~", 1)
     cost = dollars(one["cost_usd"]) if one["cost_usd"] else ""
-    model = str(one["model"] or "").rpartition("/")[2]
+    model = (one["model"] or "").rpartition("/")[2]
     return [one["level"], model, cost, one["plan"] or "", folder]
 
 
@@ -380,7 +378,7 @@ def _outcome(one: Value) -> str:
         return name_commands(f"to resume: nexus runs resume {one['id']}")
     if one["waits_for"]:
         return f"{one['came']}; continues when nexus serve runs" if one["came"] else f"waits for {_name_wait(one)}"
-    said = next((line for line in str(one["last_words"]).splitlines() if line.strip()), "")
+    said = next((line for line in one["last_words"].splitlines() if line.strip()), "")
     resume = name_commands(f"to resume: nexus runs resume {one['id']}") if one["state"] == FAILED else ""
     return " · ".join(filter(None, [resume, one["error"] or "", *name_facts(one), said]))
 
@@ -390,7 +388,7 @@ def _name_wait(one: Value) -> str:
     until = format_local_minute(one["wake_at"]) if one["wake_at"] else ""
     if one["waits_for"] != PROVIDER:
         return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
-    is_due = str(one["wake_at"]) <= utc_now()
+    is_due = one["wake_at"] <= utc_now()
     again = f"nexus serve will retry (due {until})" if is_due else f"next retry {until}"
     return f"the provider since {format_local_minute(one['waits_since'])}, {again}"
 
@@ -400,9 +398,9 @@ def _last_error(one: Value) -> str:
     return str(one["error"]) if one["waits_for"] == PROVIDER and not one["came"] else ""
 
 
-def run_text(value: Value, width: int) -> str:
+def run_text(value: Value, width: int) -> Lines:
     """Show one run after an action on it."""
-    return "\n".join(line for part in _parts(value) for line in (filled(part, width) if part else [""]))
+    return (line for part in _parts(value) for line in (filled(part, width) if part else [""]))
 
 
 def _parts(value: Value) -> Iterator[str]:

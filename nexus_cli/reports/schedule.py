@@ -7,18 +7,16 @@ from pathlib import Path
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.reports.runs import name_state
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, cut_line, filled, table
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, table
 
 
-def plans_text(value: Value, width: int) -> str:
+def plans_text(value: Value, width: int) -> Lines:
     """List the plans, sorted by their next time."""
     found = value["plans"]
     if not found:
-        return "\n".join(
-            filled(
-                name_commands("Nothing is scheduled. Use `nexus schedule add PROMPT` with --at, --in or --cron."),
-                width,
-            )
+        return filled(
+            name_commands("Nothing is scheduled. Use `nexus schedule add PROMPT` with --at, --in or --cron."),
+            width,
         )
     rows = [("id", "next", "when", "level", "made by", "last run", "work")]
     rows += [
@@ -33,43 +31,48 @@ def plans_text(value: Value, width: int) -> str:
         )
         for one in found
     ]
-    return "\n".join(table(rows, width))
+    return table(rows, width)
 
 
-def plan_text(value: Value, width: int) -> str:
+def plan_text(value: Value, width: int) -> Lines:
     """Show one plan after an action on it, in a sentence or two."""
     (one,) = value["plans"]
-    done = str(value["done"])
+    done = value["done"]
     if done == "removed":
-        return "\n".join(filled(f"{one['id']} was removed; its runs are kept.", width))
+        yield from filled(f"{one['id']} was removed; its runs are kept.", width)
+        return
     if done == "queued":
         who = "`nexus serve` or `nexus serve --once` starts the run"
-        return "\n".join(filled(f"{one['id']} is due now: {value['run']} is queued. {who}.", width))
+        yield from filled(f"{one['id']} is due now: {value['run']} is queued. {who}.", width)
+        return
     when = f"{_when(one)}, next {_next(one)}" if one["cron"] else _next(one)
     if done == "paused":
-        return "\n".join(filled(f"{one['id']} is paused ({_title(one)}).", width))
+        yield from filled(f"{one['id']} is paused ({_title(one)}).", width)
+        return
     whose = f", as {one['agent']}" if one["agent"] else ""
     done = "was added" if done == "added" else "was resumed"
-    lines = filled(f"{one['id']} {done}{whose}: {when} ({_title(one)})", width)
+    yield from filled(f"{one['id']} {done}{whose}: {when} ({_title(one)})", width)
     if value["done"] == "added":
         if one["ask"]:
             level = one["level"]
             waits = (
                 f"It waits for your approval of calls that its level ({level}) does not cover (see nexus runs list)."
             )
-            lines += filled(name_commands(waits), width)
+            yield from filled(name_commands(waits), width)
         if one["until"]:
-            lines += filled(f"A run is done once `{one['until']}` exits 0.", width)
+            yield from filled(f"A run is done once `{one['until']}` exits 0.", width)
         if one["worktree"]:
-            lines += filled(name_commands("Each run works in its own worktree; `nexus runs show ID` names it."), width)
-        lines += filled(value["offer"], width) if value["offer"] else []
+            yield from filled(
+                name_commands("Each run works in its own worktree; `nexus runs show ID` names it."), width
+            )
+        if value["offer"]:
+            yield from filled(value["offer"], width)
         if one["rules"]:
-            lines += filled(f"Also allowed, outside the sandbox if the model asks: {', '.join(one['rules'])}", width)
-        lines += filled(
+            yield from filled(f"Also allowed, outside the sandbox if the model asks: {', '.join(one['rules'])}", width)
+        yield from filled(
             "It starts when due if `nexus serve` runs, or with `nexus serve --once` from cron or a systemd timer.",
             width,
         )
-    return "\n".join(lines)
 
 
 def _next(one: Value) -> str:
@@ -77,7 +80,7 @@ def _next(one: Value) -> str:
         return "paused: folder no longer exists"
     if one["state"] != "active":
         return str(one["state"])
-    return f"{format_local_minute(str(one['next_at']))} (in {one['in']})"
+    return f"{format_local_minute(one['next_at'])} (in {one['in']})"
 
 
 def _when(one: Value) -> str:
@@ -90,4 +93,4 @@ def _last(one: Value) -> str:
 
 
 def _title(one: Value) -> str:
-    return str(one["name"]) or cut_line(one["prompt"], 200)
+    return one["name"] or cut_line(one["prompt"], 200)

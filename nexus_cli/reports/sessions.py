@@ -5,7 +5,7 @@ Reads the ledger, so that a compacted window hides nothing. Sends nothing and wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
 from nexus_cli.core.entry import Entry
@@ -20,12 +20,12 @@ from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import SessionInfo, makers_of
 from nexus_cli.reports.conversation import open_calls, replay_of
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, cut_line, filled, number, plural, table, when
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
 PERSON = "person"
-NOTHING: Mapping[str, Any] = {
+NOTHING: Value = {
     "version": 1,
     "session": "",
     "short": "",
@@ -149,7 +149,7 @@ def describe_opened(session: Session) -> str:
     return f"{named}, permission level {session.dispatcher.level}"
 
 
-def last_exchange(session: Session) -> dict[str, Any]:
+def last_exchange(session: Session) -> Value:
     """Return the newest turn: the person's words, the newest text of the answer, the calls without a result.
 
     Steering is part of the words. `finished` is False if calls are open or the answer broke off. Raises `NexusError` if
@@ -181,29 +181,29 @@ def last_exchange(session: Session) -> dict[str, Any]:
     }
 
 
-def sessions_text(value: Value, width: int) -> str:
+def sessions_text(value: Value, width: int) -> Lines:
     """Return the sessions of a folder or of all."""
-    sessions, runs = value.get("sessions", []), int(value.get("runs", 0))
+    sessions, runs = value["sessions"], value.get("runs", 0)
     left = f"{plural(runs, 'run')} of `nexus ask` hidden: `nexus sessions list --all` lists them too." if runs else ""
     left = name_commands(" ".join(filter(None, (describe_more_sessions(value), left))))
     if not sessions:
         others = name_commands("`nexus sessions list --all` lists the sessions of other folders.")
-        return "\n".join(filled(f"No sessions here yet. {left or others}", width))
+        return filled(f"No sessions here yet. {left or others}", width)
     rows, persons = [("id", "last used", "turns", "what")], len({s.get("person") for s in sessions})
     for s in sessions:
-        what = s.get("name") or title_of(s.get("first_text")) or f"({s.get('recipe')})"
+        what = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
         named = s["id"] if width >= WIDE else s.get("short", s["id"])
         run = "ask: " if s.get("front") == "ask" else ""
         place = f"{s['person']}: " if persons > 1 else ""
         place += f"-w {s['worktree']}: " if s.get("worktree") else ""
-        rows.append((str(named), when(s.get("updated")), number(s.get("turns")), cut_line(place + run + what, TITLE)))
-    return "\n".join([*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())])
+        rows.append((named, when(s["updated"]), number(s["turns"]), cut_line(place + run + what, TITLE)))
+    return [*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())]
 
 
 def describe_more_sessions(value: Value) -> str:
     """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
-    total = int(value.get("total", 0))
-    more = total - len(value.get("sessions", []))
+    total = value.get("total", 0)
+    more = total - len(value["sessions"])
     return f"{more:,} older sessions not shown: `nexus sessions list --limit {total}`." if more > 0 else ""
 
 
@@ -212,20 +212,16 @@ def title_of(text: object) -> str:
     return str(text or "").split("\n\n<", 1)[0]
 
 
-def search_text(value: Value, width: int) -> str:
+def search_text(value: Value, width: int) -> Lines:
     """List the matches: session and entry, then the text around each."""
-    hits = value.get("hits", [])
-    where = "any folder" if value.get("folder") is None else "the sessions of this folder"
-    if not hits:
-        lines = filled(f"`{cut_line(value.get('text'), 200)}` was not found in {where}.", width)
-    else:
-        lines = []
-        for hit in hits:
-            name = f" {hit['name']}" if hit.get("name") else ""
-            head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"
-            lines += [*filled(head, width, "    ", ""), *filled(str(hit["snippet"]), width, "    "), ""]
-        more = " (the newest); --limit shows more" if value.get("more") else ""
-        lines += filled(f"{plural(len(hits), 'match', 'matches')}{more}.", width)
-    if value.get("damaged"):
-        lines += filled(f"{plural(int(value['damaged']), 'damaged record')} could not be read.", width)
-    return "\n".join(lines)
+    hits = value["hits"]
+    where = "any folder" if value["folder"] is None else "the sessions of this folder"
+    for hit in hits:
+        name = f" {hit['name']}" if hit["name"] else ""
+        head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"
+        yield from [*filled(head, width, "    ", ""), *filled(hit["snippet"], width, "    "), ""]
+    more = " (the newest); --limit shows more" if value["more"] else ""
+    none = f"`{cut_line(value['text'], 200)}` was not found in {where}."
+    yield from filled(f"{plural(len(hits), 'match', 'matches')}{more}." if hits else none, width)
+    if value["damaged"]:
+        yield from filled(f"{plural(value['damaged'], 'damaged record')} could not be read.", width)

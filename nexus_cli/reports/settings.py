@@ -6,7 +6,7 @@ from typing import Any, NotRequired, TypedDict
 
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.json_value import VersionedReport
-from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, filled
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -26,7 +26,7 @@ class ConfigReport(VersionedReport):
     """True if the text names the origin of every setting."""
 
 
-def settings_text(value: Value, width: int) -> str:
+def settings_text(value: Value, width: int) -> Lines:
     """List each setting as TOML, with its origin if that is asked for; in a session unless it is the package."""
     lines, path = [], value["path"]
     for key, setting in value["settings"].items():
@@ -35,4 +35,4 @@ def settings_text(value: Value, width: int) -> str:
         line = f"{text:<58}  # {sanitize(setting['origin'])}" if is_named else text
         lines += [line] if cells(line) <= width else filled(line, width, "    ", "")
     foot = ["", *filled(f"Your file: {path}. /config KEY VALUE changes a setting.", width)] if path else []
-    return "\n".join([*lines, *foot])
+    return [*lines, *foot]

@@ -9,7 +9,7 @@ from typing import Literal
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
-from nexus_cli.reports.text.lines import Value, filled, plural, table
+from nexus_cli.reports.text.lines import Lines, Value, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.skills import (
     COMMAND,
@@ -101,20 +101,19 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     return NexusError("usage", f"skill '{one_line(name)}'", "there is no skill with this name", hint)
 
 
-def skills_text(value: Value, width: int) -> str:
+def skills_text(value: Value, width: int) -> Lines:
     """List the skills by name."""
     rows = [("name", "from", "what")]
     rows += [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
     rows += [(f"/{one['name']}", _name_origin(one), _describe(one)) for one in value.get("commands", ())]
     rows += agent_rows(value)
-    lines = table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
+    yield from table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
     if value["untrusted"]:
-        lines += ["", *filled(describe_untrusted(value["untrusted"], "guide"), width)]
+        yield from ["", *filled(describe_untrusted(value["untrusted"], "guide"), width)]
     elif value["skills"]:
-        lines += ["", *filled("`nexus skill use NAME` prints the guide of a skill.", width)]
+        yield from ["", *filled("`nexus skill use NAME` prints the guide of a skill.", width)]
     if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
-        lines += filled(f"{brief:,} of them appear in requests only by name or as a count.", width)
-    return "\n".join(lines)
+        yield from filled(f"{brief:,} of them appear in requests only by name or as a count.", width)
 
 
 def describe_untrusted(number: int, noun: str) -> str:

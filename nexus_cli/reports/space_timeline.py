@@ -10,11 +10,11 @@ message that was carried over from another space, else None), `runs` (`[{"run", 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from typing import TypedDict
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonOf, Value, VersionedReport, to_json_value
 from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import Ledger
@@ -101,7 +101,7 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
         {
             "run": run.id,
             "agent": agents.name(run.entity),
-            "source": str(run.trigger.get("triggerSource", "")),
+            "source": run.trigger.get("triggerSource", ""),
             "state": run.state,
             "session": run.session,
             "cost_usd": run.cost_usd,
@@ -125,7 +125,7 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
     )
 
 
-def _describe_origin(origin: Mapping[str, Any]) -> str:
+def _describe_origin(origin: Value) -> str:
     """Describe the origin of a message that was carried over from another space; "" for any other."""
     if not origin:
         return ""

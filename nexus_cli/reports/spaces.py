@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, cut_line, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, plural, table, when
 from nexus_cli.text.cells import cells, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -21,38 +21,38 @@ LONGEST = 60
 """Characters of the members' names in a list."""
 
 
-def spaces_text(value: Value, width: int) -> str:
+def spaces_text(value: Value, width: int) -> Lines:
     """Return a line for each space."""
     rows = [("id", "name", "new", "newest", "members")]
-    for one in value.get("spaces", ()):
+    for one in value["spaces"]:
         new = "-" if one["new"] is None else f"{one['new']:,}"
         rows.append((one["id"], cut_line(one["name"], LONGEST), new, when(one["newest"]) or "-", _names(one)))
     if len(rows) == 1:
-        return "\n".join(filled(name_commands(NONE), width))
-    return "\n".join(table(rows, width, right=(2,)))
+        return filled(name_commands(NONE), width)
+    return table(rows, width, right=(2,))
 
 
-def space_messages_text(value: Value, width: int) -> str:
+def space_messages_text(value: Value, width: int) -> Lines:
     """List the messages of a space below its name, with a line where the new ones begin."""
     space, messages = value["space"], value["messages"]
-    lines = filled(f"{space['name']}: {_names(space)}", width)
+    yield from filled(f"{space['name']}: {_names(space)}", width)
     if not messages:
-        return "\n".join([*lines, "", *filled(SILENT, width)])
+        yield from ["", *filled(SILENT, width)]
+        return
     if before := value["unread_before"]:
-        lines += filled(f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}", width)
+        yield from filled(f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}", width)
     day, parted = "", not any(one["seen"] for one in messages)
     for one in messages:
         if (today := format_local_minute(one["at"], "%Y-%m-%d")) != day:
             day = today
-            lines += ["", day]
+            yield from ["", day]
         if not parted and not one["seen"]:
             parted = True
-            lines.append(new_line(width))
-        lines += message_lines(one, width)
-    return "\n".join(lines)
+            yield new_line(width)
+        yield from message_lines(one, width)
 
 
-def agent_goals_text(value: Value, width: int) -> str:
+def agent_goals_text(value: Value, width: int) -> Lines:
     """Return a line for each goal of an agent."""
     rows = [("id", "priority", "", "goal")]
     for one in value["goals"]:
@@ -61,8 +61,8 @@ def agent_goals_text(value: Value, width: int) -> str:
     if len(rows) == 1:
         name = value["agent"]["name"]
         how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
-        return "\n".join(filled(f"{name} has no goals. To add a goal: {how}", width))
-    return "\n".join(table(rows, width, right=(1,)))
+        return filled(f"{name} has no goals. To add a goal: {how}", width)
+    return table(rows, width, right=(1,))
 
 
 def new_line(width: int) -> str:

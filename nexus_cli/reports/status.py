@@ -10,7 +10,7 @@ from nexus_cli.core.json_value import JsonOf, VersionedReport
 from nexus_cli.core.limits import ALL, LevelFields
 from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.reports.hooks import count_hooks
-from nexus_cli.reports.text.lines import Value, filled, folded, join_names, plural
+from nexus_cli.reports.text.lines import Lines, Value, filled, folded, join_names, plural
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.session.recipes import FRONTS
@@ -98,18 +98,18 @@ class StatusReport(KnownCapabilities, LevelFields):
     sandbox: JsonOf[BackendProbe]
 
 
-def capabilities_text(value: Value, width: int) -> str:
+def capabilities_text(value: Value, width: int) -> Lines:
     """Return a line for the model and each category."""
-    return "\n".join(folded(capability_forms(value)[0], width))
+    return folded(capability_forms(value)[0], width)
 
 
-def status_text(value: Value, width: int) -> str:
+def status_text(value: Value, width: int) -> Lines:
     """Return a line for each kind of information; each skill has its own line."""
     lines = [line for name, said in _status_rows(value) for line in _line(name, said, width)]
     for skill in value["skills"]:
         lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
     notes = [line for notice in value["notices"] for line in filled(notice, width, "  ", "note: ")]
-    return "\n".join([*lines, *notes])
+    return [*lines, *notes]
 
 
 def _line(name: str, said: str, width: int) -> list[str]:

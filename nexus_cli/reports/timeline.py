@@ -20,6 +20,7 @@ from nexus_cli.reports.spaces import MOST_NAMED
 from nexus_cli.reports.text.lines import (
     PURPOSES,
     SHORT_ID,
+    Lines,
     Value,
     cut_line,
     describe_tokens,
@@ -93,24 +94,25 @@ def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> Timeline
     return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
 
 
-def timeline_text(value: Value, width: int) -> str:
+def timeline_text(value: Value, width: int) -> Lines:
     """Return a line for each row below its day, then the totals."""
     rows = value["rows"]
-    lines = filled(_title(value), width)
+    yield from filled(_title(value), width)
     if value["earlier"]:
         more = min(len(rows) * 5, len(rows) + value["earlier"])
-        lines += filled(f"{plural(value['earlier'], 'row')} earlier: --last {more}", width)
+        yield from filled(f"{plural(value['earlier'], 'row')} earlier: --last {more}", width)
     for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
-        lines += ["", cut_line(day, width)] if day else [""]
+        yield from ["", cut_line(day, width)] if day else [""]
         for row in several:
-            lines += _row(row, width)
+            yield from _row(row, width)
     if not rows:
-        lines += filled("Nothing happened yet.", width)
-    lines += ["", *filled(_totals(value["totals"]), width)]
+        yield from filled("Nothing happened yet.", width)
+    yield from ["", *filled(_totals(value["totals"]), width)]
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         named = f" --session {value['session'][:SHORT_ID]}"
-        lines += filled(f"`nexus drops show {drop}{named}` prints a drop; in a session, use /drops show {drop}.", width)
-    return "\n".join(lines)
+        yield from filled(
+            f"`nexus drops show {drop}{named}` prints a drop; in a session, use /drops show {drop}.", width
+        )
 
 
 def _title(value: Value) -> str:

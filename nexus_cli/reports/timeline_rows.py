@@ -14,7 +14,7 @@ from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import JsonOf, to_json_value
+from nexus_cli.core.json_value import JsonOf, Value, to_json_value
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     CLAIMED_RUN,
@@ -150,7 +150,7 @@ class Event:
     make: Callable[[], Row]
 
 
-def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Mapping[str, Any]) -> dict[str, Any]:
+def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Value) -> Value:
     """Return the newest `last` rows of `events` in order, the number of earlier ones with `unread` ones, and the
     totals."""
     ordered = sorted(events, key=lambda event: (event.entry, event.at))
@@ -170,7 +170,7 @@ class SessionRecord:
         self.read.waiting = waiting_entry(ledger, self._log)
         self.unread = self.read.first - 1
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Value:
         """Return the facts of the session."""
         info = self._info
         named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
@@ -198,7 +198,7 @@ class SessionRecord:
         yield from _worker_events(self._ledger, log)
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
 
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> Value:
         """Return the sums over the session and its workers."""
         usage = self._ledger.usage(self._info.id)
         return {
@@ -215,13 +215,13 @@ class SessionRecord:
 def make_row(
     at: str,
     kind: str,
-    actor: Mapping[str, Any],
+    actor: Value,
     text: str,
     *,
     entry: int | None = None,
     why: str = "",
     seen: bool | None = None,
-    trigger: Mapping[str, Any] | None = None,
+    trigger: Value | None = None,
     tokens: int | None = None,
     cost_usd: float | None = None,
     seconds: float | None = None,
@@ -325,7 +325,7 @@ class ReadEntries:
     def _message_row(self, entry: Entry) -> Row:
         """Return the row of a message; for an entry that started a turn, with its trigger."""
         recorded = self._replay.note(TRIGGER, entry.id)
-        source, trigger = str(recorded.get("source", "")), None
+        source, trigger = recorded.get("source", ""), None
         if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
             trigger = {"type": _TYPES.get(source, source) or self._front, **recorded.get("facts", {})}
         actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
@@ -345,15 +345,15 @@ class ReadEntries:
         note, made = self._replay.note(RESULT, entry.id), self._replay.note(DECISION, entry.id)
         result, seconds = restore_result(entry.message.content, note)
         result = result if entry.id == self.waiting else replace(result, waits=None)
-        call = str(entry.message.tool_call_id)
+        call = entry.message.tool_call_id
         subject = self._calls[call]["subject"] if call in self._calls else ""
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
-        more: Mapping[str, Any] = {"recalled": [subject]} if recalls else {}
+        more: Value = {"recalled": [subject]} if recalls else {}
         return self._entry_row(
             entry,
             _actor(entry.actor),
             entry.message.content,
-            why=str(made.get("why") or made.get("rule") or ""),
+            why=made.get("why") or made.get("rule") or "",
             seconds=seconds if note else None,
             call=call,
             subject=subject,
@@ -382,7 +382,7 @@ def _request_events(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[E
 
 
 def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
-    usage, model = row.counted, str(row.manifest.arguments.get("model", ""))
+    usage, model = row.counted, row.manifest.arguments.get("model", "")
     return make_row(
         row.manifest.at,
         "request",
@@ -423,7 +423,7 @@ def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntrie
         yield Event(epoch.after, at, make)
     for memo in tried:
         if memo.value["epoch"] is None:
-            why = str(memo.value["why"])
+            why = memo.value["why"]
             yield Event(
                 memo.entry, memo.at, partial(make_row, memo.at, "compaction_failed", NEXUS, "no compaction", why=why)
             )
@@ -438,7 +438,7 @@ def _epoch_row(at: str, epoch: EpochRow, before: EpochRow, requests: Sequence[Re
         epoch.cause,
         NEXUS,
         text,
-        why=str(priced.value.get("why", "")) if priced else "",
+        why=priced.value.get("why", "") if priced else "",
         epoch=epoch.id,
         model=epoch.model,
         before=_input(earlier[-1]) if earlier else None,
@@ -459,7 +459,7 @@ def _drop_row(drop: Drop) -> Row:
 
 def _pin_row(memo: Memo) -> Row:
     value = memo.value
-    text = str(value.get("text", "")) or (f"message {value['entry']}" if value.get("entry") else "")
+    text = value.get("text", "") or (f"message {value['entry']}" if value.get("entry") else "")
     return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
 
 
@@ -468,7 +468,7 @@ def _goal_row(memo: Memo) -> Row:
     made, steps = list(value.get("goals", ())), ""
     if len(made) > 1:
         steps = f" ({len(made) - 1} {'step' if len(made) == 2 else 'steps'})"
-    text = f"{made[0]['id']} {first_line(str(made[0]['text']))}{steps}" if made else ""
+    text = f"{made[0]['id']} {first_line(made[0]['text'])}{steps}" if made else ""
     for name in ("done", "dropped"):
         if ids := value.get(name):
             text = f"{', '.join(map(str, ids))} {name}"
@@ -479,18 +479,18 @@ def _hook_row(memo: Memo) -> Row:
     value = memo.value
     text = f"{value['event']} {value['hook']} ({value['source']})" + (f" on {value['about']}" if value["about"] else "")
     text += "" if value["outcome"] == "ok" else f": {value['outcome']}"
-    return make_row(memo.at, "hook", NEXUS, text, why=str(value["why"]), seconds=value["seconds"])
+    return make_row(memo.at, "hook", NEXUS, text, why=value["why"], seconds=value["seconds"])
 
 
 def _wait_row(memo: Memo) -> Row:
     wait = memo.value["wait"]
     until = format_moment(wait["until"]) or ""
-    return make_row(memo.at, "waiting", AGENT, str(wait["why"]), why=str(wait["kind"]), until=until)
+    return make_row(memo.at, "waiting", AGENT, wait["why"], why=wait["kind"], until=until)
 
 
 def _taken_row(memo: Memo, ledger: Ledger) -> Row:
     """Return the row of a run that was claimed, or resumed after a wait."""
-    number, keys = int(memo.value["run"]), memo.value["signals"]
+    number, keys = memo.value["run"], memo.value["signals"]
     name = f"run-{number}"
     if not keys:
         return make_row(memo.at, "claimed", NEXUS, name, run=name)
@@ -510,21 +510,21 @@ def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
     """Yield an event for each worker at its start, with its newest state."""
     begun: dict[str, Memo] = {}
     for memo in log.memos(WORKER, own=True):
-        begun.setdefault(str(memo.value["id"]), memo)
+        begun.setdefault(memo.value["id"], memo)
     if begun:
         workers = {row["id"]: row for row in reversed(recorded_workers(ledger, log.session_id))}
         for name, memo in begun.items():
             yield Event(memo.entry, memo.at, partial(_worker_row, memo.at, workers[name]))
 
 
-def _worker_row(at: str, worker: Mapping[str, Any]) -> Row:
-    actor = {"id": str(worker["session"] or worker["id"]), "name": str(worker["id"]), "type": "agent"}
+def _worker_row(at: str, worker: Value) -> Row:
+    actor = {"id": worker["session"] or worker["id"], "name": worker["id"], "type": "agent"}
     return make_row(
         at,
         "worker",
         actor,
-        str(worker["task"]),
-        why=str(worker["error"] or ""),
+        worker["task"],
+        why=worker["error"] or "",
         tokens=worker["tokens"],
         cost_usd=worker["cost_usd"],
         seconds=worker["seconds"],

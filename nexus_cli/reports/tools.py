@@ -9,7 +9,7 @@ from nexus_cli.core.limits import ALL, ASK, AUTO, PLAN
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.reports.context import live_report
-from nexus_cli.reports.text.lines import Value, filled, number, table
+from nexus_cli.reports.text.lines import Lines, Value, filled, number, table
 from nexus_cli.session.session_state import SessionState
 
 DOES = {
@@ -44,8 +44,8 @@ def tools_report(state: SessionState) -> ToolsReport:
     """Return the tools of a session with effect, tokens, and when they ask at the current level. Blocks until the
     sandbox is detected."""
     report = live_report(state)
-    tokens = {tool["name"]: int(tool["tokens"]) for tool in report.get("tools", [])}
-    limits = {limit["name"]: limit["value"] for limit in report.get("limits", [])}
+    tokens = {tool["name"]: tool["tokens"] for tool in report["tools"]}
+    limits = {limit["name"]: limit["value"] for limit in report["limits"]}
     level, only = state.dispatcher.level, limits.get("tools")
     walls = state.dispatcher.permission.has_sandbox()
     return {
@@ -97,13 +97,13 @@ def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
     return "outside the project" if effect is Effect.READ else "outside the project, protected files"
 
 
-def tools_text(value: Value, width: int) -> str:
+def tools_text(value: Value, width: int) -> Lines:
     """List each tool with its effect, the tokens of its schema (`-`: called through `use_tool`), and when it asks."""
     tools = value["tools"]
     if not tools:
-        return "\n".join(filled("This session has no tools.", width))
+        return filled("This session has no tools.", width)
     rows = [("name", "tokens", "does", "asks first")]
     rows += [(tool["name"], number(tool["tokens"]), tool["does"], tool["asks"]) for tool in tools]
     total = sum(tool["tokens"] or 0 for tool in tools)
     foot = f"{number(total)} schema tokens in every request. Level: {value['level']}; /permissions changes it."
-    return "\n".join([*table(rows, width, right=(1,)), "", *filled(foot, width)])
+    return [*table(rows, width, right=(1,)), "", *filled(foot, width)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import members_of
@@ -16,7 +15,7 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_of
 from nexus_cli.reports.event_texts import describe_event
-from nexus_cli.reports.text.lines import Value, cut_line, dollars, folded, plural, when, wrapped
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, folded, plural, when, wrapped
 from nexus_cli.reports.workers import worker_lines
 from nexus_cli.session.event_json import event_value
 from nexus_cli.session.session import Session
@@ -24,7 +23,7 @@ from nexus_cli.session.session import Session
 INDENT = "    "
 
 
-def session_transcript(session: Session) -> dict[str, Any]:
+def session_transcript(session: Session) -> Value:
     """Return the transcript of an open session; without events if nothing is recorded."""
     replay = replay_of(session, is_whole=True)
     if session.ledger is None or replay is None:
@@ -32,12 +31,12 @@ def session_transcript(session: Session) -> dict[str, Any]:
     return transcript_of(replay, session.ledger.session(session.id))
 
 
-def transcript_of(replay: Replay, info: SessionInfo) -> dict[str, Any]:
+def transcript_of(replay: Replay, info: SessionInfo) -> Value:
     """Return a session with every event of its main conversation."""
     return {"version": 1, **to_json_value(info), "events": list(map(_line, replay.events()))}
 
 
-def _line(past: PastEvent) -> dict[str, Any]:
+def _line(past: PastEvent) -> Value:
     """Return the line of an event, with the number of its entry, and who wrote it."""
     kind, fields = event_value(past.event) or ("", {})
     line = {"type": kind, "at": past.at, **fields, "entry": past.entry and past.entry.id}
@@ -47,15 +46,15 @@ def _line(past: PastEvent) -> dict[str, Any]:
     return line
 
 
-def transcript_text(value: Value, width: int) -> str:
+def transcript_text(value: Value, width: int) -> Lines:
     """Show the session in order, with an empty line between messages; outputs of `!` lines are among them."""
     from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (a transcript is shown)
 
-    lines, shell = value.get("events", ()), list(value.get("shell", ()))
+    lines, shell = value["events"], list(value.get("shell", ()))
     if not lines and not shell:
-        return cut_line("No messages in this session yet.", width)
+        return [cut_line("No messages in this session yet.", width)]
     titles: dict[str, str] = {}
-    blocks = [_head(value, width)] if value.get("id") else []
+    blocks = [_head(value, width)] if value["id"] else []
     for line in lines:
         while shell and shell[0]["after"] < (line["entry"] or 0):
             blocks.append(_output(shell[0]["title"], shell.pop(0)["text"], width))
@@ -65,13 +64,13 @@ def transcript_text(value: Value, width: int) -> str:
         if event is not None:
             blocks.append(_block(event, line, titles, width))
     blocks += [_output(one["title"], one["text"], width) for one in shell]
-    return "\n\n".join("\n".join(block) for block in blocks if block)
+    return "\n\n".join("\n".join(block) for block in blocks if block).split("\n")
 
 
 def _head(value: Value, width: int) -> list[str]:
     name = f" {value['name']}" if value.get("name") else ""
-    turns = plural(int(value.get("turns", 0)), "turn")
-    facts = [f"session {value['id']}{name}", value.get("model"), value.get("recipe"), turns, value.get("folder")]
+    turns = plural(value["turns"], "turn")
+    facts = [f"session {value['id']}{name}", value["model"], value.get("recipe"), turns, value.get("folder")]
     facts += [f"{name} {value[name]}" for name in ("parent", "spawner") if value.get(name)]
     facts += [dollars(value["cost_usd"])] if value.get("cost_usd") else []
     lines = [cut_line(" · ".join(map(str, filter(None, facts))), width)]

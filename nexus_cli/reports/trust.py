@@ -20,7 +20,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.reports.text.lines import Value, filled, join_names, number
+from nexus_cli.reports.text.lines import Lines, Value, filled, join_names, number
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections import recipe_file
 from nexus_cli.sections.recipe import NAME, recipe_names
@@ -271,17 +271,17 @@ def _recipes(found: Configuration) -> list[str]:
     return problems
 
 
-def trust_text(value: Value, width: int) -> str:
+def trust_text(value: Value, width: int) -> Lines:
     """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
-    lines = filled(value["project"], width, "  ")
+    yield from filled(value["project"], width, "  ")
     for setting in (one for one in value["settings"] if not one["key"].startswith("rules.")):  # they are items
-        lines += filled(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", width, " " * 6, "  ")
+        yield from filled(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
-        lines += filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
+        yield from filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
     for line in _group_files(value["files"]):
-        lines += filled(line, width, " " * 6, "  ")
+        yield from filled(line, width, " " * 6, "  ")
     for problem in value["problems"]:
-        lines += filled(f"Not in effect: {problem}", width, " " * 6, "  ")
+        yield from filled(f"Not in effect: {problem}", width, " " * 6, "  ")
     source = ""
     for item in value["items"]:
         what = " ".join(filter(None, (item["kind"], item["name"])))
@@ -289,23 +289,24 @@ def trust_text(value: Value, width: int) -> str:
         if item["state"] == "removed" or (item["kind"] == "rule" and before.startswith("allow ") and not mark):
             pass  # only its difference is shown, and that a project cannot allow
         elif item["kind"] == "hook" and mark and before in HOOKS:
-            lines += filled(f"hooks of {before}:", width, " " * 6, "  ") if before != source else []
-            lines += filled(": ".join(filter(None, (hook, item["what"]))), width, " " * 8, " " * 4)
+            if before != source:
+                yield from filled(f"hooks of {before}:", width, " " * 6, "  ")
+            yield from filled(": ".join(filter(None, (hook, item["what"]))), width, " " * 8, " " * 4)
             source = before
-        elif item["kind"] in ("rule", "variable", "hook", "server") or item.get("what"):
-            lines += filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")
+        elif item["kind"] in ("rule", "variable", "hook", "server") or item["what"]:
+            yield from filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")
         if item["diff"]:
-            lines += ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]
+            yield from ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]
             for line in item["diff"].splitlines():
                 first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
-                lines += [f"  {first}", *(f"    {piece}" for piece in rest)]
+                yield from [f"  {first}", *(f"    {piece}" for piece in rest)]
     if value["unsupported"]:
-        lines += ["", *filled("Does not work here:", width, "  ")]
+        yield from ["", *filled("Does not work here:", width, "  ")]
         for line in value["unsupported"]:
-            lines += filled(line, width, " " * 6, "  ")
+            yield from filled(line, width, " " * 6, "  ")
     stands = STANDS[value["state"]]
     if value["state"] == "trusted":
         stands += (
             f" Active: {join_names(value['active'])}{', except for the files named above' * bool(value['problems'])}."
         )
-    return "\n".join([*lines, "", *filled(stands, width)])
+    yield from ["", *filled(stands, width)]

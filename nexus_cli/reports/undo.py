@@ -9,7 +9,7 @@ from dataclasses import asdict
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, filled, folded
+from nexus_cli.reports.text.lines import Lines, Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
@@ -30,7 +30,7 @@ UNSURE_QUESTION = "Also revert changes that may be yours?"
 _KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes"}
 
 
-def undo_text(value: Value, width: int) -> str:
+def undo_text(value: Value, width: int) -> Lines:
     """List what was restored, removed and kept, and what is left to the person."""
     kinds = [("restored", value["restored"]), ("removed", value["removed"])]
     counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
@@ -38,27 +38,28 @@ def undo_text(value: Value, width: int) -> str:
     back = _name_references([one for one in references if one["restored"]])
     counts += [f"{plural(len(back), 'reference')} restored"] if back else []
     counts += [f"{len(value['kept'])} kept"] if value["kept"] else []
-    lines = filled(_headline(value, ", ".join(counts)), width)
+    yield from filled(_headline(value, ", ".join(counts)), width)
     for kind, paths in kinds:
-        lines += _listed([f"{kind:<9} {path}" for path in paths], width)
+        yield from _listed([f"{kind:<9} {path}" for path in paths], width)
     rows = []
     unsure = [one["path"] for one in value["kept"] if one["why"] == UNSURE]
     for one in [one for one in value["kept"] if one["why"] != UNSURE]:
         where = f"; earlier version: {one['aside']}" if one["aside"] else ""
         rows.append(f"kept      {one['path']} ({one['why']}){where}")
-    lines += _listed(rows, width)
-    lines += _listed([f"{'restored' if one['before'] else 'removed':<9} {name}" for name, one in back.items()], width)
+    yield from _listed(rows, width)
+    yield from _listed([f"{'restored' if one['before'] else 'removed':<9} {name}" for name, one in back.items()], width)
     for name, one in _name_references([one for one in references if not one["restored"]]).items():
         if one["command"] != (value["head_moved"] or {}).get("command"):
             how = ". To move it back:" if one["command"] else ""
-            lines += folded(f"kept      {name} (moved since){how}", width, "  ")
-            lines += folded(one["command"] or "", width, "  ") if how else []
+            yield from folded(f"kept      {name} (moved since){how}", width, "  ")
+            if how:
+                yield from folded(one["command"] or "", width, "  ")
     if moved := value["head_moved"]:
         after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
-        lines += filled(f"HEAD was moved and is still at {_plain(after)}. To move it back:", width)
-        lines += folded(moved["command"], width, "  ")
+        yield from filled(f"HEAD was moved and is still at {_plain(after)}. To move it back:", width)
+        yield from folded(moved["command"], width, "  ")
     if unsure:
-        lines += filled(
+        yield from filled(
             f"{describe_unsure(unsure)} {name_commands('To revert them: `nexus undo --all` or `nexus undo PATH`.')}",
             width,
         )
@@ -67,8 +68,7 @@ def undo_text(value: Value, width: int) -> str:
         text = f"{value['action'].capitalize()} does not cover {what}"
         if command != what:
             text = f"nexus was killed during {command}. All later changes count as this turn's, including yours."
-        lines += filled(_plain(text), width)
-    return "\n".join(lines)
+        yield from filled(_plain(text), width)
 
 
 def describe_unsure(paths: Sequence[str], project: str = "") -> str:

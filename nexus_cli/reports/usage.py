@@ -17,7 +17,18 @@ from nexus_cli.ledger.sessions import list_memos
 from nexus_cli.ledger.usage_totals import UsageTotal, list_totals, names_of_sessions
 from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
-from nexus_cli.reports.text.lines import Value, aligns, block, dollars, filled, list_components, number, plural, share
+from nexus_cli.reports.text.lines import (
+    Lines,
+    Value,
+    aligns,
+    block,
+    dollars,
+    filled,
+    list_components,
+    number,
+    plural,
+    share,
+)
 
 UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
 FIGURES = ("requests", "input", "cached", "output", "cost")
@@ -133,7 +144,7 @@ def _imported(ledger: Ledger) -> list[ImportedUsage]:
 
 def _sum_by(
     totals: Sequence[UsageTotal], name: str, key: Callable[[UsageTotal], str], *, in_order: bool = False
-) -> list[dict[str, Any]]:
+) -> Sequence[Value]:
     """Return the sums by `key`, which they have as `name`, the most expensive first; days, and all sums `in_order`, in
     the order of `totals`."""
     groups: dict[str, list[UsageTotal]] = {}
@@ -143,14 +154,14 @@ def _sum_by(
     return sums if in_order or name == "day" else sorted(sums, key=lambda row: (-row["known_usd"], -row["input"]))
 
 
-def _sum(totals: Sequence[UsageTotal]) -> dict[str, Any]:
+def _sum(totals: Sequence[UsageTotal]) -> Value:
     total = sum((one.total for one in totals), UsageSum())
     return {"sessions": len({one.session for one in totals}), **to_json_value(total)}
 
 
-def usage_text(value: Value, width: int) -> str:
+def usage_text(value: Value, width: int) -> Lines:
     """Show the usage of all sessions by day, model and project."""
-    total, since = value["total"], str(value.get("since") or "")
+    total, since = value["total"], value["since"] or ""
     others = [
         line
         for row in value.get("imported", ())
@@ -162,11 +173,11 @@ def usage_text(value: Value, width: int) -> str:
     ]
     if not total["requests"]:
         none = "No session has sent a request" + (" since then." if since else " yet.")
-        return "\n".join([*filled(none, width), *others])
-    requests = f"{count_requests(total)} of {plural(int(total['sessions']), 'session')}"
+        return [*filled(none, width), *others]
+    requests = f"{count_requests(total)} of {plural(total['sessions'], 'session')}"
     lines = usage_lines(total, requests, width)
     if value.get("by"):
-        return "\n".join([*lines, *_named_rows(value, width), *others])
+        return [*lines, *_named_rows(value, width), *others]
     days = value["days"]
     shown = days if since else days[-DAYS:]
     lines += block(
@@ -181,7 +192,7 @@ def usage_text(value: Value, width: int) -> str:
     if hidden := len(value["projects"]) - len(projects):
         lines += filled(f"{plural(hidden, 'project')} with less usage not listed: --json lists all", width, "  ")
     lines += price_hint(value["models"], width)
-    return "\n".join([*lines, *others])
+    return [*lines, *others]
 
 
 def _named_rows(value: Value, width: int) -> list[str]:
@@ -214,7 +225,7 @@ def count_requests(total: Value) -> str:
     """Count the requests of a sum, and those without an answer."""
     unanswered = total.get("unanswered") or total.get("unfinished")
     without = f" ({number(unanswered)} without an answer)" if unanswered else ""
-    return plural(int(total["requests"]), "request") + without
+    return plural(total["requests"], "request") + without
 
 
 def usage_lines(total: Value, requests: str, width: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TypedDict, cast
 
@@ -13,7 +14,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Value, cut_line, dollars, filled, short, table, worker_title
+from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, filled, short, table, worker_title
 from nexus_cli.sections.skills import Skill
 
 
@@ -46,7 +47,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     Dollars come from the worker's session in the ledger, and so do steps and tokens if the process ended while the
     worker ran: its state is `unknown` then.
     """
-    newest = {str(memo.value["id"]): memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
+    newest = {memo.value["id"]: memo.value for memo in ledger.log(session).memos(WORKER, own=True)}
     rows: list[WorkerObject] = []
     for value in newest.values():
         row = {key: value[key] for key in WorkerObject.__annotations__}
@@ -62,34 +63,31 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     return rows
 
 
-def workers_text(value: Value, width: int) -> str:
+def workers_text(value: Value, width: int) -> Lines:
     """Return a line for each worker, the command that opens one, and a line for each agent."""
     rows = [("id", "state", "steps", "tokens", "cost", "task")]
-    for one in value.get("workers", ()):
+    for one in value["workers"]:
         role = f"{one['recipe']}: " if one["recipe"] != "worker" else ""
-        task = role + worker_title(str(one["task"]))
+        task = role + worker_title(one["task"])
         now = f" · {cut_line(one['doing'], DOING)}" if one["doing"] else ""
         figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
-        rows.append((str(one["id"]), str(one["state"]), *figures, f"{task}{now}"))
+        rows.append((one["id"], one["state"], *figures, f"{task}{now}"))
     way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
-    lines = [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
+    yield from [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
         offered = "The model can delegate work to these agents; you request one with @NAME:"
-        lines += ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
+        yield from ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
     if value.get("untrusted"):
-        lines += ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]
-    return "\n".join(lines)
+        yield from ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]
 
 
-def worker_lines(value: Value, width: int) -> list[str]:
+def worker_lines(value: Value, width: int) -> Iterator[str]:
     """Return a line for each worker of a session that is shown in full."""
-    lines = []
     for one in value.get("workers", ()):
         facts = [
             f"{one['id']} {one['state']}",
             *worker_figures(one),
             f"session {one['session'] or '-'}",
-            str(one["task"]),
+            one["task"],
         ]
-        lines.append(cut_line(f"worker {' · '.join(facts)}", width))
-    return lines
+        yield cut_line(f"worker {' · '.join(facts)}", width)

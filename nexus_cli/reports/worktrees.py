@@ -8,7 +8,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.json_value import VersionedReport
-from nexus_cli.reports.text.lines import Value, filled, folded, plural, table
+from nexus_cli.reports.text.lines import Lines, Value, filled, folded, plural, table
 from nexus_cli.worktrees.apply_worktree import clean_killed_apply
 from nexus_cli.worktrees.worktrees import WorktreeObject, describe_worktree, list_worktrees
 
@@ -35,19 +35,19 @@ def worktrees_report(project: Path | None) -> WorktreesReport:
     return {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
 
 
-def worktrees_text(value: Value, width: int) -> str:
+def worktrees_text(value: Value, width: int) -> Lines:
     """List the worktrees of a project or of all."""
     found = value["worktrees"]
     if not found:
-        return "\n".join(filled("No worktrees here. `nexus -w NAME` creates a worktree.", width))
+        return filled("No worktrees here. `nexus -w NAME` creates a worktree.", width)
     is_all = value["project"] is None
     rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
     now = local_now()
     for one in found:
-        state = f"{one['state']}, in use" if one["in_use"] else str(one["state"])
-        project = [str(one["project"])] if is_all else []
+        state = f"{one['state']}, in use" if one["in_use"] else one["state"]
+        project = [one["project"]] if is_all else []
         rows.append((one["name"], state, _changes(one), format_age(one["created"], now), *project, one["folder"]))
-    return "\n".join(table(rows, width))
+    return table(rows, width)
 
 
 def _changes(one: Value) -> str:
@@ -60,11 +60,11 @@ def _changes(one: Value) -> str:
     return ", ".join(parts) or "-"
 
 
-def applied_text(value: Value, width: int) -> str:
+def applied_text(value: Value, width: int) -> Lines:
     """List the outcome for each path."""
     if value["nothing_new"]:
         text = f"Nothing to apply: every change of worktree {value['name']} is in the project or was applied before."
-        return "\n".join(filled(text, width))
+        return filled(text, width)
     conflicts = {one["path"] for one in value["conflicts"]}
     lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
     lines += [f"the same  {path}" for path in value["there"]]
@@ -72,4 +72,4 @@ def applied_text(value: Value, width: int) -> str:
         where = "" if one["is_marked"] else f"; other version: {value['folder']}/{one['path']}"
         lines.append(f"conflict  {one['path']}: {one['why']}{where}")
     shown = ("".join(char if char.isprintable() else "?" for char in line) for line in lines)
-    return "\n".join(piece for line in shown for piece in folded(line, width))
+    return (piece for line in shown for piece in folded(line, width))

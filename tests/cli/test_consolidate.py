@@ -14,7 +14,8 @@ from server.play import ScriptedServer
 from nexus_cli.config.paths import places
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.memory import ConsolidationReport, changed_facts_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.memory import ConsolidationReport
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 AT = "2026-01-02T03:04:05.000Z"
@@ -58,7 +59,7 @@ def test_two_facts_become_one_that_waits(nexus: Run, facts: None, server: Script
     assert (value["looked_at"], value["left"], value["answer"]) == (2, 0, "Two facts became one.")
     assert not value["forgotten"], "what is kept stays until its merger is accepted"
     assert [fact["text"] for fact in value["remembered"]] == [MERGED["text"]]
-    text = changed_facts_text(value, 80)
+    text = find_form("changed_facts")(value, 80)
     assert text.startswith("2 facts reviewed.") and text.endswith("Two facts became one.")
     told = "+ m3 Run pytest -q. (proposed; to accept: nexus memory accept m3; then m1, m2 will be forgotten)"
     assert told in " ".join(text.split())

@@ -18,7 +18,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import FactMerger, FactState, MemorySlot
 from nexus_cli.core.services import SkillGuides, Spaces
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.status import status_text
+from nexus_cli.reports.forms import find_form
 from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.capability_snapshot import snapshot, status
@@ -126,7 +126,7 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
     ]
     assert "build" not in str(value), "an untrusted project's names reach no request"
     assert "not ascii" not in str(value) and SECRET not in str(value)
-    text = " ".join(status_text({**reported(tmp_path, environ), "host": "h"}, 80).split())
+    text = " ".join(find_form("status")({**reported(tmp_path, environ), "host": "h"}, 80).split())
     assert "broken notes (is empty); ANTHROPIC_API_KEY (contains characters that no key contains)" in text
     (places().config / "mcp.json").write_text("{")
     assert "MCP servers: 1 broken (" in capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]

@@ -82,7 +82,7 @@ class FakeContext:
     def show(self, form: str, value: Mapping[str, Any]) -> None:
         """See `CommandContext`."""
         for width in (20, 80):
-            folder_diff_lines(value, width, Theme()) if form == "diff" else find_form(form)(value, width)
+            [*folder_diff_lines(value, width, Theme())] if form == "diff" else find_form(form)(value, width)
         self.shown.append((form, value))
 
     def feed(self, event: Event) -> None:

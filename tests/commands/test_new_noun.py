@@ -26,7 +26,7 @@ NOUN = Noun("zebra", "run", (Verb(list_zebras, "list"),), "List the zebras of th
 """
 REPORT = """
 from typing import TypedDict
-from nexus_cli.reports.text.lines import Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, filled
 
 
 class ZebrasReport(TypedDict):
@@ -37,8 +37,8 @@ class ZebrasReport(TypedDict):
     tall: bool
 
 
-def zebras_text(value: Value, width: int) -> str:
-    return "\\n".join(filled(f"{', '.join(value['zebras'])} ({'tall' if value['tall'] else 'any'})", width))
+def zebras_text(value: Value, width: int) -> Lines:
+    return filled(f"{', '.join(value['zebras'])} ({'tall' if value['tall'] else 'any'})", width)
 """
 SLASH = """
 from nexus_cli.commands import discover

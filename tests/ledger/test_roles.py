@@ -20,9 +20,10 @@ from nexus_cli.core.run import AGENT, HUMAN
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.memory import list_facts
-from nexus_cli.reports.sessions import list_sessions, sessions_text
-from nexus_cli.reports.usage import usage_report, usage_text
+from nexus_cli.reports.sessions import list_sessions
+from nexus_cli.reports.usage import usage_report
 
 SECRET = "the words of a secret plan that is long enough to be packed " * 4
 
@@ -232,13 +233,13 @@ def test_reports_say_who_did_what_and_what_it_cost(team: Any) -> None:
     team.ana.runs.attach(team.ana.runs.claim(key, "here", 9.0, AT), made)
     report = usage_report(team.ana, by="person")
     assert {row["name"]: row["known_usd"] for row in report["named"]} == {"ana": 0.5, "ben": 0.5}
-    assert report["total"]["known_usd"] == 1.0 and "by person" in usage_text(report, 80)
+    assert report["total"]["known_usd"] == 1.0 and "by person" in find_form("usage")(report, 80)
     named = {by: {row["name"] for row in usage_report(team.ana, by=by)["named"]} for by in ("agent", "plan")}
     assert named == {"agent": {"agent of app", ""}, "plan": {"plan of /app", ""}}
-    assert "(no plan)" in usage_text(usage_report(team.ana, by="plan"), 80)
+    assert "(no plan)" in find_form("usage")(usage_report(team.ana, by="plan"), 80)
     listed = list_sessions(team.ana)
     assert {row["person"] for row in listed["sessions"]} == {"ana", "ben"}
-    assert "ben: " in sessions_text(listed, 100)
+    assert "ben: " in find_form("sessions")(listed, 100)
 
 
 def test_a_ledger_in_a_file_has_one_person(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ from nexus_cli.core.request import Request
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.reports.decisions import decision_report, decision_text
+from nexus_cli.reports.decisions import decision_report
+from nexus_cli.reports.forms import find_form
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.sections.contributors.permission import ONLY_READING
@@ -318,7 +319,7 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
     assert "needs approval: touch made" in shown and "more" not in shown
     with the_ledger() as ledger:
         log = LaneLog(ledger.db, session.id)
-        assert "and 451 more" in decision_text(decision_report(log, value["id"]) or {}, 80)
+        assert "and 451 more" in find_form("decision")(decision_report(log, value["id"]) or {}, 80)
 
 
 @pytest.mark.matrix

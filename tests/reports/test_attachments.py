@@ -12,9 +12,9 @@ from session.played import Played, opened, the_ledger
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger
 from nexus_cli.core.memo_kinds import ATTACHMENTS
 from nexus_cli.core.request import Request
-from nexus_cli.reports.context import context_text
-from nexus_cli.reports.context_summary import context_summary, context_summary_text
-from nexus_cli.reports.timeline import session_timeline, timeline_text
+from nexus_cli.reports.context_summary import context_summary
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.timeline import session_timeline
 
 FILES = (AttachedFile("a.py", "text", 20, 3, 5, 40), AttachedFile("shot.png", "image/png", 900))
 STEERED = AttachedFile("src", "folder", 34, 1, 12)
@@ -50,14 +50,14 @@ def test_the_record_stands_beside_its_message_and_is_shown(tmp_path: Path) -> No
     ]
     assert records[0] == {"path": "a.py", "type": "text", "bytes": 20, "lines": [3, 5], "of": 40}
     for width in (80, 40):
-        short, whole = (form(value, width) for form in (context_summary_text, context_text))
+        short, whole = (find_form(form)(value, width) for form in ("context_summary", "context"))
         for named in ("a.py:3-5, 3 lines, 20 bytes", "shot.png, an image, 900 bytes", "src, 12 names, 34 bytes"):
             assert named in " ".join(short.split()) and named.partition(",")[0] in whole
     rows = {row["entry"]: row for row in told["rows"] if row.get("attached")}
     assert {entry: row["attached"] for entry, row in rows.items()} == {
         memo.entry: memo.value["files"] for memo in memos
     }
-    lines = timeline_text(told, 100).splitlines()
+    lines = find_form("timeline")(told, 100).splitlines()
     place = next(place for place, line in enumerate(lines) if line.endswith(": look"))
     assert lines[place + 1].strip() == "with a.py:3-5, 3 lines, 20 bytes; shot.png, an image, 900 bytes"
 
@@ -73,6 +73,6 @@ def test_a_message_without_files_has_no_record(tmp_path: Path) -> None:
         return value
 
     value = asyncio.run(turn())
-    assert value["attachments"] == [] and "Attached" not in context_summary_text(value, 80)
+    assert value["attachments"] == [] and "Attached" not in find_form("context_summary")(value, 80)
     with the_ledger() as ledger:
         assert not ledger.log(session.id).memos(ATTACHMENTS)

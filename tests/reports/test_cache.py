@@ -17,8 +17,9 @@ from session.prefix_cache import SETTINGS, lived, opened, working
 
 from nexus_cli.cli.app import run
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.reports.cache import cache_report, cache_text, miss_details_text, miss_report, miss_text
-from nexus_cli.reports.cost import cost_report, cost_text
+from nexus_cli.reports.cache import cache_report, miss_report
+from nexus_cli.reports.cost import cost_report
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.rewrites import rewrite_lines
 
 FIRST = "read the code " + "and think of every part " * 300
@@ -58,7 +59,7 @@ def test_the_listing_has_a_row_per_request_and_sums_the_misses(missed: str) -> N
     total = value["total"]
     assert (total["misses"], total["ours"], total["not_ours"], total["unknown"]) == (3, 1, 2, 0)
     assert total["cost_usd"] == pytest.approx(sum(row["missed"] for row in rows) * 1.5 / 1e6)
-    text = " ".join(cache_text(value, 150).split())
+    text = " ".join(find_form("cache")(value, 150).split())
     assert "of the prompt tokens of 5 requests were read from the cache. 3 misses cost $" in text
     assert "(caused by nexus: 1, not by nexus: 2)" in text and "ours: the section instructions" in text
 
@@ -71,22 +72,26 @@ def test_one_request_is_explained_with_what_differed_and_what_changed_it(missed:
         first = miss_report(ledger, missed, SETTINGS, 1)
     assert value["step"] == 4 and value["previous"] == 3 and value["ours"] is True
     assert value["difference"]["source"].endswith("NEXUS.md") and value["difference"]["by"] == "a reload"
-    sentence = " ".join(miss_text(value, 100).split())
+    sentence = " ".join(find_form("miss")(value, 100).split())
     assert re.fullmatch(r"Request 4: [\d,]+ of [\d,]+ tokens missed the cache \(\$[\d.]+\): the section .+\.", sentence)
-    text = " ".join(miss_details_text(value, 100).split())
+    text = " ".join(find_form("miss_details")(value, 100).split())
     assert text.startswith(sentence) and "Caused by nexus. First difference from request 3: section" in text
     assert "NEXUS.md): a reload." in text
     assert expired["age_seconds"] == pytest.approx(3 * 3600, abs=60) and expired["cache"]["minimum"] == 1024
-    assert "): the cache had expired: unused for 3 h" in " ".join(miss_text(expired, 100).split())
-    assert "Not caused by nexus." in miss_details_text(expired, 200)
-    assert "Request 5: no miss, " in miss_text(hit, 100) and "request only adds to it" in miss_details_text(hit, 200)
-    assert "first request, nothing to compare" in miss_text(first, 200)
+    assert "): the cache had expired: unused for 3 h" in " ".join(find_form("miss")(expired, 100).split())
+    assert "Not caused by nexus." in find_form("miss_details")(expired, 200)
+    assert "Request 5: no miss, " in find_form("miss")(hit, 100) and "request only adds to it" in find_form(
+        "miss_details"
+    )(hit, 200)
+    assert "first request, nothing to compare" in find_form("miss")(first, 200)
 
 
 def test_a_server_that_reports_a_cache_is_not_said_to_have_none() -> None:
     value = {"step": 3, "missed": 0, "read": 1371, "input": 3175, "hit": 0.432, "why": "no cache is known"}
-    assert miss_text(value, 100) == "Request 3: no miss, 43.2% of 3,175 tokens cached."
-    assert miss_text({**value, "read": 0, "hit": 0.0}, 100).endswith("0.0% of 3,175 tokens cached: no cache is known.")
+    assert find_form("miss")(value, 100) == "Request 3: no miss, 43.2% of 3,175 tokens cached."
+    assert find_form("miss")({**value, "read": 0, "hit": 0.0}, 100).endswith(
+        "0.0% of 3,175 tokens cached: no cache is known."
+    )
 
 
 @pytest.mark.matrix
@@ -110,12 +115,12 @@ def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
     one = {"cause": "pruned", "saved": 14_344, "cold": 13_648, "cost": 0.0471, "summary_usd": 0.0321, "break_even": 10}
     one |= {"pays": True, "why": "it was due"}
     rows: list[Any] = [{**one, "requests": number, "net_usd": 0.25} for number in range(48)]
-    lines = rewrite_lines(rows, 80)
+    lines = [*rewrite_lines(rows, 80)]
     assert len(lines) == 14 and lines[-7].split()[-2:] == ["47", "+$0.2500"], "two lines for each in 80 columns"
     assert lines[-6:-1] == ["  pruned: it was due"] * 5
     assert lines[-1].strip() == "43 earlier rewrites not listed (all 48 cost $3.80); --json lists them"
     assert "listed" not in "".join(rewrite_lines(rows[:5], 80))
-    unknown = rewrite_lines([{**rows[0], "summary_usd": None}, *rows], 80)
+    unknown = [*rewrite_lines([{**rows[0], "summary_usd": None}, *rows], 80)]
     assert unknown[-1].strip() == "44 earlier rewrites not listed (all 49); --json lists them", "a summary has no price"
     assert lines[-1].replace(" cost $3.80", "") in rewrite_lines([*rows[:47], {**rows[47], "cost": None}], 80)
 
@@ -138,7 +143,7 @@ def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: st
     side = {**value["requests"][0], "lane": "compact", "step": 1, "missed": 0}
     rows = [*value["requests"], *([side] * 10), {**side, "lane": "reflection", "read": None, "input": None}]
     for width in (40, 80, 150):
-        text = " ".join(cache_text(value | {"requests": rows}, width).split())
+        text = " ".join(find_form("cache")(value | {"requests": rows}, width).split())
         assert "10 requests for summaries: " in text and "% of them cached" in text
         assert "1 request for reflections: 0 tokens in" in text and "compact 1" not in text
 
@@ -151,11 +156,11 @@ def test_a_long_reason_is_cut_in_the_table_and_whole_where_it_is_asked_for(misse
         one = miss_report(ledger, missed, SETTINGS, 2)
     reason = "it had expired, " * 30 + "and that is all"
     rows = [{**row, "why": reason} if row["step"] == 2 else row for row in value["requests"]]
-    lines = cache_text(value | {"requests": rows}, width).splitlines()
+    lines = find_form("cache")(value | {"requests": rows}, width).splitlines()
     table = lines[lines.index("requests:") + 1 :][: len(rows) + 1]
     assert table[0].split()[0] == "request" and [line.split()[0] for line in table[1:]] == list("12345")
     assert table[2].endswith("…") and max(map(len, lines)) <= width
-    assert "and that is all" in " ".join(miss_text({**one, "why": reason}, width).split())
+    assert "and that is all" in " ".join(find_form("miss")({**one, "why": reason}, width).split())
     assert width == 80 or ("written" in table[0]) is (width > 80)
 
 
@@ -188,7 +193,7 @@ def test_a_request_without_an_answer_is_counted_in_both_reports(missed: str) -> 
     assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1
     assert sum(row["requests"] for row in spent["models"]) == 6
     assert (spent["total"]["cost_usd"], spent["total"]["known_usd"]) == (None, 5 * 0.25)
-    for text in (cache_text(cached, 150), cost_text(spent, 150)):
+    for text in (find_form("cache")(cached, 150), find_form("cost")(spent, 150)):
         assert "6 requests (1 without an answer)" in text
 
 
@@ -211,7 +216,7 @@ def test_a_request_that_no_provider_took_up_is_one_without_an_answer(kind: str, 
         reason = miss_report(ledger, session.id, SETTINGS, 1)
     assert (reason["cause"], reason["why"]) == ("unanswered", f"it was not answered ({kind})")
     assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1 and spent["total"]["estimated"] == 0
-    assert "1 request (1 without an answer)." in cache_text(cached, 100)
+    assert "1 request (1 without an answer)." in find_form("cache")(cached, 100)
 
 
 def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:
@@ -221,7 +226,7 @@ def test_a_session_that_sent_nothing_says_so(tmp_path: Path) -> None:
         miss_report(session.ledger, session.id, SETTINGS)
     value = cache_report(session.ledger, session.id, SETTINGS)
     assert value["requests"] == [] and value["total"]["hit"] is None and value["total"]["cost_usd"] == 0
-    assert "not sent a request yet" in cache_text(value, 80)
+    assert "not sent a request yet" in find_form("cache")(value, 80)
     asyncio.run(session.aclose())
 
 

@@ -17,7 +17,8 @@ from nexus_cli.core.event import ContextPlan
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.reports.context import context_report, context_text, live_report
+from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.request_diff import request_difference
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -77,7 +78,7 @@ def test_the_sums_of_every_report_come_out_whatever_the_provider_counts(tmp_path
     for step in (1, 2, 3, None):
         value = shown(tmp_path, session, step)
         comes_out(value)
-        text = context_text(value, 120)
+        text = find_form("context")(value, 120)
         assert "no section" not in text and f"{value['sections'][0]['tokens']:,}" in text
 
 

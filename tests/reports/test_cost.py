@@ -11,7 +11,8 @@ from workers.crew import Crew, crewed, doing, handing, run
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Cost, Usage
-from nexus_cli.reports.cost import cost_report, cost_text
+from nexus_cli.reports.cost import cost_report
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.usage import usage_report
 
 
@@ -70,7 +71,7 @@ def test_the_parts_of_what_workers_cost_count_where_their_session_counts(tmp_pat
         value, info, usage = cost_report(ledger, session.id), ledger.session(session.id), usage_report(ledger)
     assert many == 3 and to_json_value(ended.usage)["cost"] == value["total"]["cost"] == usage["total"]["cost"] == parts
     assert info.saved_usd == value["total"]["saved_usd"] == ended.usage.cost.saved == 0.33
-    assert "By component: $0.1500 input, $0.1200 cached, $0.4800 output. The cache saved $0.3300." in cost_text(
+    assert "By component: $0.1500 input, $0.1200 cached, $0.4800 output. The cache saved $0.3300." in find_form("cost")(
         value, 200
     )
 

@@ -18,11 +18,10 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.reports.decisions import (
     NEWEST,
     decision_report,
-    decision_text,
     decisions_report,
-    decisions_text,
     describe_verdict,
 )
+from nexus_cli.reports.forms import find_form
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -68,7 +67,7 @@ def decided(session: Session) -> list[Any]:
     with the_ledger() as ledger:
         value = decisions_report(ledger.log(session.id))
     for width in (20, 80, 2**30):
-        decisions_text(value, width)
+        find_form("decisions")(value, width)
     rows: list[Any] = [*value["decisions"]]
     return rows
 
@@ -77,7 +76,7 @@ def explained(session: Session, call_id: str) -> Mapping[str, Any]:
     with the_ledger() as ledger:
         value: Mapping[str, Any] = decision_report(ledger.log(session.id), call_id) or {}
     for width in (20, 80) if value else ():
-        decision_text(value, width)
+        find_form("decision")(value, width)
     return value
 
 
@@ -96,9 +95,9 @@ def test_a_rule_that_decided_is_named_with_its_file_and_line(tmp_path: Path) -> 
     assert (marked["decision"], marked["profile"]) == ("allow", "write") and marked["from"].endswith("line 2")
     assert (listing["decision"], listing["profile"], listing["from"]) == ("allow", "read", "built in")
     assert {"id", "tool", "subject", "at", "level", "answer"} <= push.keys() and push["subject"] == "git push origin"
-    text = decision_text(explained(session, push["id"]), 200)
+    text = find_form("decision")(explained(session, push["id"]), 200)
     assert "refused" in text and "deny bash(git push *)" in text and "config.toml line 4" in text
-    assert "sandboxed: can write in the project" in decision_text(explained(session, marked["id"]), 200)
+    assert "sandboxed: can write in the project" in find_form("decision")(explained(session, marked["id"]), 200)
 
 
 @pytest.mark.matrix
@@ -111,14 +110,14 @@ def test_the_answer_of_the_person_and_the_layer_of_the_level_are_named(tmp_path:
     assert (first["from"], first["bound_by"], first["level"]) == ("level edit", "command line", "edit")
     assert (second["answer"], second["said"], second["ran"]) == ("no", "not that", False)
     assert (again["decision"], again["from"], again["answer"]) == ("allow", "allowed for this session", None)
-    assert "you said no" in decision_text(explained(session, second["id"]), 80)
+    assert "you said no" in find_form("decision")(explained(session, second["id"]), 80)
 
 
 @pytest.mark.matrix
 def test_a_call_that_nobody_could_be_asked_about_says_so(tmp_path: Path) -> None:
     (row,) = decided(session := played(tmp_path, [run("touch one")]))
     assert (row["decision"], row["answer"], row["ran"], row["from"]) == ("ask", None, False, "level ask")
-    assert "nobody could be asked" in decision_text(explained(session, row["id"]), 80)
+    assert "nobody could be asked" in find_form("decision")(explained(session, row["id"]), 80)
 
 
 def test_an_answer_that_a_level_gave_is_not_taken_for_one_of_the_person(tmp_path: Path) -> None:
@@ -150,7 +149,7 @@ def test_a_limit_that_refused_a_call_is_named_with_its_layer(tmp_path: Path) -> 
     session = played(tmp_path, [run("ls"), ("glob", {"pattern": "*"})], limits=limits)
     (row,) = (one for one in decided(session) if one["tool"] == "bash")
     assert (row["decision"], row["from"], row["bound_by"]) == ("deny", "limit tools", "settings")
-    assert "limit tools (from settings)" in decision_text(explained(session, row["id"]), 80)
+    assert "limit tools (from settings)" in find_form("decision")(explained(session, row["id"]), 80)
 
 
 def test_calls_that_the_level_granted_are_listed_and_one_that_could_not_run_is_explained(tmp_path: Path) -> None:
@@ -167,7 +166,7 @@ def test_calls_that_the_level_granted_are_listed_and_one_that_could_not_run_is_e
         "command line",
     )
     assert unknown["decision"] is None and "no tool 'nothing'" in unknown["why"]
-    assert "not decided" in decision_text(unknown, 80)
+    assert "not decided" in find_form("decision")(unknown, 80)
 
 
 def test_an_id_may_be_a_prefix_that_only_one_call_has(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import AGENT, HUMAN, Entity, Space, Wait
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.run_timeline import run_timeline
-from nexus_cli.reports.runs import run_report, run_text
+from nexus_cli.reports.runs import run_report
 from nexus_cli.reports.space_timeline import find_reader, space_timeline
-from nexus_cli.reports.timeline import session_timeline, timeline_text
+from nexus_cli.reports.timeline import session_timeline
 
 
 def at(minute: int) -> str:
@@ -120,7 +121,7 @@ def test_a_run_is_queued_claimed_waits_is_signalled_and_ends(ledger: Ledger) -> 
     )
     assert value["run"]["resumes"] == 1 and value["totals"]["rows"] == len(value["rows"])
     for width in (40, 80):
-        text = timeline_text(value, width)
+        text = find_form("timeline")(value, width)
         whole = " ".join(text.split())
         assert max(map(len, text.splitlines())) <= width
         assert (
@@ -144,7 +145,9 @@ def test_an_event_is_named_by_its_service_and_what_it_says(ledger: Ledger) -> No
     ledger.runs.signal(key, "service", {"service": "ci", "payload": "plain words"}, at(2))
     queued, signal = run_timeline(ledger, str(key))["rows"]
     assert (queued["text"], signal["text"]) == ("service ci: check_run failure", "service ci: an event plain words")
-    assert "service ci: an event plain words, not taken yet" in run_text(run_report(ledger, ledger.runs.get(key)), 80)
+    assert "service ci: an event plain words, not taken yet" in find_form("run")(
+        run_report(ledger, ledger.runs.get(key)), 80
+    )
 
 
 def test_a_run_without_a_session_has_its_states(ledger: Ledger) -> None:
@@ -154,7 +157,7 @@ def test_a_run_without_a_session_has_its_states(ledger: Ledger) -> None:
     assert [row["kind"] for row in value["rows"]] == ["queued"] and value["session"] == ""
     ledger.runs.cancel(key, at(2))
     assert [row["kind"] for row in run_timeline(ledger, str(key))["rows"]] == ["queued", "cancelled"]
-    assert "run-1 cancelled" in timeline_text(run_timeline(ledger, str(key)), 80)
+    assert "run-1 cancelled" in find_form("timeline")(run_timeline(ledger, str(key)), 80)
 
 
 def test_a_space_says_who_said_what_what_is_new_and_whom_it_triggered(ledger: Ledger) -> None:
@@ -178,7 +181,7 @@ def test_a_space_says_who_said_what_what_is_new_and_whom_it_triggered(ledger: Le
     value = space_timeline(ledger, space, ahmad)
     assert [row["seen"] for row in value["rows"]] == [True, True, True, False]
     assert ledger.spaces.seen(space, ahmad) == 3, "looking marks nothing"
-    text = timeline_text(value, 80)
+    text = find_form("timeline")(value, 80)
     assert (
         f"-> DataAnalyst (mention): run-{key} running" in text
         and "(new) means unread by Ahmad" in " ".join(text.split())
@@ -188,7 +191,7 @@ def test_a_space_says_who_said_what_what_is_new_and_whom_it_triggered(ledger: Le
     assert [row["seen"] for row in space_timeline(ledger, space, None)["rows"]] == [None] * 4
     part = space_timeline(ledger, space, ahmad, 2)
     assert part["rows"] == value["rows"][-2:] and part["earlier"] == 2 and part["totals"] == value["totals"]
-    assert max(map(len, timeline_text(value, 40).splitlines())) <= 40
+    assert max(map(len, find_form("timeline")(value, 40).splitlines())) <= 40
 
 
 def test_nobody_and_nothing_unknown_has_a_timeline(ledger: Ledger) -> None:

@@ -12,7 +12,8 @@ from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.running import running_report, running_text, stop_running
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.running import running_report, stop_running
 
 AT = "2026-01-01T00:00:00.000Z"
 
@@ -44,7 +45,7 @@ def test_a_call_that_has_not_started_asks_and_one_that_has_runs(ledger: Ledger) 
     log = ledger.log(session)
     log.append(Entry(2, AT, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "", calls), "", 1))
     assert states(ledger) == [("asks", "bash rm -rf build")]
-    text = running_text(running_report(ledger), 120)
+    text = find_form("running")(running_report(ledger), 120)
     assert "asks" in text and "clean up · bash rm -rf build" in text and "sessions stop" in text
     log.record_start("c1", "bash")
     assert states(ledger) == [("runs", "bash rm -rf build")]

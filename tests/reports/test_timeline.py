@@ -22,7 +22,8 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.reports.timeline import session_timeline, timeline_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
@@ -141,7 +142,7 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
     sums = [row["tokens"] or 0 for row in (*rows_of(value, "request"), *rows_of(value, "lane"))]
     assert value["totals"]["tokens"] == sum(sums) and value["totals"]["drops"] == steps.count("drop")
     json.dumps(value)
-    text = timeline_text(part, 10_000)
+    text = find_form("timeline")(part, 10_000)
     said = [line for line in text.splitlines() if line[2:3] == line[5:6] == ":"]
     assert len(said) == len(part["rows"]), "a line each"
     for line, row in zip(said, part["rows"], strict=True):
@@ -150,7 +151,7 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
         assert row["kind"] != "drop" or f" drop {row['drop']}: " in line
     assert f"{part['earlier']} row" in text or not part["earlier"]
     for width in (20, 40, 80):
-        assert max(map(len, timeline_text(part, width).splitlines())) <= width
+        assert max(map(len, find_form("timeline")(part, width).splitlines())) <= width
 
 
 def test_a_clock_that_was_set_back_changes_no_order() -> None:
@@ -211,7 +212,7 @@ def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
     requests = rows_of(value, "request")
     assert [row["step"] for row in requests] == [1, 2, 3] and requests[0]["model"] == "openai/played"
     assert requests[0]["cost_usd"] == 0.25 and requests[0]["tokens"] == 210 and requests[0]["seconds"] >= 0
-    text = " ".join(timeline_text(value, 80).split())
+    text = " ".join(find_form("timeline")(value, 80).split())
     for part in (
         "drop d1",
         "nexus drops show d1",
@@ -238,7 +239,7 @@ def test_what_began_a_turn_is_named_and_who_sent_it(tmp_path: Path) -> None:
         ("worker", "agent"),
         ("service", "nexus"),
     ]
-    told = timeline_text(value, 80)
+    told = find_form("timeline")(value, 80)
     for words in (" You: do it\n", " You (stdin): do it\n", " Client: do it\n", " Agent (worker): do it\n"):
         assert words in told, words
 
@@ -258,7 +259,7 @@ def test_a_refused_call_says_so_and_why(tmp_path: Path) -> None:
     value = timeline(session.id)
     (row,) = rows_of(value, "tool")
     assert row["outcome"] == "refused" and row["decision"] in ("ask", "deny") and row["why"]
-    assert " · refused" in timeline_text(value, 80) and row["subject"] in timeline_text(value, 80)
+    assert " · refused" in find_form("timeline")(value, 80) and row["subject"] in find_form("timeline")(value, 80)
 
 
 def test_no_text_passes_for_a_mark_or_reaches_the_terminal_as_a_code() -> None:
@@ -268,7 +269,7 @@ def test_no_text_passes_for_a_mark_or_reaches_the_terminal_as_a_code() -> None:
         play.append(Kind.ASSISTANT, "agent", Message(Role.ASSISTANT, words))
     value = play.timeline()
     for width in (40, 80):
-        lines = timeline_text(value, width).splitlines()
+        lines = find_form("timeline")(value, width).splitlines()
         assert not [line for line in lines if any(sign in line for sign in "\x1b\x07\u202e")]
         assert max(map(len, lines)) <= width
         assert sum(" You (not sent yet):" in line for line in lines) == 3, "the marks stand before the words"

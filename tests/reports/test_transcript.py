@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from session.played import Answer, Played, opened, say, the_ledger
 
 from nexus_cli.core.event import ToolResultEvent
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.request import Request
 from nexus_cli.reports.conversation import Replay, newest_turns
-from nexus_cli.reports.transcript import session_transcript, transcript_of, transcript_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.transcript import session_transcript, transcript_of
 from nexus_cli.session.session import Session
 
 
-def transcript(session: str) -> dict[str, Any]:
+def transcript(session: str) -> Value:
     with the_ledger() as ledger:
         replay = Replay(ledger.log(session), is_whole=True)
         return transcript_of(replay, ledger.session(session))
@@ -42,7 +43,7 @@ def test_outputs_and_messages_are_whole_where_the_request_had_a_part(tmp_path: P
     results = [line["result"]["output"] for line in value["events"] if line["type"] == "tool.result"]
     assert results[0].split("\n")[:20_000] == [str(number) for number in range(1, 20_001)]
     assert results[1].startswith(quoted), "what an output quotes is no hole in it"
-    text = transcript_text(value, 60)
+    text = find_form("transcript")(value, 60)
     for part in (
         "* bash seq 20000\n    1\n    2\n",
         "    19999\n    20000\n",
@@ -65,7 +66,7 @@ def test_a_message_with_a_part_of_an_output_keeps_the_words_that_were_typed(tmp_
 def test_a_message_is_broken_between_words(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "I changed src/humanize/number.py and tests"), tmp_path)
     assert say(session, "please look at src/humanize/number.py again")[1].ok
-    lines = transcript_text(transcript(session.id), 30).split("\n")
+    lines = find_form("transcript")(transcript(session.id), 30).split("\n")
     assert lines[-1] == "tests", lines
     assert all(line.count("number") == line.count("number.py") for line in lines), lines
 
@@ -74,7 +75,7 @@ def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> N
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, "hello")[1].ok
     shell = [{"after": after, "title": f"! ls {after}", "text": f"of {after}\n"} for after in (0, 2)]
-    lines = transcript_text({**transcript(session.id), "shell": shell}, 60).split("\n")
+    lines = find_form("transcript")({**transcript(session.id), "shell": shell}, 60).split("\n")
     kept = [line for line in lines if line.startswith(("* ", "> ", "fine", "    of"))]
     assert kept == ["* ! ls 0", "    of 0", "> hello", "fine", "* ! ls 2", "    of 2"]
 
@@ -99,4 +100,4 @@ def test_results_of_calls_that_ran_together_stand_in_call_order_whichever_ended_
 
 def test_a_session_in_which_nothing_was_said_has_no_transcript() -> None:
     value = session_transcript(Session(Played(lambda request: "x")))
-    assert transcript_text(value, 60) == "No messages in this session yet."
+    assert find_form("transcript")(value, 60) == "No messages in this session yet."

@@ -16,7 +16,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.cost import cost_report
-from nexus_cli.reports.usage import usage_report, usage_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.usage import usage_report
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
@@ -73,7 +74,7 @@ def test_a_cost_recorded_without_its_parts_leaves_them_unknown_and_none_is_made_
     before, after = usage_report(ledger)["days"]
     assert before["cost_usd"] == 0.25 and before["cost"] is None and set(before["known_cost"].values()) == {0.0}
     assert (after["cost"], after["known_cost"], after["saved_usd"]) == (None, parts, 0.05)
-    text = usage_text(usage_report(ledger), 200)
+    text = find_form("usage")(usage_report(ledger), 200)
     shown = "$0.0100 input, $0.0200 cached, $0.0300 written, $0.0400 output"
     assert f"By component: {shown}, $0.7500 unknown (recorded by an older nexus). The cache saved $0.0500." in text
 
@@ -87,21 +88,21 @@ def test_a_day_is_that_of_the_zone_and_what_was_before_since_is_left_out(ledger:
 
 def test_the_report_of_a_person_says_what_is_known_and_how_to_set_a_price(ledger: Ledger) -> None:
     value = usage_report(ledger, local=True)
-    text = usage_text(value, 100)
+    text = find_form("usage")(value, 100)
     assert text.startswith(
         "$0.7500+ for 5 requests (1 without an answer) of 3 sessions: 3,600 tokens in (66.7% cached), 350 out"
     )
     assert """\n  nexus config set 'models."local/odd".input_price' DOLLARS_PER_MILLION""" in text
-    assert "?" not in text and "####" in text and "####" not in usage_text(value, 60)
+    assert "?" not in text and "####" in text and "####" not in find_form("usage")(value, 60)
     row = next(line for line in text.splitlines() if line.endswith("local/odd"))
     assert row.split()[-2:] == ["-", "local/odd"]
     later = [{**value["days"][0], "day": f"2026-03-{day:02}"} for day in range(1, 32)]
-    listed = usage_text({**value, "days": later}, 100)
+    listed = find_form("usage")({**value, "days": later}, 100)
     assert "2026-03-01 #" not in listed and "1 earlier day not listed: --since 2026-03-01 lists all" in listed
-    assert "2026-03-01 #" in usage_text({**value, "days": later, "since": NEXT}, 100)
+    assert "2026-03-01 #" in find_form("usage")({**value, "days": later, "since": NEXT}, 100)
     unknown = usage_report(ledger)["models"][1]
     only = {**value, "total": unknown, "days": [], "projects": [], "models": [unknown]}
-    alone = usage_text(only, 100)
+    alone = find_form("usage")(only, 100)
     assert "cost" not in alone and "$" not in alone.partition("To set it")[0]
 
 
@@ -125,23 +126,23 @@ def test_a_request_counts_for_the_model_that_it_was_sent_to(tmp_path: Path) -> N
 def test_by_one_thing_only_that_is_listed_with_bars_where_a_person_looks(ledger: Ledger) -> None:
     value = usage_report(ledger, by="project")
     assert [(one["name"], one["requests"]) for one in value["named"]] == [("/shop", 3), ("/page", 2)]
-    lines = usage_text(value, 100).splitlines()
+    lines = find_form("usage")(value, 100).splitlines()
     assert "by project:" in lines and not {"by day:", "by model:"} & {*lines}
     (shop,), (page,) = ([line for line in lines if name in line] for name in ("/shop", "/page"))
     assert shop.count("#") == 20 and page.count("#") == 10, "the bar is the share of the most expensive"
-    assert "#" not in usage_text(value, 79) and "#" not in usage_text(value, 2**30)
+    assert "#" not in find_form("usage")(value, 79) and "#" not in find_form("usage")(value, 2**30)
     assert {key: one for key, one in value.items() if key not in ("by", "named")} == usage_report(ledger)
 
 
 def test_by_key_lists_the_keys_alone_and_a_bar_only_where_it_stands_in_its_row(ledger: Ledger) -> None:
-    lines = usage_text(usage_report(ledger, by="key"), 100).splitlines()
+    lines = find_form("usage")(usage_report(ledger, by="key"), 100).splitlines()
     assert "by key:" in lines and not {"by day:", "by model:", "by project:"} & {*lines}
     value = usage_report(ledger, by="project")
     for row in value["named"]:
         row["name"] += "/in/a/folder/with/a/long/name"
     for width, longest in ((80, 10), (100, 20)):
         value["named"][0]["known_usd"] = value["named"][1]["known_usd"] = 0.3 / 7
-        shown = [line for line in usage_text(value, width).splitlines() if "#" in line]
+        shown = [line for line in find_form("usage")(value, width).splitlines() if "#" in line]
         assert [line.count("#") for line in shown] == [longest] * 2 and all("/in/a" in line for line in shown), shown
 
 

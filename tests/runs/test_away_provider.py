@@ -16,7 +16,8 @@ from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import Delta, Request
 from nexus_cli.core.run import PROVIDER, Run, Wait
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import describe_run, run_report, run_text, runs_report, runs_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.runs import describe_run, run_report, runs_report
 
 LOOK = ("glob", {"pattern": "*.py"})
 HOUR = 3600.0
@@ -54,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 def list_text(width: int = 300) -> str:
     with closing(Ledger.open(places().ledger)) as ledger:
-        return runs_text(runs_report(ledger), width)
+        return find_form("runs")(runs_report(ledger), width)
 
 
 def waited(run: Run) -> float:
@@ -77,7 +78,7 @@ def test_a_run_waits_for_a_provider_that_is_away_and_continues_without_a_new_mes
         value = describe_run(ledger, waiting)
         assert (value["waits_for"], value["error"]) == ("provider", "request failed: busy")
         assert (value["waits_since"] or "") < (value["wake_at"] or "")
-        shown = run_text(run_report(ledger, waiting), 300)
+        shown = find_form("run")(run_report(ledger, waiting), 300)
     assert "waits for the provider since " in list_text() and "request failed: busy" in list_text()
     assert "waits: the provider since " in shown and "error:" not in shown
     assert ", next retry 2" in list_text() and "\n    request failed: busy" in list_text(60), "the error has a line"

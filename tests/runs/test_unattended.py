@@ -23,7 +23,8 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.core.request import Request
 from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Run, Signal
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import describe_run, run_report, run_text, runs_report, runs_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.runs import describe_run, run_report, runs_report
 from nexus_cli.runs.away_report import take_away_notes
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
@@ -300,11 +301,13 @@ def test_a_run_whose_process_was_killed_is_told_until_it_is_taken_up(ledger: Led
         (note,) = take_away_notes(ledger, folder)
         assert note.line == "run-1 (plan Daily Report) broke off; to resume it: nexus runs resume run-1"
     value = runs_report(ledger)
-    assert runs_text(value, 80).startswith("run-1 · broke off · ") and "nexus runs resume run-1" in runs_text(value, 80)
-    shown = run_text(run_report(ledger, ledger.runs.get(1)), 80)
+    assert find_form("runs")(value, 80).startswith("run-1 · broke off · ") and "nexus runs resume run-1" in find_form(
+        "runs"
+    )(value, 80)
+    shown = find_form("run")(run_report(ledger, ledger.runs.get(1)), 80)
     assert shown.startswith("run-1 broke off") and "nexus runs resume run-1" in shown
     drive(Played(well), UnattendedRules(RunSettings(max_cost_day=50.0)))
-    assert "resumed once" in run_text(run_report(ledger, ledger.runs.get(1)), 80)
+    assert "resumed once" in find_form("run")(run_report(ledger, ledger.runs.get(1)), 80)
     (note,) = take_away_notes(ledger, folder)
     assert note.line.endswith("run-1: well")
 

@@ -25,7 +25,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.reports import memory as reports
-from nexus_cli.reports.memory import fact_text, memory_text
+from nexus_cli.reports.forms import find_form
 from nexus_cli.session import session_facts
 from nexus_cli.session.acts.memory import Consolidation, consolidation
 from nexus_cli.session.session_facts import SessionFacts
@@ -195,7 +195,9 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
     assert "without asking" not in json.dumps(told.seen) + json.dumps(found.seen[1][:-2]) + shown[0]
     with the_ledger() as ledger:
         value = reports.list_facts(ledger, str(tmp_path))
-        assert "proposed by the model (to accept: nexus memory accept m1): Deploy] without" in memory_text(value, 400)
+        assert "proposed by the model (to accept: nexus memory accept m1): Deploy] without" in find_form("memory")(
+            value, 400
+        )
         ledger.delete_session(value["facts"][0]["session"])
         (fact,) = ledger.facts.list_facts()
         assert not fact.quote and not fact.statement and fact.waits
@@ -324,7 +326,7 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
         merged = made.merge([one.id for one in kept], "Tabs, always")
         value = reports.list_facts(ledger, "/p", here="")
     assert invented.source == f"inferred in session {made.session}" and merged.source == "merged from others"
-    text = " ".join(memory_text(value, 200).split())
+    text = " ".join(find_form("memory")(value, 200).split())
     assert 'the model\'s reason: "I said that tests are slow"' in text
 
 
@@ -391,14 +393,14 @@ def test_what_is_forgotten_names_the_sessions_that_still_hold_it(tmp_path: Path)
         value = reports.facts_report(ledger, [session_facts.forget(ledger, "m1", AT)], done="forgotten")
         (fact,) = value["facts"]
         assert fact["told_in"] == [said, session.id, fork.id]
-        text = fact_text(value, 100)
+        text = find_form("fact")(value, 100)
         assert text.startswith("Forgotten: m1 (project)") and "3 sessions still contain it" in text
         assert [line.strip() for line in text.splitlines()[-3:]] == [
             f"nexus sessions delete {held}" for held in fact["told_in"]
         ]
         other = session_facts.add_fact(ledger, MemorySlot.USER, "Likes tabs", str(tmp_path), AT)
         value = reports.facts_report(ledger, [session_facts.forget(ledger, other.id, AT)], done="forgotten")
-        assert value["facts"][0]["told_in"] == [] and "still" not in fact_text(value, 100)
+        assert value["facts"][0]["told_in"] == [] and "still" not in find_form("fact")(value, 100)
 
 
 def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> None:
@@ -421,7 +423,7 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
         assert find_sessions_with(ledger.db, fact) == [searched.id, again.id, sorted_out.id, late.id]
         value = reports.facts_report(ledger, [fact], late.id, done="forgotten")
         hint = f"nexus sessions delete {late.id}  # the current session: exit it first"
-        assert fact_text(value, 120).endswith(hint)
+        assert find_form("fact")(value, 120).endswith(hint)
         for held in value["facts"][0]["told_in"]:
             ledger.delete_session(held)
         assert find_sessions_with(ledger.db, fact) == []
@@ -518,7 +520,7 @@ def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp
             ("m1", "Deploys by hand", [teller.id]),
             ("m2", "Deploys by hand only", [teller.id]),
         ]
-        text = fact_text(value, 100)
+        text = find_form("fact")(value, 100)
         assert "Forgotten: m1 (project) Deploys by hand\n" in text and text.count("nexus sessions delete") == 2
         assert [fact.id for fact in ledger.facts.list_facts(str(tmp_path))] == ["m4", "m3"]
         again = session_facts.accept(ledger, ["m4"], str(tmp_path), AT)

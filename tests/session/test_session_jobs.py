@@ -33,7 +33,6 @@ from nexus_cli.core.request import Request
 from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
-from nexus_cli.reports.jobs import jobs_text
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -250,7 +249,7 @@ def test_each_job_has_one_line_of_the_list(width: int) -> None:
     command = "python3 -m http.server 8000 --directory . --bind 127.0.0.1"
     states = {"j1": "running for 5 s", "j2": "ended after 3 min, exit status 3"}
     rows = [{"id": one, "how": how, "name": command} for one, how in states.items()]
-    shown = jobs_text({"version": 1, "jobs": rows}, width).splitlines()
+    shown = find_form("jobs")({"version": 1, "jobs": rows}, width).splitlines()
     assert len(shown) == 3 and all(len(line) <= width for line in shown), shown
     assert shown[0].split() == ["id", "state", "command"]
 

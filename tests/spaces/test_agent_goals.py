@@ -7,7 +7,7 @@ from spaces.conftest import Team
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT
-from nexus_cli.reports.spaces import agent_goals_text
+from nexus_cli.reports.forms import find_form
 from nexus_cli.spaces.agent_goals import MOST_DONE, MOST_GOALS, add_goal, finish_goals, goals_report
 from nexus_cli.spaces.run_facts import run_facts
 
@@ -25,7 +25,7 @@ def test_goals_of_the_settings_are_goals_like_others(team: Team) -> None:
     assert [one["id"] for one in agent.goals if not one["done"]] == ["g2"]
     with pytest.raises(NexusError, match="no such open goal"):
         finish_goals(team.ledger, agent, ["g1"])
-    assert agent_goals_text(goals_report(agent), 80).splitlines()[1].split() == ["g2", "3", "Reply", "fast"]
+    assert find_form("agent_goals")(goals_report(agent), 80).splitlines()[1].split() == ["g2", "3", "Reply", "fast"]
 
 
 @pytest.mark.matrix

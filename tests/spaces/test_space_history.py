@@ -24,8 +24,9 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.export import session_pieces
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.timeline import session_timeline
-from nexus_cli.reports.transcript import transcript_of, transcript_text
+from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.session.user_evidence import find_origin
 from nexus_cli.spaces import space_history
 from nexus_cli.spaces.space_history import FOLD, MOST, begin_space_run, end_space_run
@@ -348,7 +349,7 @@ def test_an_export_and_a_transcript_name_who_spoke(team: Team) -> None:
     info = team.ledger.session(session)
     text = "".join(session_pieces(log, info, "md"))
     assert "## Ahmad (human, ent-2)" in text and "## Husam (human, ent-1)" in text
-    assert "Ahmad (human, ent-2)" in transcript_text(transcript_of(Replay(log, is_whole=True), info), 80)
+    assert "Ahmad (human, ent-2)" in find_form("transcript")(transcript_of(Replay(log, is_whole=True), info), 80)
 
 
 FAMILIES = ("openai/m", "anthropic/m", "gemini/m", "mistral/m", "deepseek/m", "ollama_chat/m")

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from undo.test_only_copies import command
 from undo.world import World, files, tree
 
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_turns
-from nexus_cli.reports.undo import turn_diff, undo_text
+from nexus_cli.reports.undo import turn_diff
 from nexus_cli.undo import repository_copy, restore, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import EMPTIED_LOG
@@ -101,7 +102,7 @@ def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: Wor
     assert report["turn"] == 1 and all(one["restored"] for one in report["references"])
     assert read(world.project) == before
     assert not world.path(".git/MERGE_HEAD").exists() and not world.path(".git/hooks/pre-commit").exists()
-    assert "restored" in undo_text(report, 200) or "removed" in undo_text(report, 200)
+    assert "restored" in find_form("undo")(report, 200) or "removed" in find_form("undo")(report, 200)
     assert world.undo()["turn"] is None
     assert not world.redo()["kept"]
     assert read(world.project) == after and world.path(".git/config").read_bytes() == config
@@ -129,7 +130,7 @@ def test_a_branch_that_moved_on_since_stays_and_the_command_is_told(world: World
     assert told["refs/tags/v1"] == (True, None)
     assert told["refs/heads/feat"] == (False, f"git update-ref refs/heads/feat {old[2]}")
     assert report["head_moved"]["command"] == told["refs/heads/main"][1] == f"git reset --soft {old[0]}"
-    text = undo_text(report, 200)
+    text = find_form("undo")(report, 200)
     assert "restored  tag v1" in text and "kept      branch feat" in text and "HEAD was moved and is still at" in text
     shell(world.project, told["refs/heads/feat"][1] or "")
     assert shell(world.project, "git rev-parse feat").strip() == old[2]
@@ -141,7 +142,7 @@ def test_references_of_a_repository_inside_come_back_too(world: World) -> None:
     command(world, "cd api; git commit -qam x; git branch -D feat; git stash clear; git gc -q --prune=now")
     report = world.undo()
     assert {one["repository"] for one in report["references"]} == {"api"} and read(world.path("api")) == before
-    assert "restored  branch feat of api" in undo_text(report, 200)
+    assert "restored  branch feat of api" in find_form("undo")(report, 200)
 
 
 def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: World, tmp_path: Path) -> None:
@@ -259,7 +260,7 @@ def test_a_dry_run_moves_no_reference(world: World) -> None:
     after = read(world.project)
     report = world.undo(dry_run=True)
     assert {one["name"] for one in report["references"] if one["restored"]} >= {"refs/heads/main", "refs/tags/v1"}
-    assert read(world.project) == after and "Would undo" in undo_text(report, 200)
+    assert read(world.project) == after and "Would undo" in find_form("undo")(report, 200)
 
 
 def test_files_of_a_turn_come_back_alone_when_they_are_named(world: World) -> None:

@@ -18,7 +18,8 @@ from undo.test_attacks import bind, run_killed
 from undo.test_only_copies import followed, not_root
 from undo.world import World, attributes_of, owner_of, tree
 
-from nexus_cli.reports.undo import turn_diff, undo_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.undo import turn_diff
 from nexus_cli.tree.file_state import FileState
 from nexus_cli.undo.records import FileChange
 
@@ -326,7 +327,7 @@ def test_modes_of_folders_are_counted_and_shown(world: World) -> None:
     report = world.undo()
     assert {"private/", "private/deep/", "shared/", "closed/", "uploads/"} <= set(report["restored"])
     count = sum(path.endswith("/") for path in report["restored"])
-    assert f"files and {count} folders restored" in " ".join(undo_text(report, 200).split())
+    assert f"files and {count} folders restored" in " ".join(find_form("undo")(report, 200).split())
 
 
 def test_an_empty_file_that_came_or_went_is_shown(world: World) -> None:

@@ -42,7 +42,8 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests import spending
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import describe_worker
-from nexus_cli.reports.timeline import session_timeline, timeline_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.service_list import WORKERS
 from nexus_cli.session.factory import open_session
 from nexus_cli.workers.worker import Worker
@@ -81,7 +82,7 @@ def test_a_worker_is_a_row_of_the_timeline_and_its_own_session_was_begun_by_an_a
     (worker,) = _ledger_workers(_root_id())
     assert (row["worker"], row["session"], row["state"], row["text"]) == ("w1", worker.id, "finished", "ONE")
     assert row["actor"]["type"] == "agent" and row["cost_usd"] == worker.cost_usd
-    assert worker.id in timeline_text(value, 80) and "worker w1" in timeline_text(value, 80)
+    assert worker.id in find_form("timeline")(value, 80) and "worker w1" in find_form("timeline")(value, 80)
     begun = next(row for row in own["rows"] if row["kind"] == "user")
     assert begun["trigger"] == {"type": "worker"} and begun["actor"]["type"] == "agent" and begun["text"] == "ONE"
     assert own["totals"]["tokens"] < value["totals"]["tokens"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.cli.confirm import read_hidden_line
 from nexus_cli.cli.setup.login import ReadKey, ask_key
@@ -17,6 +16,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, parse_level
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.provider.available_models import keys_present, named_model, resolve_alias
@@ -93,8 +93,8 @@ class FirstRun:
         allow = self._level()
         self._write({"model": model, "allow": allow})
 
-    def _usable(self, servers: Sequence[LocalServer]) -> Sequence[Mapping[str, Any]]:
-        models: Sequence[Mapping[str, Any]] = list_models(self._settings, self._environ, servers)["models"]
+    def _usable(self, servers: Sequence[LocalServer]) -> Sequence[Value]:
+        models: Sequence[Value] = list_models(self._settings, self._environ, servers)["models"]
         return models
 
     def log_in(self) -> None:
@@ -131,14 +131,14 @@ class FirstRun:
         for row in (f"keys: {keys}", f"model servers: {reached}"):
             self._put("\n".join(filled(row, self._width, "    ", "  ")))
 
-    def _model(self, models: Sequence[Mapping[str, Any]]) -> str:
+    def _model(self, models: Sequence[Value]) -> str:
         self._say("Which model? Type a number or any model name. Prices are in $ per million tokens.")
         self._put("\n".join(_format_models(models[:SHOWN], self._width)))
         if len(models) > SHOWN:
             self._put(f"  and {len(models) - SHOWN} more: `nexus model list`")
         return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
-    def _resolve_name(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
+    def _resolve_name(self, text: str, models: Sequence[Value]) -> str:
         if numbered := _numbered(text, [str(model["name"]) for model in models], "models"):
             return numbered
         name = resolve_alias(text, self._settings)
@@ -207,7 +207,7 @@ class FirstRun:
         self._stream.write(text + "\n")
 
 
-def _format_models(models: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+def _format_models(models: Sequence[Value], width: int) -> list[str]:
     rows = [("", "model", "window", "$ in", "$ out", "because")]
     for place, model in enumerate(models, 1):
         name, window, paid, earned, _, because = model_cells(model)

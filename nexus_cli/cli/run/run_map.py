@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.run.map_journal import MapJournal, MapLine, item_key
@@ -25,6 +25,7 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, TurnEnd
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.progress import report_share
 from nexus_cli.core.request import close_if_closable
@@ -373,7 +374,7 @@ class _Map:
                 self._journal.add(key, line)
                 self._finish(same, key, line)
 
-    def _settings(self) -> Mapping[str, Any]:
+    def _settings(self) -> Value:
         """Return what else decides on a result: another value makes it another item."""
         options, schema = self._options, self._run.options.schema
         return {

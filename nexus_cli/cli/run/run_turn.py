@@ -85,7 +85,7 @@ class AskTurn:
         options = self._run.options
         verbose, quiet = options.shared.verbose, options.shared.quiet
         out: Writable = Stream(1)
-        err: Writable = QuietStream(Stream(2))
+        err: Writable = QuietStream(2)
         self._notices = err
         self._progress: TurnProgress | None = None
         self._json: JsonRenderer | None = None

@@ -15,7 +15,7 @@ from nexus_cli.client import CallError, Client
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.server_token import read_token, refuse_bad_url
 from nexus_cli.core.errors import NexusError
-from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
+from nexus_cli.ui.print.stream import QuietStream, write_stderr_line
 from nexus_cli.ui.repl.remote_agent import RemoteAgent
 
 TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--verbose"}
@@ -59,7 +59,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
         agent = await _find_agent(client, shared)
         status = await client.get_status(agent)
         made = TerminalView(settings_in(folder), folder, lambda: backend.commands)
-        approver, raw = made.make_approver(), QuietStream(Stream(1)).write
+        approver, raw = made.make_approver(), QuietStream(1).write
         backend = RemoteAgent(client, agent, status, url, folder, approver, os.environ, raw)
         repl, interrupt = made.make_repl(backend), Interrupt()
         interrupt.install(repl.request_exit, stop=made.view.interrupt)

@@ -17,7 +17,7 @@ from nexus_cli.session.acts.memory import Consolidation, check_memory, consolida
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.ui.print.stream import QuietStream, Stream
+from nexus_cli.ui.print.stream import QuietStream
 from nexus_cli.ui.print.turn_progress import TurnLines
 
 RECIPE = "sleep_consolidate"
@@ -33,7 +33,7 @@ def consolidate(model: str = "") -> ConsolidationReport:
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
     session = open_session(options, settings, approver=None)
     done = Consolidation()
-    run_in_loop(_follow(session, done, TurnLines(QuietStream(Stream(2)), settings.ui.theme)))
+    run_in_loop(_follow(session, done, TurnLines(QuietStream(2), settings.ui.theme)))
     return {
         "version": 1,
         "session": session.id,

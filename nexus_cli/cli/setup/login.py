@@ -37,7 +37,7 @@ from nexus_cli.provider.model_names import SUBSCRIPTIONS, split_key_name
 from nexus_cli.provider.model_table import provider_of
 from nexus_cli.reports.text.lines import filled
 from nexus_cli.text.terminal_sanitizer import sanitize
-from nexus_cli.ui.print.stream import QuietStream, Stream, Writable
+from nexus_cli.ui.print.stream import QuietStream, Writable
 
 MOST = 64 * 1024
 """Most bytes read from a pipe."""
@@ -76,7 +76,7 @@ def login(
         return _store_named(provider)
     name = find_provider(provider)
     if os.isatty(0):
-        key = ask_key(name, os.environ, QuietStream(Stream(2)), read_hidden_line)
+        key = ask_key(name, os.environ, QuietStream(2), read_hidden_line)
         if not key:
             raise NexusError("usage", "nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
     else:
@@ -92,7 +92,7 @@ def _sign_in(provider: str, key_name: str) -> Act:
     from nexus_cli.provider.litellm_backend import authenticator  # noqa: PLC0415  (slow, and few have a subscription)
     from nexus_cli.provider.subscription import log_in  # noqa: PLC0415
 
-    title, stream = SUBSCRIPTIONS[provider], QuietStream(Stream(2))
+    title, stream = SUBSCRIPTIONS[provider], QuietStream(2)
 
     def show(address: str, code: str) -> None:
         _say(stream, f"Open {address} and enter the code {code} to sign in to {title}. Do not share the code.")

@@ -11,7 +11,7 @@ import shutil
 import signal
 import tomllib
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.tour.sandbox import enter_folder, make_folder
@@ -20,6 +20,7 @@ from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import defaults_dir
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import Value
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 
@@ -73,7 +74,7 @@ async def _run_tour(screen: TourScreen, keep: bool) -> int:
     return 0
 
 
-def _read_data(name: str) -> dict[str, Any]:
+def _read_data(name: str) -> Value:
     return tomllib.loads((defaults_dir() / "tour" / name).read_text(encoding="utf-8"))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from nexus_cli.config.settings import Settings
@@ -236,14 +236,12 @@ class Engine:
             self.control.emit_notice(notice)
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
-        """Begin the epoch of a rewrite, recorded with its price, and report it. Of the reports of the provider only the
-        anchor of the rewrite holds for the new window."""
+        """Begin the epoch of a rewrite, recorded with its price, and report it."""
         before, info, notes = self.conversation.epoch.tools, self.model.info, [*rewrite.notes]
         if rewrite.price is not None:
             value = {"cause": rewrite.epoch.cause, "epoch": rewrite.epoch.id, **to_json_value(rewrite.price)}
             notes.append((REWRITE, value))
-        self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, notes)
-        self.context.anchor_on(rewrite.anchor)
+        self.context.begin_epoch(replace(rewrite, notes=notes))
         self.readings.drafted = None
         self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)

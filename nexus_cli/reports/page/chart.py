@@ -55,24 +55,22 @@ def draw_strips(requests: Sequence[RequestFigures]) -> tuple[str, Sequence[tuple
         return "", [(_strip(whole, bars, top, cost), requests)]
     named = [(f"{_step(strip[0]):,} to {_step(strip[-1]):,}", strip) for strip in strips]
     drawn = [(_strip(f"Requests {name}", strip, top, cost), [bar.figures for bar in strip]) for name, strip in named]
-    return _strip(whole, _overview(bars), top, cost), drawn
+    return _strip(whole, [*_overview(bars)], top, cost), drawn
 
 
 def _step(bar: _Bar) -> int:
     return bar.figures.row.manifest.step
 
 
-def _overview(bars: Sequence[_Bar]) -> list[_Bar]:
+def _overview(bars: Sequence[_Bar]) -> Iterator[_Bar]:
     size = ceil(len(bars) / PER_STRIP)
-    found = []
     for first in range(0, len(bars), size):
         part = bars[first : first + size]
         largest = max(part, key=lambda bar: bar.figures.used.total)
         title = f"Requests {_step(part[0]):,} to {_step(part[-1]):,}"
         causes = sorted((bar.rewrites for bar in part if bar.rewrites), key=lambda cause: cause == PRUNED)
         marks = causes[0] if causes else "", any(bar.drops for bar in part)
-        found.append(_Bar(largest.figures, f"#strip{first // PER_STRIP + 1}", title, *marks, part[-1].cost))
-    return found
+        yield _Bar(largest.figures, f"#strip{first // PER_STRIP + 1}", title, *marks, part[-1].cost)
 
 
 def _title(one: RequestFigures) -> str:
@@ -127,7 +125,7 @@ def _layer_paths(bar: _Bar, left: int, scale: float) -> Iterator[tuple[tuple[str
     """Yield the rectangles of one bar, each with its layer and True for the part from the cache."""
     bottom, cached = 0, bar.figures.cached
     for layer in LAYERS:
-        size = int(getattr(bar.figures.used, layer))
+        size = getattr(bar.figures.used, layer)
         pale = max(0, min(size, cached - bottom))
         for part, is_cached in ((pale, True), (size - pale, False)):
             if part:

@@ -108,10 +108,10 @@ def list_request_figures(
                 for memo in plans[bisect_right(plan_places, before) : bisect_right(plan_places, last)]
                 for one in memo.value["sections"]
             ]
-            late = sum(int(one["tokens"]) for one in told)
+            late = sum(one["tokens"] for one in told)
             messages = head_tokens + sums[last] - sums[epoch.base]
             counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
-            model = str(row.manifest.arguments.get("model", "")) or epoch.model
+            model = row.manifest.arguments.get("model", "") or epoch.model
             used = estimate(model).layers(counted, _size(row))
             since = HeldPart(epoch.base + 1, last, ItemForm.FULL, sums[last] - sums[epoch.base])
             held = (*head, *([since] if last > epoch.base else ()))
@@ -136,7 +136,7 @@ def _size(row: RequestRow) -> int:
 
 def _sections(rows: Sequence[dict[str, object]], total: int) -> list[tuple[str, int]]:
     sent = [one for one in rows if one["form"] != "dropped"]
-    return [(str(one["id"]), int(one["tokens"])) for one in scale_sections(sent, total, 1.0)]
+    return [(one["id"], one["tokens"]) for one in scale_sections(sent, total, 1.0)]
 
 
 def _held(epoch: Epoch) -> list[HeldPart]:

@@ -6,16 +6,15 @@ panel of that request, which the style sheet shows while it is the target. Two p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from sys import maxsize
-from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import Value, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT
@@ -74,7 +73,7 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     yield ("" if entries else '<p class="note">No messages in this session yet.</p>\n') + "</main>\n</body>\n</html>\n"
 
 
-def _head(markup: Markup, info: SessionInfo, value: Mapping[str, Any], origin: str) -> str:
+def _head(markup: Markup, info: SessionInfo, value: Value, origin: str) -> str:
     total = value["totals"]
     first = info.first_text
     if len(first) >= FIRST_TEXT:  # it is cut, and the beginning of a secret would not be recognized

@@ -6,7 +6,6 @@ import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind, members_of
 from nexus_cli.core.event import (
@@ -25,7 +24,7 @@ from nexus_cli.reports.conversation import PastEvent
 from nexus_cli.reports.event_texts import describe_event, describe_outcome
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
-from nexus_cli.reports.text.lines import name_cause, number, plural
+from nexus_cli.reports.text.lines import Value, name_cause, number, plural
 from nexus_cli.reports.timeline import describe_row
 
 TIME = "%Y-%m-%d %H:%M %z"
@@ -94,11 +93,11 @@ class Talk:
             if one.entry is None and not isinstance(one.event, IN_ROWS) and (text := describe_event(one.event)):
                 yield [self._note(one.at, "notice", "", text)]
 
-    def event(self, row: Mapping[str, Any]) -> Block:
+    def event(self, row: Value) -> Block:
         """Return the block of an event that is not an entry."""
         name, text = describe_row({**row, "why": name_cause(row["why"])} if row["kind"] == "drop" else row)
         ends = f' id="drop-{row["drop"]}"' if row["kind"] == "drop" else ""
-        return [self._note(str(row["at"]), row["kind"].split("_")[0], name, text, ends)]
+        return [self._note(row["at"], row["kind"].split("_")[0], name, text, ends)]
 
     def _note(self, at: str, kind: str, name: str, text: str, ends: str = "") -> str:
         time, title = self._markup.time(at, "%H:%M"), f"<b>{self._markup.text(name)}</b> " if name else ""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
+from nexus_cli.core.json_value import Value as Value
 from nexus_cli.core.usage import dollars as dollars
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
-Value = Mapping[str, Any]
+Lines = Iterable[str]
 ENOUGH = 16
 """Least useful width of a table's last column, in cells."""
 SHORT_ID = 13
@@ -132,7 +133,7 @@ def known_dollars(cost: float | None, known: float) -> str:
     return dollars(cost) if cost else "$0.00"
 
 
-def list_components(cost: Mapping[str, Any] | None) -> str:
+def list_components(cost: Value | None) -> str:
     """List the components of a cost that are not zero, "" if they are unknown: `$0.0030 input, $0.0005 cached`."""
     return ", ".join(f"{dollars(amount)} {name}" for name, amount in (cost or {}).items() if amount)
 

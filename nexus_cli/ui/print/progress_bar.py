@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 from nexus_cli.core.progress import follow_progress
 from nexus_cli.text.cells import cut
-from nexus_cli.ui.print.stream import ERASE_LINE, QuietStream, Stream, replace_bar
+from nexus_cli.ui.print.stream import ERASE_LINE, QuietStream, replace_bar
 from nexus_cli.ui.render.theme import choose_theme
 
 SOON = 1.0
@@ -20,7 +20,7 @@ SOON = 1.0
 def progress_bar(what: str) -> Iterator[None]:
     """Show the progress that the block reports, and erase it at the end. Shows nothing in a pipe, a dumb terminal or
     with `NO_COLOR`."""
-    stream = QuietStream(Stream(2))
+    stream = QuietStream(2)
     if not stream.colour:
         yield
         return

@@ -121,21 +121,12 @@ class Stream:
             _writing -= 1
 
 
-class QuietStream:
+class QuietStream(Stream):
     """A stream that ignores failures: stderr, since they cannot be reported anywhere else."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self.terminal = stream.terminal
-        self.colour = stream.colour
-
-    @property
-    def width(self) -> int:
-        return self._stream.width
 
     def write(self, text: str) -> None:
         """Write `text` if that is possible."""
         try:
-            self._stream.write(text)
+            super().write(text)
         except (ReaderClosed, NexusError):
             pass

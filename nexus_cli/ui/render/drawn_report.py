@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from nexus_cli.commands import use_slash_names
 from nexus_cli.reports.forms import draw_report
@@ -38,24 +39,23 @@ def _draw(form: str, value: Value, width: int, theme: Theme) -> str:
     return "\n".join([said.rstrip("\n"), *([rest] if rest else [])])
 
 
-def folder_diff_lines(value: Value, width: int, theme: Theme) -> list[str]:
+def folder_diff_lines(value: Value, width: int, theme: Theme) -> Iterator[str]:
     """Draw `/diff`: the diff, then the files without diff lines; without git, the files that the session changed."""
-    lines: list[str] = []
     if value["source"] != "git":
         why = str(value["why"])
-        lines += filled(f"{why[:1].upper()}{why[1:]}; showing the files changed by this session.", width)
-        return [*lines, *(_names(value["files"], width) or ["  none"])]
+        yield from filled(f"{why[:1].upper()}{why[1:]}; showing the files changed by this session.", width)
+        yield from _names(value["files"], width) or ["  none"]
+        return
     if text := str(value["text"]).rstrip("\n"):
-        lines += diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True)
+        yield from diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True)
         if value.get("cut"):
-            lines += filled(f"[diff truncated: {value['cut']}]", width)
+            yield from filled(f"[diff truncated: {value['cut']}]", width)
     else:
-        lines += filled("No uncommitted changes.", width)
+        yield from filled("No uncommitted changes.", width)
     if unread := value["unread"]:
-        lines += ["", *filled("Not shown (too large or binary):", width), *_names(unread, width)]
+        yield from ["", *filled("Not shown (too large or binary):", width), *_names(unread, width)]
     if more := int(value["untracked_count"]) - len(value["untracked"]):
-        lines += filled(f"[and {plural(more, 'untracked file')} not listed]", width)
-    return lines
+        yield from filled(f"[and {plural(more, 'untracked file')} not listed]", width)
 
 
 def mark_line_ends(text: str) -> str:

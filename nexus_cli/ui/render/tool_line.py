@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.todo import MARKS, OPEN, count_items
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -40,7 +40,7 @@ _HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
 """Operators by which a command's exit status may be that of a part: a pipe, a list, a background process."""
 
 
-async def _run_nothing(arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def _run_nothing(arguments: Value, context: ToolContext) -> ToolResult:
     """Do nothing."""
     return ToolResult()
 
@@ -199,7 +199,7 @@ def format_head(done: FinishedCall, width: int, theme: Theme) -> list[str]:
     elif done.result.waits:
         sign, role = theme.signs.waiting, "accent"
     what = format_call(done.call, done.subject)
-    facts = _facts(done, theme.signs.dot)
+    facts = [*_facts(done, theme.signs.dot)]
     dot = f" {theme.signs.dot} "
     if done.asked:
         return _outcome(done, facts, f"{theme.paint(role, sign)} ", width, theme)
@@ -230,35 +230,35 @@ def _outcome(done: FinishedCall, facts: list[tuple[str, str]], sign: str, width:
     return [sign + theme.paint("dim", f" {theme.signs.dot} ").join(theme.paint(role, text) for text, role in shown)]
 
 
-def _facts(done: FinishedCall, dot: str) -> list[tuple[str, str]]:
+def _facts(done: FinishedCall, dot: str) -> Iterator[tuple[str, str]]:
     """Return the results of the call and its duration, each with its role."""
     result = done.result
-    facts = [(figures, "dim")] if (figures := f" {dot} ".join(done.figures)) else []
+    if figures := f" {dot} ".join(done.figures):
+        yield figures, "dim"
     if result.diff:
-        facts.append((describe_changes(result.diff), "dim"))
+        yield describe_changes(result.diff), "dim"
     elif not result.error and (
         counted := describe_counts(result.counts, result.more, find_called_tool(done.call).counts)
     ):
-        facts.append((counted, "dim"))
+        yield counted, "dim"
     if images := result.counts.get("images"):
-        facts.append((f"{plural(images, 'image')}, about {result.counts['image_tokens']:,} tokens", "dim"))
+        yield f"{plural(images, 'image')}, about {result.counts['image_tokens']:,} tokens", "dim"
     if rows := _listed(done):
-        facts.append((count_items(rows), "dim"))
+        yield count_items(rows), "dim"
     if find_called_tool(done.call).tells and not result.error:
-        facts.append((one_line(result.output[:200]), "dim"))
+        yield one_line(result.output[:200]), "dim"
     if result.status is not None and not (done.is_sure or result.warning):
         parts = f" (pipe: {' '.join(map(str, result.pipe))})" if result.pipe else ""
-        facts.append((f"exit {result.status}{parts}", "error" if result.status else "dim"))
+        yield f"exit {result.status}{parts}", "error" if result.status else "dim"
     if result.warning and not done.figures:
-        facts.append((one_line(result.warning), "warn"))
+        yield one_line(result.warning), "warn"
     if result.job:
-        facts.append((f"job {result.job}", "accent"))
+        yield f"job {result.job}", "accent"
     if result.waits or result.denied or result.stopped:
         outcome = describe_outcome(result)
-        facts.append((outcome, OUTCOMES[outcome]))
+        yield outcome, OUTCOMES[outcome]
     if done.seconds >= _SLOW or len(done.figures) > 1:
-        facts.append((f"{done.seconds:.1f} s", "dim"))
-    return facts
+        yield f"{done.seconds:.1f} s", "dim"
 
 
 def _listed(done: FinishedCall) -> Sequence[Mapping[str, str]]:

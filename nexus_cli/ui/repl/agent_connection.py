@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from nexus_cli.commands.command import Command
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.json_value import Value
 from nexus_cli.session.status import Status
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.shell_line import ShellLine
@@ -58,7 +59,7 @@ class AgentConnection(Protocol):
         return ""
 
     @property
-    def shell_outputs(self) -> Iterable[Mapping[str, Any]]:
+    def shell_outputs(self) -> Iterable[Value]:
         """Outputs of `!` lines for the transcript, each with its session and the newest entry at its time."""
         return ()
 

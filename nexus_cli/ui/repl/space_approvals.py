@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import Value
 from nexus_cli.core.run import APPROVAL, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import name_signal
@@ -23,7 +23,7 @@ from nexus_cli.ui.repl.view import ReplView
 
 RunClaim = tuple[int, int]
 """Key and claim of a run: the same run may ask again."""
-RunAnswers = Sequence[Mapping[str, Any]]
+RunAnswers = Sequence[Value]
 """The answers to the questions of a run."""
 
 

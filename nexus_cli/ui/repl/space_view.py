@@ -330,7 +330,7 @@ class SpaceChat(ReplController):
     async def _begin(self) -> None:
         value = await _in_thread(lambda: read_space(self._ledger, self._space, self._member, LAST))
         shown = {**value, "messages": [_shortened(one) for one in value["messages"]]}
-        self.view.put(sanitize(space_messages_text(shown, self.view.width)) + "\n")
+        self.view.put(sanitize("\n".join(space_messages_text(shown, self.view.width))) + "\n")
         if messages := value["messages"]:
             self._last = int(messages[-1]["id"].partition("-")[2])
             self._day = format_local_minute(messages[-1]["at"], "%Y-%m-%d")

@@ -20,9 +20,9 @@ from prompt_toolkit.keys import Keys
 
 from nexus_cli.config.setting_rules import KEYS_OF_ACTIONS
 from nexus_cli.ui.asked_question import is_command_line
+from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.view import ReplController
-from nexus_cli.ui.screen.layout import InputArea
 from nexus_cli.ui.screen.picker import PickerPanel, picker_bindings
 from nexus_cli.ui.screen.question import QuestionPanel, UnmarkedPaste, expire
 
@@ -106,7 +106,7 @@ class HeldKey:
         return self._held
 
 
-def screen_bindings(box: InputArea, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
+def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
     """Return all bindings of the app: the box's own while no field has the focus, and above them the screen's."""
     of_box = ConditionalKeyBindings(box.bindings, ~has_focus(panel.buffer) & ~has_focus(picker.buffer))
     stops = Stops(reach)
@@ -154,7 +154,7 @@ def _own_key(action: str, base: KeyBindingsBase, reach: ScreenActions) -> Callab
     return act
 
 
-def _of_box(box: InputArea, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
+def _of_box(box: InputBox, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
     made = KeyBindings()
     _bind_lines(made, box, panel, reach, stops)
     _bind_escape(made, box, reach, stops)
@@ -162,7 +162,7 @@ def _of_box(box: InputArea, panel: QuestionPanel, reach: ScreenActions, stops: S
     return made
 
 
-def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> None:
+def _bind_lines(made: KeyBindings, box: InputBox, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> None:
     """Bind the keys that send a message, break its lines or take it back, and those of an empty box.
 
     Several lines at once may be typed ahead and are sent; while a question is about to open, they are a paste and stay
@@ -221,7 +221,7 @@ def _bind_lines(made: KeyBindings, box: InputArea, panel: QuestionPanel, reach: 
         reach.controller.cycle_level()
 
 
-def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops: Stops) -> None:
+def _bind_escape(made: KeyBindings, box: InputBox, reach: ScreenActions, stops: Stops) -> None:
     """Bind Esc: stops running work, takes back queued messages, and twice on an empty box lists the messages to go back
     to.
 
@@ -254,7 +254,7 @@ def _bind_escape(made: KeyBindings, box: InputArea, reach: ScreenActions, stops:
             reach.editing_last()
 
 
-def _bind_control(made: KeyBindings, box: InputArea, reach: ScreenActions, stops: Stops) -> None:
+def _bind_control(made: KeyBindings, box: InputBox, reach: ScreenActions, stops: Stops) -> None:
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
 
     @made.add("c-c", filter=here)

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Protocol
 
-from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.key_binding import KeyBindingsBase
-from prompt_toolkit.layout import AnyContainer, Container, Dimension, to_container
+from prompt_toolkit.layout import Container, Dimension
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
 from nexus_cli.text.cells import cut, without_codes
-from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.rows import RESET, fit_row
 from nexus_cli.ui.screen.picker import PickerPanel
@@ -34,42 +31,6 @@ MOST_QUEUED = 3
 """Most queued messages that are shown one by one."""
 _WHOLE = Char("", "")
 """In the first place of a row that is written in one piece."""
-
-
-class InputArea(Protocol):
-    """The input box as the screen uses it (`nexus_cli.ui.input.box`)."""
-
-    @property
-    def container(self) -> AnyContainer:
-        """The box with its menu."""
-
-    @property
-    def buffer(self) -> Buffer:
-        """Return the buffer of the typed text; its `complete_state` is set while the menu is open."""
-
-    @property
-    def bindings(self) -> KeyBindingsBase: ...
-    @property
-    def empty(self) -> bool: ...
-    @property
-    def completing(self) -> bool:
-        """True if Enter accepts a menu entry."""
-
-    @property
-    def menu_open(self) -> bool:
-        """True if the menu has entries."""
-
-    def accept_completion(self) -> bool:
-        """Accept the highlighted entry; True if it is a command that can be sent."""
-
-    def break_line(self) -> bool:
-        """Replace the backslash before the cursor by a newline; False if there is none."""
-
-    def take(self) -> TypedMessage:
-        """Empty the box and return its content."""
-
-    def fill(self, text: str) -> None:
-        """Put `text` into the box; "" empties it, and its former text can be recalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +67,7 @@ class ScreenLayout(Container):
 
     def __init__(
         self,
-        box: InputArea,
+        box: InputBox,
         panel: QuestionPanel,
         picker: PickerPanel,
         size: Callable[[], tuple[int, int]],
@@ -114,7 +75,7 @@ class ScreenLayout(Container):
     ) -> None:
         """`size` returns rows and columns of the terminal."""
         self._box = box
-        self._inner = to_container(box.container)
+        self._inner = box.container
         self._question = panel
         self._picker = picker
         self._size = size

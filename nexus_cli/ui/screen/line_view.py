@@ -69,15 +69,15 @@ async def choose_by_number(
     return None
 
 
-def _menu(choices: Sequence[Choice], total: int, width: int) -> list[str]:
+def _menu(choices: Sequence[Choice], total: int, width: int) -> Iterator[str]:
     """Return the numbered choices in lines that fit; longer ones continue below their beginning."""
-    made = []
     for number, choice in enumerate(choices[:MOST], 1):
         text = "  ".join(filter(None, (choice.label, " ".join(choice.detail.split()))))
         first, *more = wrap(sanitize(text), width - len(_INDENT))
-        made += [f"{number:>3}  {first}", *(_INDENT + piece for piece in more)]
+        yield from [f"{number:>3}  {first}", *(_INDENT + piece for piece in more)]
     left = total - min(len(choices), MOST)
-    return [*made, *([f"     ... and {left:,} more"] if left > 0 else ())]
+    if left > 0:
+        yield f"     ... and {left:,} more"
 
 
 T = TypeVar("T")

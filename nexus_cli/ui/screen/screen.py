@@ -26,9 +26,11 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
 from nexus_cli.commands.command import Choice, Search
+from nexus_cli.core.json_value import Value
 from nexus_cli.text.cells import without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.asked_question import AskedQuestion
+from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.screen.fitted_renderer import FittedRenderer
@@ -39,7 +41,7 @@ from nexus_cli.ui.screen.key_bindings import (
     hasten_escape,
     screen_bindings,
 )
-from nexus_cli.ui.screen.layout import InputArea, ScreenLayout
+from nexus_cli.ui.screen.layout import ScreenLayout
 from nexus_cli.ui.screen.notification import Notifier
 from nexus_cli.ui.screen.picker import PickerPanel
 from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
@@ -62,7 +64,7 @@ class Screen:
 
     def __init__(
         self,
-        box: InputArea,
+        box: InputBox,
         theme: Theme,
         *,
         environ: Mapping[str, str],
@@ -407,7 +409,7 @@ class Screen:
                 loop.remove_signal_handler(signal.SIGCONT)
             loop.set_exception_handler(before)
 
-    def _failed(self, context: Mapping[str, Any]) -> None:
+    def _failed(self, context: Value) -> None:
         """Report a failure that nobody awaits as one line; those of keys and of drawing do not come here."""
         error = context.get("exception")
         what = " ".join(str(context.get("message")).split())

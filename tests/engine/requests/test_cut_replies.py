@@ -21,7 +21,8 @@ from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextD
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger, RequestRow
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.transcript import session_transcript, transcript_text
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
@@ -73,7 +74,7 @@ def test_a_cut_answer_is_asked_for_once_more(
     session = opened(Steps(), tmp_path, session.id)
     shown = next(iter(newest_turns(session)))
     assert [one.text for one in shown if isinstance(one, e.Text)] == ["half", "the whole"]
-    text = transcript_text(session_transcript(session), 80)
+    text = find_form("transcript")(session_transcript(session), 80)
     assert text.index("half\n") < text.index("cut off: ") < text.index("retrying") < text.index("the whole")
 
 

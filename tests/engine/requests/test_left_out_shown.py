@@ -20,8 +20,9 @@ from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.requests.drop_list import NAMED, returned_drops, window_drops
-from nexus_cli.reports.context import context_report, context_text
-from nexus_cli.reports.drops import drops_text, session_drops
+from nexus_cli.reports.context import context_report
+from nexus_cli.reports.drops import session_drops
+from nexus_cli.reports.forms import find_form
 from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.options import Options
 
@@ -131,7 +132,7 @@ def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path
         "identity.identity": 751_424,
         "memory": 78_464,
     }
-    text = " ".join(context_text(shown, 120).split())
+    text = " ".join(find_form("context")(shown, 120).split())
     assert "78,464 bytes not read; what was read is d2" in text
 
 
@@ -165,11 +166,11 @@ def test_what_an_undo_brought_back_is_shown_as_back_and_not_counted(tmp_path: Pa
         value = session_drops(ledger, session)
         ledger.log(session).count_recall("d1")
     assert [one["back"] for one in value["drops"]] == [True] and value["left_out"] == 0
-    assert "back in the window: messages" in drops_text(value, 120)
-    assert "Nothing is left out now: the drop is back in the window." in drops_text(value, 120)
+    assert "back in the window: messages" in find_form("drops")(value, 120)
+    assert "Nothing is left out now: the drop is back in the window." in find_form("drops")(value, 120)
     shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
     assert [one["back"] for one in shown["drops"]] == [True] and (shown["left_out"], shown["recalled"]) == (0, 0)
-    text = context_text(shown, 120)
+    text = find_form("context")(shown, 120)
     assert "back in the window: messages" in text and "nothing is left out now: the drop is back" in text
 
 
@@ -191,7 +192,7 @@ def test_what_an_undo_brought_back_and_a_new_compaction_took_again_is_out(tmp_pa
     with the_ledger() as ledger:
         value = session_drops(ledger, session)
     assert [(one["id"], one["back"]) for one in value["drops"]] == [("d1", False), ("d2", False), ("d3", False)]
-    assert "1 of 3 recalled." in drops_text(value, 120)
+    assert "1 of 3 recalled." in find_form("drops")(value, 120)
     shown = context_report(Options(tmp_path, MODEL), Settings(models={MODEL: {"window": 24_000}}), session)
     assert [one["back"] for one in shown["drops"]] == [False] * 3 and shown["recalled"] == 1
 

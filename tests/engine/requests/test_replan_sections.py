@@ -24,7 +24,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.engine.compaction.context_fit import _refuse_if_too_large
 from nexus_cli.reports import models
 from nexus_cli.reports.context import context_report
-from nexus_cli.reports.models import model_text
+from nexus_cli.reports.forms import find_form
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
@@ -163,7 +163,9 @@ def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
     assert f"{MODEL} at 127.0.0.1:8000" in told and "secret" not in told
     there = models.show_model(MODEL, wide, os.environ)
     assert (there["window"], there["window_told"]) == (8_192, True)
-    assert "reported by the provider" in model_text(there, 120) and "8,192?" not in model_text(there, 120)
+    assert "reported by the provider" in find_form("model")(there, 120) and "8,192?" not in find_form("model")(
+        there, 120
+    )
     assert models.show_model(MODEL, Settings(models={MODEL: {"window": 50_000}}), os.environ)["window"] == 50_000
     for elsewhere in ("http://127.0.0.1:8001/v1", ""):
         monkeypatch.setenv("OPENAI_API_BASE", elsewhere)

@@ -17,7 +17,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
 from nexus_cli.core.request import UsageDelta
 from nexus_cli.provider.prompt_cache import OPENAI
-from nexus_cli.reports.cache import cache_report, miss_details_text, miss_report
+from nexus_cli.reports.cache import cache_report, miss_report
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.request_diff import request_difference
 from nexus_cli.session.session import Session
 
@@ -122,7 +123,7 @@ def test_a_fork_expects_what_its_source_sent_and_is_judged_by_it(tmp_path: Path)
         value = told(fork, 1)
         assert (value["cause"], value["expected"], value["missed"]) == (cause, first.expected, first.missed)
         assert (value["previous"], value["previous_session"]) == (4, source.id)
-        assert f"request 4 of session {source.id}" in " ".join(miss_details_text(value, 200).split())
+        assert f"request 4 of session {source.id}" in " ".join(find_form("miss_details")(value, 200).split())
 
 
 @pytest.mark.matrix

@@ -17,10 +17,8 @@ from nexus_cli.cli.run.explain_context import brief
 from nexus_cli.commands import discover
 from nexus_cli.core.json_schema import is_object, json_keys, json_type
 from nexus_cli.core.limits import level_fields
-from nexus_cli.reports.drops import drops_text
 from nexus_cli.reports.forms import MODULES, find_form, forms_of
 from nexus_cli.reports.memory import ConsolidationReport
-from nexus_cli.reports.replay import replay_text
 from nexus_cli.reports.text.lines import cut_line, dollars, filled, folded, table
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -156,16 +154,18 @@ def test_a_transcript_is_its_head_and_its_events() -> None:
 
 def test_drops_and_replay_say_what_to_do() -> None:
     drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted_bytes": 9}
-    text = drops_text({"drops": [drop], "shell": ""}, 80)
+    text = find_form("drops")({"drops": [drop], "shell": ""}, 80)
     assert "`nexus drops show d3` prints" in text and "2 x" in text and "9 bytes" in text
     assert draw_in_theme("drops", {"drops": [drop]}, 80, Theme()).endswith("\n`/drops show d3` prints the first.")
     assert find_form("drops")({"drops": []}, 80) == "Nothing was left out."
     good = {"ok": True, "session": "01", "first_difference": None}
-    assert replay_text({**good, "requests": 0}).startswith("Session 01 has not sent a request; there is nothing")
-    one = replay_text({**good, "requests": 1})
+    assert find_form("replay")({**good, "requests": 0}).startswith(
+        "Session 01 has not sent a request; there is nothing"
+    )
+    one = find_form("replay")({**good, "requests": 1})
     assert one == "1 request of session 01 rebuilt: identical to what was sent."
-    assert replay_text({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
-    assert "line 4" in replay_text({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
+    assert find_form("replay")({**good, "requests": 3}).startswith("3 requests of session 01 rebuilt")
+    assert "line 4" in find_form("replay")({"ok": False, "requests": 3, "session": "01", "first_difference": "line 4"})
 
 
 WIDTHS = (20, 80)

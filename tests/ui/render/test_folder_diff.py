@@ -21,7 +21,7 @@ def by_git(text: str, **more: Any) -> dict[str, Any]:
 def test_line_ends_that_change_are_marked_and_every_untracked_file_is_counted() -> None:
     text = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-a\n+a\r\n b\n@@ -9 +9 @@\n-c\r\n+d\r\n"
     value = by_git(text, untracked=["n"] * 500, unread=["n\n.png"] * 60, untracked_count=1900)
-    shown = folder_diff_lines(value, 80, PLAIN)
+    shown = [*folder_diff_lines(value, 80, PLAIN)]
     assert shown[:4] == ["x  +2 -2", "1 - a", "1 + a^M", "2   b"] and shown[4].strip() == "⋮"
     assert shown[5:7] == ["9 - c", "9 + d"]
     rest = "\n".join(shown[7:])
@@ -31,8 +31,8 @@ def test_line_ends_that_change_are_marked_and_every_untracked_file_is_counted() 
 
 def test_without_git_the_files_of_the_session_are_named() -> None:
     value = {"source": "session", "why": "git is not installed", "files": ["made.txt"]}
-    assert folder_diff_lines(value, 80, PLAIN)[-1] == "  made.txt"
-    assert folder_diff_lines(by_git(""), 80, PLAIN) == ["No uncommitted changes."]
+    assert [*folder_diff_lines(value, 80, PLAIN)][-1] == "  made.txt"
+    assert [*folder_diff_lines(by_git(""), 80, PLAIN)] == ["No uncommitted changes."]
 
 
 @given(st.text(), st.integers(20, 100), st.booleans())

@@ -30,8 +30,9 @@ from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.model_call import GO_ON
 from nexus_cli.reports.context import live_report
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.text.lines import short
-from nexus_cli.reports.transcript import session_transcript, transcript_text
+from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -242,7 +243,7 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
         before = len(stage.text)
         stage.backend.show_conversation()
         assert "· continued\n" in stage.text[before:] and GO_ON not in stage.text
-        transcript = transcript_text(session_transcript(stage.session), 80)
+        transcript = find_form("transcript")(session_transcript(stage.session), 80)
         assert " continued\n" in transcript and GO_ON not in transcript
         assert GO_ON in str(stage.provider.seen[-1]) and stage.text[:before].count("/continue") == 2
 

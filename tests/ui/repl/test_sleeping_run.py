@@ -15,8 +15,9 @@ from ui.repl.test_repl import Stage
 from nexus_cli.config.paths import places
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.conversation import newest_turns
+from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.timeline import session_timeline
-from nexus_cli.reports.transcript import session_transcript, transcript_text
+from nexus_cli.reports.transcript import session_transcript
 from nexus_cli.runs import live_wait
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.render.theme import Theme
@@ -50,7 +51,7 @@ def outcomes(stage: Stage) -> list[str]:
 
 
 def transcript(stage: Stage) -> str:
-    return transcript_text(session_transcript(stage.session), 80)
+    return find_form("transcript")(session_transcript(stage.session), 80)
 
 
 def test_a_session_that_waits_goes_on_by_itself_and_the_persons_words_go_first(stage: Stage) -> None:

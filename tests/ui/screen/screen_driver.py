@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import time
-from typing import Any
+from typing import Any, cast
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.key_binding import KeyBindings
@@ -20,6 +20,7 @@ from prompt_toolkit.layout.processors import BeforeInput
 
 from nexus_cli.reports.help import KEYS
 from nexus_cli.ui.asked_question import AskedQuestion
+from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.input.editor import edit_text
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.theme import Theme
@@ -221,7 +222,7 @@ class OrderedController(PlainController):
 
 
 async def main() -> None:
-    controller, box = OrderedController(), PlainBox()
+    controller, box = OrderedController(), cast("InputBox", PlainBox())
     screen = controller.screen = Screen(box, Theme(), environ=os.environ)
     screen.put("ready\n")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, screen.leave)

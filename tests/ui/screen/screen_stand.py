@@ -9,14 +9,15 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import cast
 
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from terminal.emulator import Emulator
 from ui.screen.screen_driver import PlainBox, PlainController
 
+from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.screen.layout import InputArea
 from nexus_cli.ui.screen.screen import Screen
 
 
@@ -30,7 +31,7 @@ class Stand:
         rows: int,
         environ: Mapping[str, str],
         theme: Theme | None = None,
-        box: InputArea | None = None,
+        box: InputBox | None = None,
     ) -> None:
         self.file = tempfile.TemporaryFile()  # noqa: SIM115
         self.read = 0
@@ -38,7 +39,7 @@ class Stand:
         self.columns, self.rows = columns, rows
         self.terminal = Emulator(columns, rows)
         self.keys = keys
-        self.box, self.controller = box or PlainBox(), PlainController()
+        self.box, self.controller = box or cast("InputBox", PlainBox()), PlainController()
         self.screen = self.controller.screen = Screen(
             self.box,
             theme or Theme(),
@@ -100,7 +101,7 @@ async def stand(
     rows: int = 12,
     environ: Mapping[str, str] | None = None,
     theme: Theme | None = None,
-    box: InputArea | None = None,
+    box: InputBox | None = None,
 ) -> AsyncIterator[Stand]:
     """A running screen; it has left afterwards."""
     with create_pipe_input() as keys:
