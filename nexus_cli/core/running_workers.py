@@ -83,8 +83,7 @@ class RunningWorkers(Workers, Protocol[H_contra]):
         """Return the worker with this id or session, None if there is none."""
 
     def close_review(self, name: str, outcome: str) -> None:
-        """Record that the worktree of a worker was removed, and the outcome for its changes: `applied` or `discarded`.
-        """
+        """Record that a worker's worktree was removed, and the outcome for its changes: `applied` or `discarded`."""
 
     async def steer(self, name: str, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
         """Send a message to a running worker, or continue one that has ended with it.
