@@ -477,9 +477,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (34_556, 0, None),
     "context": (9_028, 0, 18),
     "conversation": (50_977, 0, 119),
-    "core": (39_325, 0, None),
+    "core": (39_476, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_954, 0, 69),
+    "engine": (52_950, 0, 69),
     "hooks": (7_620, 0, 21),
     "imports": (14_689, 0, 9),
     "ledger": (51_482, 0, 30),
@@ -494,7 +494,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_267, 0, 27),
     "sections": (37_296, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_972, 0, 78),
+    "session": (54_996, 0, 78),
     "spaces": (10_600, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_773, 49_726)
+SUM = (973_944, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

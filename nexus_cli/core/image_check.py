@@ -26,6 +26,7 @@ MOST_IMAGES = 10
 MOST_PAGES = 5
 """Most pages of documents that one result shows as pictures."""
 NO_IMAGES = "this model does not accept images"
+_NOT_SHOWN = ": not shown, "
 Sides = tuple[int, int]
 
 
@@ -60,8 +61,19 @@ def choose_images(images: Sequence[tuple[str, bytes]], info: ModelInfo | None) -
             why = f"more than {MOST_IMAGES} images"
         if not why:
             parts.append(Part(found, data, f"image {len(parts) + 1}"))
-        lines.append(f"[{found or kind}, {len(data):,} bytes: {f'not shown, {why}' if why else f'attached{price}'}]")
+        lines.append(f"[{found or kind}, {len(data):,} bytes{f'{_NOT_SHOWN}{why}' if why else f': attached{price}'}]")
     return parts, lines
+
+
+def describe_refused(lines: Sequence[str]) -> str:
+    """Return which images of the `lines` of `choose_images` are not sent, and why, each reason once; "" for none."""
+    found: dict[str, list[str]] = {}
+    for place, line in enumerate(lines, 1):
+        what, refused, why = line.strip("[]").partition(_NOT_SHOWN)
+        if refused:
+            named = f"image {place} of {len(lines)} ({what})" if len(lines) > 1 else what
+            found.setdefault(why, []).append(named)
+    return "; ".join(f"{', '.join(images)}{_NOT_SHOWN}{why}" for why, images in found.items())
 
 
 def _describe_price(info: ModelInfo) -> str:

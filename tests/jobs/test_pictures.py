@@ -5,6 +5,7 @@ takes no pictures says so, and nothing is sent to it that its provider would ref
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,9 +76,14 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     assert not pictures(body) and all("not shown, this model does not accept images" in one for one in told), told
 
     place.settings(f"{QUICK}{PRICED}images = true\n")
-    play(place, ("read_file", {"path": "broken.png"}), ("read_file", {"path": "shot.png", "more": ["page.html"]}))
+    (place.folder / "large.png").write_bytes(png(9_000, 1))
+    several = {"path": "shot.png", "more": ["page.html", "broken.png", "large.png"]}
+    play(place, ("read_file", {"path": "broken.png"}), ("read_file", several))
     done = place.ask("--stream-json", "look")
     assert done.status == 0 and done.text.count('"warning": "image/png,') == 1, done
+    assert re.search(r'"warning": "image 2 of 3 .* complete PNG image; image 3 of 3 .* 8,000 per side', done.text), (
+        done
+    )
     body = place.server.requests[-1].body
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
     assert "not shown, it is not a complete PNG image" in told[0] and "<p>blue</p>" in told[1], told

@@ -12,7 +12,7 @@ from nexus_cli.core.attachment import IMAGE_TOKENS, AttachedFile, Part
 from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice, RecordedEvent
-from nexus_cli.core.image_check import choose_images
+from nexus_cli.core.image_check import choose_images, describe_refused
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
 
@@ -76,13 +76,13 @@ class Control:
 
     def take_images(self, what: str, result: ToolResult, info: ModelInfo) -> ToolResult:
         """Keep the images of a result (`what`) for the model, and return the result with a line for each instead. Warn
-        the person if the model gets none of them."""
+        the person of those that the model does not get."""
         parts, lines = choose_images(result.images, info)
         counts = dict(result.counts)
         if parts:
             self.images.append((f"[Images in the {what}]", tuple(parts)))
             counts |= {"images": len(parts), "image_tokens": len(parts) * IMAGE_TOKENS}
-        warning = result.warning or ("" if parts else "".join(lines[:1]).strip("[]"))
+        warning = "; ".join(filter(None, (result.warning, describe_refused(lines))))
         return replace(result, images=(), counts=counts, warning=warning).with_line("\n".join(lines))
 
     def pop_images(self) -> tuple[Part, ...]:
