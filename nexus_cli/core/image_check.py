@@ -7,7 +7,7 @@ Reads headers alone and decodes nothing.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nexus_cli.core.attachment import IMAGE_NAMES, IMAGE_TOKENS, Part, image_type
@@ -44,14 +44,23 @@ def describe_bad_image(data: bytes, size: int = 0) -> str:
     return ""
 
 
-def choose_images(images: Sequence[tuple[str, bytes]], info: ModelInfo | None) -> tuple[list[Part], list[str]]:
+def choose_images(
+    images: Sequence[tuple[str, bytes]], info: ModelInfo | None, above: Mapping[bytes, str] | None = None
+) -> tuple[list[Part], list[str]]:
     """Return the images that the model gets, and a line for each: what it is, and its price or why it is not sent.
-    `info` is the model; None if the images only go on record."""
+
+    `info` is the model; None if the images only go on record. `above` names the images that the window has: they are
+    not sent again.
+    """
     price = _describe_price(info) if info else ""
     parts: list[Part] = []
     lines: list[str] = []
     for kind, data in images:
         found = image_type(data[:12])
+        if info and info.images and above and data in above:
+            named = f"unchanged, {above[data]} above has it. If it is gone from there, read again."
+            lines.append(f"[{found}, {len(data):,} bytes: {named}]")
+            continue
         why = ""
         if info and not info.images:
             why = NO_IMAGES

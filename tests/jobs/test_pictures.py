@@ -58,6 +58,24 @@ def test_a_model_looks_at_a_picture_that_it_reads_and_mends_the_page(place: Stag
     assert "data:image/png;base64" in place.run("export", done.result["session"], "--html").text
 
 
+def test_what_is_attached_is_referred_to_when_it_is_read_and_sent_again_once_it_has_changed(place: Stage) -> None:
+    (place.folder / "bill.pdf").write_bytes(make_pdf([f"Total: 12. {'A line of the bill. ' * 70}"]))
+    place.settings(f"{QUICK}{PRICED}images = true\n")
+    reads = [("read_file", {"path": name}) for name in ("shot.png", "bill.pdf")]
+    change = ("bash", {"command": "cp broken.png bill.pdf; cp other.png shot.png"})
+    (place.folder / "other.png").write_bytes(png(50, 30))
+    play(place, *reads, *reads, change, reads[0])
+    assert place.ask("--allow", "auto", "-f", "shot.png", "-f", "bill.pdf", "look").status == 0
+    body = place.server.requests[-1].body
+    told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+    again = "If it is gone from there, read again."
+    assert told[0] == f"[image/png, {len(SHOT)} bytes: unchanged, the attached shot.png above has it. {again}]", told
+    assert told[1].startswith(f"[Unchanged: the attached bill.pdf above has it. {again}]\n[PDF; pages 1]"), told
+    assert "picture of page 1" in told[1] and "attached, about 1,500 tokens" in told[1] and "Total" not in told[1], told
+    assert "the result of read_file bill.pdf above has it" in told[3] and "attached, about" in told[5], told
+    assert len(pictures(body)) == 3, "the attached one, the page, and the other one"
+
+
 def test_a_picture_that_is_attached_is_not_sent_where_the_settings_say_that_the_model_takes_none(place: Stage) -> None:
     for setting, sent in (("", 1), ("images = false\n", 0)):
         place.settings(QUICK + PRICED + setting)

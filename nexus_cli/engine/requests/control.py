@@ -16,6 +16,9 @@ from nexus_cli.core.image_check import choose_images, describe_refused
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
 
+IMAGES_IN = "Images in the "
+"""Beginning of the line that introduces the images of a result."""
+
 
 @dataclass(frozen=True, slots=True)
 class SteeringWords:
@@ -74,13 +77,15 @@ class Control:
         if self.events is not None:
             self.events.put_nowait(event)
 
-    def take_images(self, what: str, result: ToolResult, info: ModelInfo) -> ToolResult:
+    def take_images(
+        self, what: str, result: ToolResult, info: ModelInfo, above: Mapping[bytes, str] | None = None
+    ) -> ToolResult:
         """Keep the images of a result (`what`) for the model, and return the result with a line for each instead. Warn
-        the person of those that the model does not get."""
-        parts, lines = choose_images(result.images, info)
+        the person of those that the model does not get. The window has those that `above` names."""
+        parts, lines = choose_images(result.images, info, above)
         counts = dict(result.counts)
         if parts:
-            self.images.append((f"[Images in the {what}]", tuple(parts)))
+            self.images.append((f"[{IMAGES_IN}{what}]", tuple(parts)))
             counts |= {"images": len(parts), "image_tokens": len(parts) * IMAGE_TOKENS}
         warning = "; ".join(filter(None, (result.warning, describe_refused(lines))))
         return replace(result, images=(), counts=counts, warning=warning).with_line("\n".join(lines))
