@@ -170,9 +170,8 @@ async def _remove(context: CommandContext, row: Value, record: WorktreeRecord, *
         why = "a session is working in its worktree"
         raise usage_error("agents", f"review {row['id']}", why, "End that session first")
     more = await asyncio.to_thread(remove_applied, record, force=discards)
-    running = _running(context.session)
-    if ended := running.find(row["id"]) if running else None:
-        ended.close_review("discarded" if discards else "applied")
+    if running := _running(context.session):
+        running.close_review(row["id"], "discarded" if discards else "applied")
     if discards:
         context.session.engine.tell_model(f"the person discarded the changes of worker {row['id']}")
     done = "discarded" if discards else "removed"

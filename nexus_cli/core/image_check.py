@@ -7,7 +7,7 @@ Reads headers alone and decodes nothing.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nexus_cli.core.attachment import IMAGE_NAMES, IMAGE_TOKENS, Part, image_type
@@ -26,6 +26,7 @@ MOST_IMAGES = 10
 MOST_PAGES = 5
 """Most pages of documents that one result shows as pictures."""
 NO_IMAGES = "this model does not accept images"
+_NOT_SHOWN = ": not shown, "
 Sides = tuple[int, int]
 
 
@@ -43,14 +44,23 @@ def describe_bad_image(data: bytes, size: int = 0) -> str:
     return ""
 
 
-def choose_images(images: Sequence[tuple[str, bytes]], info: ModelInfo | None) -> tuple[list[Part], list[str]]:
+def choose_images(
+    images: Sequence[tuple[str, bytes]], info: ModelInfo | None, above: Mapping[bytes, str] | None = None
+) -> tuple[list[Part], list[str]]:
     """Return the images that the model gets, and a line for each: what it is, and its price or why it is not sent.
-    `info` is the model; None if the images only go on record."""
+
+    `info` is the model; None if the images only go on record. `above` names the images that the window has: they are
+    not sent again.
+    """
     price = _describe_price(info) if info else ""
     parts: list[Part] = []
     lines: list[str] = []
     for kind, data in images:
         found = image_type(data[:12])
+        if info and info.images and above and data in above:
+            named = f"unchanged, {above[data]} above has it. If it is gone from there, read again."
+            lines.append(f"[{found}, {len(data):,} bytes: {named}]")
+            continue
         why = ""
         if info and not info.images:
             why = NO_IMAGES
@@ -60,8 +70,19 @@ def choose_images(images: Sequence[tuple[str, bytes]], info: ModelInfo | None) -
             why = f"more than {MOST_IMAGES} images"
         if not why:
             parts.append(Part(found, data, f"image {len(parts) + 1}"))
-        lines.append(f"[{found or kind}, {len(data):,} bytes: {f'not shown, {why}' if why else f'attached{price}'}]")
+        lines.append(f"[{found or kind}, {len(data):,} bytes{f'{_NOT_SHOWN}{why}' if why else f': attached{price}'}]")
     return parts, lines
+
+
+def describe_refused(lines: Sequence[str]) -> str:
+    """Return which images of the `lines` of `choose_images` are not sent, and why, each reason once; "" for none."""
+    found: dict[str, list[str]] = {}
+    for place, line in enumerate(lines, 1):
+        what, refused, why = line.strip("[]").partition(_NOT_SHOWN)
+        if refused:
+            named = f"image {place} of {len(lines)} ({what})" if len(lines) > 1 else what
+            found.setdefault(why, []).append(named)
+    return "; ".join(f"{', '.join(images)}{_NOT_SHOWN}{why}" for why, images in found.items())
 
 
 def _describe_price(info: ModelInfo) -> str:

@@ -56,7 +56,7 @@ PASTED_RANGES = "pasted"
 """Memo of a message with pasted text: `ranges`, the start and end offset of each paste in characters."""
 PIN = "pin"
 """Memo of a pin: its `id`, `entry` and `text`, and what the model is `told` with its next request if it is; or `id` and
-`off` once it was taken back. Both have the line that is `shown` to people."""
+`off` once it was taken back."""
 PLAN = "plan"
 """Memo of a request that sent event sections: `epoch`, `told` (section id to the hash of its whole text),
 `pool`, `raised` and `sections` as in `nexus docs json`. Its entry is the newest one in the request."""

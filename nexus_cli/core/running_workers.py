@@ -58,9 +58,6 @@ class RunningWorker(Protocol):
     def report(self) -> str:
         """The text of its last reply; "" before it has ended."""
 
-    def close_review(self, outcome: str) -> None:
-        """Record that its worktree was removed, and the outcome for its changes: `applied` or `discarded`."""
-
 
 class RunningWorkers(Workers, Protocol[H_contra]):
     """The workers of a session; `H_contra` is the type of the session."""
@@ -84,6 +81,9 @@ class RunningWorkers(Workers, Protocol[H_contra]):
 
     def find(self, name: str) -> RunningWorker | None:
         """Return the worker with this id or session, None if there is none."""
+
+    def close_review(self, name: str, outcome: str) -> None:
+        """Record that a worker's worktree was removed, and the outcome for its changes: `applied` or `discarded`."""
 
     async def steer(self, name: str, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
         """Send a message to a running worker, or continue one that has ended with it.

@@ -1,10 +1,14 @@
-"""Separate the typed text of a message from the attachments after it."""
+"""Separate the typed text of a message from the attachments after it, and find their contents."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import unescape
+
+from nexus_cli.core.elide import one_line
 
 NOT_DONE = "Not done yet: "
 """Beginning of a message of `--until`. Its first sentence says how the command ended."""
@@ -15,6 +19,10 @@ _BLOCKS = ("stdin", "file", "folder", "shell", "recalled", "skill", "command", "
 _BLOCK = re.compile(rf"^[^\S\n]*<(?:{'|'.join(_BLOCKS)})\b", re.MULTILINE)
 _ATTACHED = re.compile(rf"^<(?:stdin\b|(?:{'|'.join(_BLOCKS)}) \w+=)", re.MULTILINE)
 """The beginning of a block as nexus writes it: all but `stdin` have an attribute."""
+_OPENING = re.compile(
+    r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"(?: lines="(?P<line>\d+)-\d+"| pages="[\d-]+" of="\d+")?)>\n',
+    re.MULTILINE,
+)
 _CLOSED = tuple(f"</{name}>" for name in _BLOCKS)
 _SENTENCE = re.compile(
     r"(?<=[.!?])(?<!\b\d[.])(?<!\b\d\d[.])(?<!\bvs[.])(?<!\bi[.]e[.])(?<!\be[.]g[.])(?<!\betc[.])(?<!\bcf[.])\s+"
@@ -35,6 +43,33 @@ _HOLE = re.compile(r"^\[\.\.\. [\d,]{1,12} tokens ", re.MULTILINE)
 """The marker of an elided middle, in which a block may have begun."""
 _TAG = 64
 """Characters after the longest typed text that are searched for the first block."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttachedText:
+    """The content of a `<stdin>` or `<file>` block: `text[start:end]` of its message."""
+
+    name: str
+    start: int
+    end: int
+    first_line: int = 1
+    """Number of its first line."""
+
+
+def find_attached_texts(message: str) -> list[AttachedText]:
+    """Return the contents of the attached blocks of `message`, in order; a block without an end is none."""
+    found: list[AttachedText] = []
+    opening = _OPENING.search(message)
+    while opening:
+        start, closing = opening.end(), "\n</stdin>" if opening["stdin"] else "\n</file>"
+        # stdin is attached last, whatever tags it contains.
+        end = message.rfind(closing, start) if opening["stdin"] else message.find(closing, start)
+        if end < start:
+            break
+        name = "stdin" if opening["stdin"] else one_line(unescape(opening["path"]))
+        found.append(AttachedText(name, start, end + 1, int(opening["line"] or 1)))
+        opening = _OPENING.search(message, end)
+    return found
 
 
 def typed_text(message: str) -> str:

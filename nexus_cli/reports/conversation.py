@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from html import unescape
 from itertools import groupby
 from sys import maxsize
 from typing import TYPE_CHECKING
 
+from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
@@ -217,7 +219,8 @@ class Replay:
         for memo in self._notes(CUT_ANSWER, entry):
             yield PastEvent(event.Text(str(memo.value["text"])), memo.at)
             yield PastEvent(event.Retry(1, 0.0, str(memo.value["why"]), cut=True), memo.at)
-        for memo in (*self._notes(UNDONE_FILES, entry), *self._notes(PIN, entry)):
+        pins = [memo for memo in self._pins if memo.entry == entry]
+        for memo in (*self._notes(UNDONE_FILES, entry), *pins):
             if shown := memo.value.get("shown"):
                 yield PastEvent(event.Notice(shown, warning=False), memo.at)
         for memo in self._notes(EVENT, entry):
@@ -231,6 +234,11 @@ class Replay:
             report = event.TurnEnd(event.Outcome(text=memo.value.get("report") or ""))
             states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
             yield from [PastEvent(one, memo.at) for one in states]
+
+    @cached_property
+    def _pins(self) -> Sequence[Memo]:
+        """All pins: their numbers depend on those before."""
+        return number_pins(self.record.memos(PIN))
 
     def _drops_after(self, entry: int) -> Sequence[Drop]:
         """Return what was left out after an entry was recorded; of a message it is recorded before its entry."""

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, NotRequired, TypeAlias, TypedDict, cast
 
+from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
@@ -184,7 +185,8 @@ class SessionRecord:
         yield from _epoch_events(log, own, self.read)
         yield from _request_events(own, self.read)
         yield from (Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in self._drops)
-        for kind, make in ((PIN, _pin_row), (GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row)):
+        yield from (Event(memo.entry, memo.at, partial(_pin_row, memo)) for memo in number_pins(log.memos(PIN)))
+        for kind, make in ((GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row)):
             yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
         yield from (
             Event(memo.entry, memo.at, partial(_taken_row, memo, self._ledger)) for memo in log.memos(CLAIMED_RUN)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TypedDict, cast
 
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonOf, ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
@@ -53,6 +55,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
         row = {key: value[key] for key in WorkerObject.__annotations__}
         if row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session])):
             row |= {"state": UNKNOWN, "to_review": bool(row["worktree"])}
+        row["to_review"] = row["to_review"] and find_worktree(Path(value["folder"])) is not None
         below: list[WorkerObject] = []
         with suppress(NexusError):  # its session was deleted
             if own := row["session"]:

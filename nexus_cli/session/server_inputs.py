@@ -17,7 +17,7 @@ from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.image_check import choose_images
+from nexus_cli.core.image_check import choose_images, describe_refused
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue
@@ -118,6 +118,8 @@ class _Inputs:
         self.files += [AttachedFile(f"@{path}", part.media_type, len(part.data)) for part in taken]
         self.parts += taken
         self.tell(f"Attached {path}, {plural(count, 'line')}", warning=False)
+        if refused := describe_refused(lines):
+            self.tell(f"{path}: {refused}")
 
 
 def read_arguments(prompt: ServerPrompt, text: str) -> dict[str, str]:

@@ -66,7 +66,9 @@ def name_changed_lines(before: str, after: str) -> str:
     changes = list(_changes(old, new))
     named = [_name_change(change, new) for change in changes[:_MOST_NAMED]]
     if len(changes) > _MOST_NAMED:
-        named.append(f"[{len(changes) - _MOST_NAMED:,} more changes, up to line {changes[-1].new_end:,}]")
+        first, last = changes[_MOST_NAMED].new_start + 1, changes[-1].new_end
+        more = len(changes) - _MOST_NAMED
+        named.append(f"[{more:,} more changes: read lines {first}-{max(first, last)} to see them]")
     return "\n".join(named)
 
 
@@ -83,7 +85,9 @@ def _name_change(change: _Change, new: list[str]) -> str:
     if first == last:
         return f"-{plural(change.old_end - change.old_start, 'line')} after {last}"
     first = next((at for at in range(first, last) if new[at].strip()), first)
-    return f"{first + 1}{f'-{last}' * (last > first + 1)} {new[first].strip()[:_NAMED]}".rstrip()
+    line = new[first].strip()
+    more = f"...[{len(line) - _NAMED:,} more characters]" * (len(line) > _NAMED)
+    return f"{first + 1}{f'-{last}' * (last > first + 1)} {line[:_NAMED]}{more}".rstrip()
 
 
 def preview_change(path: str, context: ToolContext, change: Callable[[DecodedText | None], str]) -> EditPreview:

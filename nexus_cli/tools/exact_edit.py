@@ -77,6 +77,8 @@ def _form(char: str) -> str:
 
 
 _MOST_NAMED = 8
+_MOST_SHOWN = 20
+"""Most lines that are shown of a similar passage."""
 _MOST_LINES = 20_000
 _MOST_COUNTED = 100_000
 _MOST_COMPARED = 50_000_000
@@ -258,9 +260,16 @@ def describe_nearest(text: str, old: str, stop: StopFlag, what: str = "`old`") -
     why = " (only white space differs)" if blanks else ""
     if not blanks and _looks_like_part(text, old):
         why = f" ({_ALIKE}). Quote the file's own characters"
-    near = "\n".join(f"line {first + 1}:\n" + "\n".join(block[:20]) for first, block in places)
+    near = "\n".join(_show_passage(first, block) for first, block in places)
     where = f" in the first {_MOST_LINES:,} lines" if text.count("\n") >= _MOST_LINES else ""
     return f"{why}. Nearest{where}:\n{near}" if near else why
+
+
+def _show_passage(first: int, lines: Sequence[str]) -> str:
+    """Return the first `_MOST_SHOWN` lines of a passage below the number of its first line, and the numbers of the
+    others."""
+    more = f"\n[lines {first + _MOST_SHOWN + 1}-{first + len(lines)} are left out: read them]"
+    return f"line {first + 1}:\n" + "\n".join(lines[:_MOST_SHOWN]) + more * (len(lines) > _MOST_SHOWN)
 
 
 def _looks_like_part(text: str, old: str) -> bool:

@@ -38,6 +38,8 @@ _TYPES: Mapping[str, Any] = {
 }
 UNSAID = ("additionalProperties", "minimum")
 """Keywords of our schemas that the model can do without, where their value is a number or False."""
+_LIKE = 0.4
+"""Least similarity of an unknown argument with one that takes its value."""
 _LONGEST_QUOTE = 60
 _SHOWN = 120
 """Characters that are shown of arguments on each side of a mistake in their JSON."""
@@ -78,7 +80,7 @@ def check_arguments(value: Any, schema: Mapping[str, Any], at: str = "") -> tupl
                 checked[name], more = check_arguments(one, inner, prefix + name)
                 faults += more
             elif inner is False:
-                faults.append(f"`{prefix}{name}` is unknown{_instead(name, known)}")
+                faults.append(f"`{prefix}{name}` is unknown{_instead(name, one, known, value)}")
         value = checked
     elif isinstance(value, list | tuple) and "items" in schema:
         checks = [check_arguments(one, schema["items"], f"{at}[{place}]") for place, one in enumerate(value)]
@@ -181,11 +183,17 @@ def _cast(value: Any, kinds: Sequence[str]) -> Any:
     return parsed if _has_type(parsed, kind) else value
 
 
-def _instead(name: str, known: Mapping[str, Any]) -> str:
+def _instead(name: str, value: Any, known: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """Return which argument an unknown one may stand for, first of those that are not given and take `value`."""
+    free = [key for key, schema in known.items() if key not in given and _takes(schema, value)]
     parts = (key for key in known if key in name.casefold() or name.casefold() in key)
-    if near := nearest_name(name, known) or next(parts, ""):
+    if near := nearest_name(name, free, _LIKE) or nearest_name(name, known) or next(parts, ""):
         return f"; did you mean `{near}`?"
     return f"; known: {', '.join(f'`{key}`' for key in known)}" if known else ""
+
+
+def _takes(schema: Any, value: Any) -> bool:
+    return not (isinstance(schema, Mapping) and check_arguments(value, schema)[1])
 
 
 def _quote(value: Any) -> str:

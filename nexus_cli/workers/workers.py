@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.prompts import load_prompt
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
@@ -561,6 +562,11 @@ class SessionWorkers(RunningWorkers[Session]):
         recipe = recipe_for(worker.recipe, self.session.folder, with_agents=True)[0]
         return bool((recipe.limits & self.session.dispatcher.limits).terminal_ends)
 
+    def close_review(self, name: str, outcome: str) -> None:
+        if worker := self.find(name):
+            worker.close_review(outcome)
+            self._record(worker)
+
     # Across processes
 
     def recover(self, call_id: str) -> ToolResult | None:
@@ -589,6 +595,8 @@ class SessionWorkers(RunningWorkers[Session]):
         for worker in self.all():
             if worker.state == UNKNOWN:
                 self._look_up(worker)
+            if worker.to_review and not (worker.folder and find_worktree(worker.folder)):
+                worker.close_review("applied or discarded")
             if worker.untold and not worker.spawner:
                 self.session.engine.tell_model(worker.ended_line())
 

@@ -232,6 +232,8 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
             assert not kept, context.said
             assert pick[:4] in notices[-1] and "worker w1" in notices[-1]
             outcome = {"apply": "applied", "discard": "discarded"}[pick]
+            recorded = session.engine.conversation.memos(WORKER)[-1].value
+            assert not recorded["to_review"] and recorded["left"].startswith(outcome), "a resumed session knows it too"
             await typed(context, "review w1")
             assert context.said[-1].startswith(f"{outcome}, worktree removed; `steer` w1 makes a new one")
             assert session.workers

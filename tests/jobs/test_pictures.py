@@ -5,6 +5,7 @@ takes no pictures says so, and nothing is sent to it that its provider would ref
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,24 @@ def test_a_model_looks_at_a_picture_that_it_reads_and_mends_the_page(place: Stag
     assert "data:image/png;base64" in place.run("export", done.result["session"], "--html").text
 
 
+def test_what_is_attached_is_referred_to_when_it_is_read_and_sent_again_once_it_has_changed(place: Stage) -> None:
+    (place.folder / "bill.pdf").write_bytes(make_pdf([f"Total: 12. {'A line of the bill. ' * 70}"]))
+    place.settings(f"{QUICK}{PRICED}images = true\n")
+    reads = [("read_file", {"path": name}) for name in ("shot.png", "bill.pdf")]
+    change = ("bash", {"command": "cp broken.png bill.pdf; cp other.png shot.png"})
+    (place.folder / "other.png").write_bytes(png(50, 30))
+    play(place, *reads, *reads, change, reads[0])
+    assert place.ask("--allow", "auto", "-f", "shot.png", "-f", "bill.pdf", "look").status == 0
+    body = place.server.requests[-1].body
+    told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+    again = "If it is gone from there, read again."
+    assert told[0] == f"[image/png, {len(SHOT)} bytes: unchanged, the attached shot.png above has it. {again}]", told
+    assert told[1].startswith(f"[Unchanged: the attached bill.pdf above has it. {again}]\n[PDF; pages 1]"), told
+    assert "picture of page 1" in told[1] and "attached, about 1,500 tokens" in told[1] and "Total" not in told[1], told
+    assert "the result of read_file bill.pdf above has it" in told[3] and "attached, about" in told[5], told
+    assert len(pictures(body)) == 3, "the attached one, the page, and the other one"
+
+
 def test_a_picture_that_is_attached_is_not_sent_where_the_settings_say_that_the_model_takes_none(place: Stage) -> None:
     for setting, sent in (("", 1), ("images = false\n", 0)):
         place.settings(QUICK + PRICED + setting)
@@ -75,9 +94,12 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     assert not pictures(body) and all("not shown, this model does not accept images" in one for one in told), told
 
     place.settings(f"{QUICK}{PRICED}images = true\n")
-    play(place, ("read_file", {"path": "broken.png"}), ("read_file", {"path": "shot.png", "more": ["page.html"]}))
+    (place.folder / "large.png").write_bytes(png(9_000, 1))
+    several = {"path": "shot.png", "more": ["page.html", "broken.png", "large.png"]}
+    play(place, ("read_file", {"path": "broken.png"}), ("read_file", several))
     done = place.ask("--stream-json", "look")
     assert done.status == 0 and done.text.count('"warning": "image/png,') == 1, done
+    assert re.search(r'"warning": "image 2 of 3 .* complete PNG image; image 3 of 3 .* 8,000 per side', done.text), done
     body = place.server.requests[-1].body
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
     assert "not shown, it is not a complete PNG image" in told[0] and "<p>blue</p>" in told[1], told

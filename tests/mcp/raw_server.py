@@ -127,7 +127,8 @@ def call(request: dict[str, Any]) -> None:
     elif MODE == "no_result":
         send({"id": request["id"], "result": {"content": "text"}})
     elif MODE == "hang":
-        pass
+        if params["arguments"].get("answer"):
+            text(request, "well")
     elif MODE == "ask":
         schema = {"type": "object", "properties": {"name": {"type": "string"}, "n": {"type": "integer", "default": 3}}}
         asked = {"mode": "form", "message": "Who?", "requestedSchema": schema}

@@ -189,12 +189,17 @@ def test_a_server_that_asks_without_end_is_answered_for_the_person(
 
 
 @pytest.mark.matrix
-def test_a_server_that_does_not_answer_a_call_is_started_afresh_for_the_next(play: Play, tmp_path: Path) -> None:
+def test_after_a_call_without_an_answer_the_next_ones_are_short_until_one_is_answered(
+    play: Play, tmp_path: Path
+) -> None:
     notes = tmp_path / "notes"
-    server = raw("hang", notes, call=0.5)
-    for _ in range(2):
-        assert fails(play, server).fault == "silent"
-    assert notes.read_text().split().count("begin") == 2
+    server = raw("hang", notes, call=2.5)
+    for limits in ("within 2.5 s; until it answers its calls end after 2 s", "within 2 s; until it answers"):
+        error = fails(play, server)
+        assert error.fault == "silent" and limits in str(error), error
+    assert play.call(server, answer=True) == "well"
+    assert "within 2.5 s; until it answers" in str(fails(play, server))
+    assert notes.read_text().split().count("begin") == 3, "the server is started afresh each time"
 
 
 @pytest.mark.matrix

@@ -106,7 +106,9 @@ def test_what_runs_unasked_answers_as_it_would_outside_or_says_why_not(kind: str
 
 
 def _run(line: str, folder: Path, env: Mapping[str, str], confinement: ChildSandbox | None) -> tuple[int, str]:
-    """Return exit status and output of a line, without the folder above the project, of which the walls show less."""
+    """Return exit status and output of a line, without the folder above the project, of which the walls show less, and
+    with sorted lines where `rg` prints files in the order in which its threads finish."""
     argv = ["bash", "-c", line]
     done = run_process(argv, cwd=folder, env=env, stop=StopFlag(), seconds=60, confinement=confinement)
-    return done.status, re.sub(r"(?m)^(?:d.* \.\.|total \d+)$", "", done.output.decode())
+    text = re.sub(r"(?m)^(?:d.* \.\.|total \d+)$", "", done.output.decode())
+    return done.status, "\n".join(sorted(text.split("\n"))) if line.startswith("rg ") else text

@@ -111,13 +111,13 @@ def test_the_changed_lines_are_named_up_to_a_bound_and_how_far_they_go(desk: Any
     desk.write("a", "".join(f"x\nrow {n}\n" for n in range(1000)))
     output = desk.run("edit_file", path="a", edits=[_edit("x\n", "z\n", all=True)]).output
     assert output.startswith("[1,000 places]\n1 z\n3 z\n5 z\n")
-    assert output.endswith("\n199 z\n[900 more changes, up to line 1,999]")
+    assert output.endswith("\n199 z\n[900 more changes: read lines 201-1999 to see them]")
 
 
 def test_a_change_is_named_by_its_first_line_that_is_not_blank(desk: Any) -> None:
     desk.write("a", "one\ntwo\n")
     edits = [_edit("one\n", f"one\n\n\n  {'x' * 100}\ny\n"), _edit("two", "two\n\n")]
-    assert desk.run("edit_file", path="a", edits=edits).output == f"4-5 {'x' * 60}\n7-8"
+    assert desk.run("edit_file", path="a", edits=edits).output == f"4-5 {'x' * 60}...[40 more characters]\n7-8"
 
 
 @pytest.mark.matrix
@@ -164,6 +164,9 @@ def test_the_nearest_candidates_are_named_with_their_lines() -> None:
     with pytest.raises(ToolError) as far:
         apply_edits(text, [ExactEdit("completely unrelated 123456789", "x")], StopFlag())
     assert "Nearest" not in str(far.value)
+    long = "".join(f"line {n}\n" for n in range(1, 31))
+    with pytest.raises(ToolError, match=r"\nline 20\n\[lines 21-30 are left out: read them\]$"):
+        apply_edits(long, [ExactEdit(long.replace("line 30", "line 40"), "x")], StopFlag())
 
 
 def test_parts_of_long_lines_between_which_a_line_came_are_shown() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from nexus_cli.tools.registry import discover_tools
 from nexus_cli.tools.schema import check_arguments, describe_unreadable
 
 SCHEMA: dict[str, Any] = {
@@ -68,6 +69,12 @@ def test_what_cannot_be_mended_is_named_with_what_it_must_be(arguments: dict[str
     _, faults = check_arguments(arguments, SCHEMA)
     assert len(faults) == 1
     assert faults[0].startswith(said)
+
+
+def test_an_unknown_argument_is_taken_for_the_one_that_is_missing_and_takes_its_value() -> None:
+    row = {"question": "Which port?", "options": ["8080", "8443"]}
+    faults = check_arguments({"questions": [row]}, discover_tools()["ask_person"].parameters)[1]
+    assert faults == ["`questions[0].options` is unknown; did you mean `choices`?"]
 
 
 def test_a_plugin_may_say_nothing_of_a_type_and_give_one_for_further_arguments() -> None:

@@ -282,3 +282,9 @@ def test_what_a_killed_worker_changed_is_offered_for_review(project: Path) -> No
 
     events, _ = run(crewed(Crew({"root": resumes}), project, root.id), "")
     assert "is kept: see its `diff`" in results(events)[0] and "+half" in results(events, "agents")[0]
+    remove_worktree(list_worktrees(project)[0], force=True)
+    with closing(Ledger.open(places().ledger)) as ledger:
+        assert not recorded_workers(ledger, root.id)[0]["to_review"]
+    session = crewed(Crew({"root": lambda request: "done"}), project, root.id)
+    run(session, "go on")
+    assert session.workers and [row["to_review"] for row in session.workers.rows()] == [False]

@@ -8,12 +8,13 @@ off}` unpins. Another process than the session's may add one: the next step read
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import Count, clip_text, elide_text
-from nexus_cli.core.entry import Entry, MemoSource
+from nexus_cli.core.entry import Entry, Memo, MemoSource
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Role
@@ -38,20 +39,37 @@ def list_pins(source: MemoSource) -> tuple[Quote, ...]:
     return tuple(_read_pins(source)[0].values())
 
 
-def _read_pins(source: MemoSource) -> tuple[dict[str, Quote], int]:
-    """Return the pins in force by id, and the highest number ever used, removed pins included.
+def number_pins(memos: Iterable[Memo]) -> list[Memo]:
+    """Return all memos of pins with the ids that are in force and the line that is `shown` to people.
 
     Where two processes gave one id at the same time, the second pin has the next number.
     """
+    found, taken, newest = list[Memo](), set[str](), 0
+    for memo in memos:
+        pin = str(memo.value["id"])
+        if memo.value.get("off"):
+            taken.discard(pin)
+            shown = f"unpinned {pin}"
+        else:
+            number = newest + 1 if pin in taken else int(pin[1:])
+            newest, pin = max(newest, number), f"p{number}"
+            taken.add(pin)
+            shown = describe_pinning(Quote(int(memo.value.get("entry", 0)), "", pin=pin))
+        found.append(replace(memo, value={**memo.value, "id": pin, "shown": shown}))
+    return found
+
+
+def _read_pins(source: MemoSource) -> tuple[dict[str, Quote], int]:
+    """Return the pins in force by id, and the highest number ever used, removed pins included."""
     found: dict[str, Quote] = {}
     newest = 0
-    for value in (memo.value for memo in source.memos(PIN)):
+    for value in (memo.value for memo in number_pins(source.memos(PIN))):
+        pin = str(value["id"])
+        newest = max(newest, int(pin[1:]))
         if value.get("off"):
-            found.pop(value["id"], None)
-            continue
-        number = newest + 1 if value["id"] in found else int(value["id"][1:])
-        newest = max(newest, number)
-        found[f"p{number}"] = Quote(int(value.get("entry", 0)), str(value.get("text", "")), pin=f"p{number}")
+            found.pop(pin, None)
+        else:
+            found[pin] = Quote(int(value.get("entry", 0)), str(value.get("text", "")), pin=pin)
     return found, newest
 
 
@@ -80,8 +98,7 @@ def add_pin(conversation: Conversation, what: str, count: Count, room: int | Non
         raise NexusError("usage", f"nexus pin add {_short(what)}", why, SHORTER)
     is_told = not entry and len(text) <= TOLD
     told = {"told": f"the person pinned this, it holds from now on: {text}"} if is_told else {}
-    shown = describe_pinning(made)
-    conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text, "shown": shown, **told})
+    conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text, **told})
     recorded = (one for one in reversed(list_pins(conversation)) if (one.entry, one.text) == (made.entry, made.text))
     return next(recorded, made)  # the ledger replaces surrogates: such a text is not found
 
@@ -98,7 +115,7 @@ def remove_pin(conversation: Conversation, what: str) -> Quote:
         there = f"there are {ids}" if now else "this session has none"
         why = f"{ids} match" if found else f"there is no such pin; {there}"
         raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "`nexus pin list` shows the pins")
-    conversation.memo(PIN, {"id": found[0].pin, "off": True, "shown": f"unpinned {found[0].pin}"})
+    conversation.memo(PIN, {"id": found[0].pin, "off": True})
     return found[0]
 
 

@@ -28,9 +28,10 @@ from nexus_cli.core.elide import (
     plural,
 )
 from nexus_cli.core.entry import Cause, Drop, ItemForm
-from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.message import Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, FindTool, Tool, describe_subject
-from nexus_cli.engine.requests.control import Control
+from nexus_cli.core.typed_text import find_attached_texts
+from nexus_cli.engine.requests.control import IMAGES_IN, Control
 from nexus_cli.text.untrusted_text import neutralize
 
 LARGE = 200_000
@@ -152,7 +153,8 @@ async def clip_result(
     what = f"result of {call.name} {describe_subject(tool, call)[:WHAT]}".rstrip()
     runs, reads = bool(tool and tool.runs_commands), bool(tool and tool.reads_content)
     if result.images:
-        result = control.take_images(neutralize(what), result, context.model.info)
+        above = _name_images(context) if refers else {}
+        result = control.take_images(neutralize(what), result, context.model.info, above)
     whole, output = result.full, result.output
     if tool and (tool.effect is Effect.RUN or tool.feeds):
         output = await leave_out_repeats(context, control, output, what)
@@ -167,6 +169,8 @@ async def clip_result(
             )
         if _stands_above(context, find_tool, tool, call, text, pointer):
             return result, ClippedText(pointer)
+        if reads and not result.parts and (shown := _refer_to_attachment(context, text)):
+            return result, ClippedText(shown)
     sent = await clip_to_cap(
         context,
         control,
@@ -183,6 +187,29 @@ async def clip_result(
         has_tail=not result.parts,
     )
     return result, sent
+
+
+def _name_images(context: ContextManager) -> dict[bytes, str]:
+    """Return what the model knows each image of the window by."""
+    found = dict[bytes, str]()
+    for message in (item.message for item in context.conversation.items):
+        line = message.content.partition("\n")[0].removesuffix("]").partition(f"[{IMAGES_IN}")[2]
+        found |= {one.data: f"the {line}" if line else f"the attached {neutralize(one.name)}" for one in message.parts}
+    return found
+
+
+def _refer_to_attachment(context: ContextManager, text: str) -> str:
+    """Return the `text` of a file with a pointer in place of what an attachment in the window shows of it, "" if none
+    shows nearly all of it."""
+    for item in context.conversation.items:
+        content = item.message.content if item.message.role is Role.USER and item.form is ItemForm.FULL else ""
+        for one in find_attached_texts(content):
+            shown = content[one.start : one.end].removesuffix("\n")
+            if shown in text and len(text) - len(shown) < LEAST_TEXT <= len(shown):
+                name = f"the attached {neutralize(one.name)}"
+                pointer = f"{SAME}: {name} above has it. If it is gone from there, read again.]"
+                return f"{pointer}\n{text.replace(shown, '', 1)}".rstrip("\n")
+    return ""
 
 
 def _name_hole(result: ToolResult, start: int, end: int) -> str:

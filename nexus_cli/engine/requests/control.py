@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nexus_cli.core.attachment import IMAGE_TOKENS, AttachedFile, Part
 from nexus_cli.core.entry import Drop, Notes
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice, RecordedEvent
-from nexus_cli.core.image_check import choose_images
+from nexus_cli.core.image_check import choose_images, describe_refused
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
+
+IMAGES_IN = "Images in the "
+"""Beginning of the line that introduces the images of a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +76,17 @@ class Control:
         if self.events is not None:
             self.events.put_nowait(event)
 
-    def take_images(self, what: str, result: ToolResult, info: ModelInfo) -> ToolResult:
+    def take_images(
+        self, what: str, result: ToolResult, info: ModelInfo, above: Mapping[bytes, str] | None = None
+    ) -> ToolResult:
         """Keep the images of a result (`what`) for the model, and return the result with a line for each instead. Warn
-        the person if the model gets none of them."""
-        parts, lines = choose_images(result.images, info)
+        the person of those that the model does not get. The window has those that `above` names."""
+        parts, lines = choose_images(result.images, info, above)
         counts = dict(result.counts)
         if parts:
-            self.images.append((f"[Images in the {what}]", tuple(parts)))
+            self.images.append((f"[{IMAGES_IN}{what}]", tuple(parts)))
             counts |= {"images": len(parts), "image_tokens": len(parts) * IMAGE_TOKENS}
-        warning = result.warning or ("" if parts else "".join(lines[:1]).strip("[]"))
+        warning = "; ".join(filter(None, (result.warning, describe_refused(lines))))
         return replace(result, images=(), counts=counts, warning=warning).with_line("\n".join(lines))
 
     def pop_images(self) -> tuple[Part, ...]:

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from html import unescape
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
@@ -23,13 +20,10 @@ from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Notes, Wind
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Part, Role
 from nexus_cli.core.shielded_work import run_shielded
+from nexus_cli.core.typed_text import AttachedText, find_attached_texts
 from nexus_cli.engine.requests.clip_output import LARGE, clip_to_cap
 from nexus_cli.engine.requests.control import Control, SteeringWords
 
-_OPENING = re.compile(
-    r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"(?: lines="(?P<line>\d+)-\d+"| pages="[\d-]+" of="\d+")?)>\n',
-    re.MULTILINE,
-)
 _LEAST, _FEWEST, _MOST = 32_000, 4, 32
 """Least characters of a chunk (about one recall), fewest and most chunks of an index."""
 _LINE_TOKENS = 80
@@ -38,33 +32,6 @@ _SHARE = 4
 """Part of a text's room that its index may take: a fourth."""
 _SHOWN = 80
 """Characters shown of a chunk's first line."""
-
-
-@dataclass(frozen=True, slots=True)
-class AttachedText:
-    """The content of a `<stdin>` or `<file>` block: `text[start:end]` of its message."""
-
-    name: str
-    start: int
-    end: int
-    first_line: int = 1
-    """Number of its first line."""
-
-
-def find_attached_texts(message: str) -> list[AttachedText]:
-    """Return the contents of the attached blocks of `message`, in order; a block without an end is none."""
-    found: list[AttachedText] = []
-    opening = _OPENING.search(message)
-    while opening:
-        start, closing = opening.end(), "\n</stdin>" if opening["stdin"] else "\n</file>"
-        # stdin is attached last, whatever tags it contains.
-        end = message.rfind(closing, start) if opening["stdin"] else message.find(closing, start)
-        if end < start:
-            break
-        name = "stdin" if opening["stdin"] else one_line(unescape(opening["path"]))
-        found.append(AttachedText(name, start, end + 1, int(opening["line"] or 1)))
-        opening = _OPENING.search(message, end)
-    return found
 
 
 def share_room(sizes: Sequence[int], room: int) -> list[int]:

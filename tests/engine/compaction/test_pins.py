@@ -23,6 +23,7 @@ from nexus_cli.conversation.window_truncation import WindowTruncator
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.replay import check
@@ -73,6 +74,8 @@ def test_pins_are_numbered_for_ever_and_taken_back_by_id() -> None:
     made = pins.add_pin(lane, "last", pin_meanwhile, 1_000)
     assert [one.pin for one in pins.list_pins(lane)] == ["p1", "p3", "p4", "p5"]
     assert made == pins.list_pins(lane)[-1], "its caller is told the id that the list shows"
+    recorded = pins.number_pins(lane.memos(PIN))
+    assert [one.value["shown"] for one in recorded][-2:] == ["pinned this text as p4", "pinned this text as p5"]
 
 
 def test_a_pin_is_taken_back_by_its_message_or_its_words_too() -> None:

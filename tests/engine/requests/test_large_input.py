@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.core.elide import SAMPLED, count_large, elide_text
-from nexus_cli.engine.requests.user_input import find_attached_texts, indexed_marker, share_room
+from nexus_cli.core.typed_text import find_attached_texts
+from nexus_cli.engine.requests.user_input import indexed_marker, share_room
 
 ROW = re.compile(r"^(\d+):(\d+) lines? (\d+)(?:-(\d+))?: ", re.MULTILINE)
 
