@@ -348,3 +348,9 @@ def test_what_is_open_goes_on(context: FakeContext) -> None:
     assert not context.turn("unanswered").outcome.ok
     context.run("continue")
     assert context.started == [""]
+
+
+def test_doctor_checks_the_model_of_the_session(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXUS_MODEL", "openai/other")
+    context.run("doctor")
+    assert context.shown[-1][1]["model"] == MODEL
