@@ -29,7 +29,7 @@ def hooks_text(value: Value, width: int) -> str:
         matcher = f" {one['matcher']}" if one["matcher"] else ""
         late = ", on_timeout = deny" if one["on_timeout"] == "deny" else ""
         shown = f"{one['event']}{matcher}: {one['command']} ({one['source']}{late})".strip(": ")
-        lines += filled(shown if one["command"] else one["source"], width, "    ")
+        lines += filled(shown if one["command"] else one["source"], width, "    ", "")
         if one["state"] != ACTIVE:
             lines += filled(f"{one['state']}: {one['why']}", width, "    ", "  ")
     return "\n".join(lines)
