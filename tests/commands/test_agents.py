@@ -188,6 +188,10 @@ def test_a_worker_whose_process_was_killed_has_the_steps_of_its_session(tmp_path
         memo = log.memos(WORKER)[-1]
         log.record_memo(replace(memo, value={**memo.value, "state": "running", "steps": 0, "tokens": 0}))
         (killed,) = recorded_workers(ledger, session.id)
+        assert ledger.lock(session.id), "as by who resumes it"
+        assert recorded_workers(ledger, session.id) == [killed]
+        ledger.lock(str(done["session"]))
+        assert recorded_workers(ledger, session.id)[0]["state"] == "running"
     assert killed == {**done, "state": "unknown"} and killed["steps"]
 
 
