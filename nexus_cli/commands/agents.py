@@ -12,7 +12,7 @@ from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import build_session
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.commands.worktree import diff_value, follow_apply_in
+from nexus_cli.commands.worktree import diff_value, follow_apply_in, note_files_act
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -173,7 +173,7 @@ async def _remove(context: CommandContext, row: Value, record: WorktreeRecord, *
     if running := _running(context.session):
         running.close_review(row["id"], "discarded" if discards else "applied")
     if discards:
-        context.session.engine.tell_model(f"the person discarded the changes of worker {row['id']}")
+        note_files_act(context.session, f"discarded the changes of worker {row['id']}")
     done = "discarded" if discards else "removed"
     context.say(f"Worktree {record.name} was {done}{f'; {more}' if more else ''}.")
 

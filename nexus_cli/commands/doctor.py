@@ -19,9 +19,10 @@ def build_checks(
     """Check everything that nexus needs; exit 1 only if something is broken."""
     from nexus_cli.reports.environment_checks import check_environment, price_instructions  # noqa: PLC0415  (loads all)
 
+    model = source.live.model if source.live else ""
     if instructions:
-        return Report("instructions", price_instructions())
-    value = check_environment()
+        return Report("instructions", price_instructions(model))
+    value = check_environment(model)
     return Report("doctor", value, status=0 if value["ok"] else 1)
 
 

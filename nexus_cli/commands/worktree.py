@@ -12,12 +12,14 @@ from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import ActReport, Authority, Noun, Option, Report, ServerMethod, Source, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.memo_kinds import UNDONE_FILES, WORK
 from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
 from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
     from nexus_cli.reports.diff import DiffReport
+    from nexus_cli.session.session import Session
     from nexus_cli.worktrees.apply_worktree import ApplyResult
 
 
@@ -31,6 +33,8 @@ class RemovalReport(ActReport):
 Name = Annotated[str, Option("NAME", "Name of the worktree.", is_argument=True)]
 MOST = 512 * 1024
 """Most bytes of a diff that a session shows."""
+NAMED = 20
+"""Most paths in the record of an apply."""
 
 
 def build_list(
@@ -109,21 +113,32 @@ async def apply_in_session(context: CommandContext, name: Name) -> None:
 
 
 async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: str, reviewed: str = "") -> ApplyResult:
-    """Merge a worktree, or its `reviewed` state, into the project as a change of the session; tell the model `of`
-    whom the changes are."""
+    """Merge a worktree, or its `reviewed` state, into the project as a change of the session; record `of` whom the
+    changes are."""
+    from nexus_cli.engine.requests.work_notes import work_note  # noqa: PLC0415
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
 
-    work = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
-    result, _ = await context.session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, work)
+    apply = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
+    result, _ = await context.session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, apply)
     context.show("applied", result.to_json(record))
     names = ", ".join(one.path for one in result.conflicts)
-    conflicts = f"; conflicts are left in {names}" if names else ""
-    context.session.engine.tell_model(f"the person applied the changes of {of} to the project{conflicts}")
+    if result.written or names:
+        work = work_note(record.source, result.written, of.removeprefix("worker "))
+        context.session.engine.conversation.memo(WORK, work)
+        conflicts = f"; conflicts are left in {names}" if names else ""
+        written = name_first(result.written, NAMED) or "no file"
+        note_files_act(context.session, f"applied the changes of {of} to the project: {written}{conflicts}")
     if names:
         context.say(
             f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. None of your files were overwritten."
         )
     return result
+
+
+def note_files_act(session: Session, what: str) -> None:
+    """Record what the person did with the changes of a worktree; the model is told with its next request."""
+    turn = session.dispatcher.call_changes.turn_number()
+    session.engine.conversation.memo(UNDONE_FILES, {"told": f"the person {what}", "turn": turn, "shown": f"you {what}"})
 
 
 def remove(

@@ -91,8 +91,8 @@ TRIGGER = "trigger"
 UNDONE_COMPACTION = "undone"
 """Memo about an undo: the `epoch` of the undone compaction, and the `drops` that it restored."""
 UNDONE_FILES = "undone_files"
-"""Memo of an undo or redo of files by the person: the line that is `told` to the model with the next message, and the
-one that is `shown` to people."""
+"""Memo of an undo or redo of files by the person, or of what the person did with the changes of a worktree: the line
+that is `told` to the model with the next message, the one that is `shown` to people, and the `turn`."""
 UNTIL = "until"
 """Memo of a command that a `session` works for: `command` ("" ends the work), `goal` (id, may be "")."""
 WAIT = "wait"

@@ -29,7 +29,9 @@ from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
 
 _REMOVE = "/permissions remove "
-TAKEN_BACK = f" \N{MIDDLE DOT} undo: {_REMOVE}"
+UNDONE_BY = " \N{MIDDLE DOT} undo: "
+"""Precedes the command that takes an allowance back, at the end of the notice about it."""
+TAKEN_BACK = f"{UNDONE_BY}{_REMOVE}"
 """Precedes the names in the notice about what was allowed for the session: the command that removes one."""
 EDITS_HERE = "edits in this project"
 """The scope of an answer for edits, as a question shows it."""
@@ -204,7 +206,7 @@ async def allow_from_now(
         if rules:
             await asyncio.to_thread(permission.store_rules, rules)
             undo = " \N{MIDDLE DOT} ".join(f"nexus rules remove {shlex.quote(rule)}" for rule in rules)
-            told = f"Allowed in this project from now on: {', '.join(rules)} \N{MIDDLE DOT} undo: {undo}"
+            told = f"Allowed in this project from now on: {', '.join(rules)}{UNDONE_BY}{undo}"
             return Notice(told, warning=False)
     except (NexusError, OSError) as error:
         failed = f" only (the rule could not be stored: {error})"

@@ -64,7 +64,7 @@ def _goes(goes: Value) -> str:
     if not inside:
         return f"{text}."
     kept = "is" if len(inside) == 1 else "are"
-    return f"{text}. {name_first(inside, NAMED)} {kept} kept: your current request."
+    return f"{text}. {name_first(inside, NAMED)} {kept} kept: your last request."
 
 
 def _words(rows: Sequence[Value], width: int) -> list[str]:

@@ -37,6 +37,7 @@ from nexus_cli.core.run import WAITING
 from nexus_cli.core.tool import SUBJECT
 from nexus_cli.core.typed_text import NOT_DONE, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger
+from nexus_cli.permission.approvals import UNDONE_BY
 from nexus_cli.tools.registry import describe_past_subject, past_tools
 
 if TYPE_CHECKING:
@@ -310,4 +311,6 @@ def _restore(memo: Memo, answer: str) -> Event | None:
     found = read_event(memo.value)
     if isinstance(found, event.TurnEnd):
         return event.TurnEnd(replace(found.outcome, text=answer))
+    if isinstance(found, event.Notice):
+        return replace(found, text=found.text.partition(UNDONE_BY)[0])
     return found

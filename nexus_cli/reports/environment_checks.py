@@ -233,9 +233,9 @@ def _keys(settings: Settings) -> Check:
     return Check("keys", "note", "none", hint)
 
 
-def _model(settings: Settings) -> Check:
+def _model(settings: Settings, model: str) -> Check:
     try:
-        chosen = choose_model("", os.environ, settings)
+        chosen = choose_model(model, os.environ, settings)
     except NexusError as error:
         return Check("model", "note", error.why, error.hint)
     return Check("model", "ok", chosen.model)
@@ -246,9 +246,9 @@ def _local(settings: Settings) -> Check:
     return Check("model servers", "ok", f"reached: {', '.join(found)}" if found else "none was reached")
 
 
-def _network(settings: Settings) -> Check:
+def _network(settings: Settings, model: str) -> Check:
     """List the variables of proxies and certificates, and try the way to the provider of the model."""
-    url = _provider_address(settings)
+    url = _provider_address(settings, model)
     named = [f"{name}={_without_login(os.environ[name])}" for name in NETWORK_VARIABLES if os.environ.get(name)]
     store = certificate_file() or ("the system" if HAS_NATIVE_STORE else "Python's certifi")
     detail = f"{', '.join(named) or 'no proxy'}; certificates: {store}"
@@ -259,10 +259,10 @@ def _network(settings: Settings) -> Check:
     return replace(tried, detail=f"{detail}; {tried.detail}")
 
 
-def _provider_address(settings: Settings) -> str:
+def _provider_address(settings: Settings, model: str) -> str:
     """Return the address to which requests to the chosen model go; "" if none is chosen, or none is known here."""
     try:
-        return resolve_endpoint(choose_model("", os.environ, settings, servers=tuple).model, os.environ).address
+        return resolve_endpoint(choose_model(model, os.environ, settings, servers=tuple).model, os.environ).address
     except NexusError:
         return ""
 
@@ -365,7 +365,7 @@ def _terminal(settings: Settings) -> Check:
     return Check("terminal", "ok", f"{term or 'TERM is not set'}; {', '.join(kinds) or 'none of the streams'} on it")
 
 
-CHECKS: tuple[Callable[[Settings], Check], ...] = (
+CHECKS: tuple[Callable[..., Check], ...] = (
     _python,
     _nexus,
     _path,
@@ -382,6 +382,8 @@ CHECKS: tuple[Callable[[Settings], Check], ...] = (
     _network,
     _terminal,
 )
+OF_MODEL = (_model, _network)
+"""Checks that take the model too; all others take the settings alone."""
 
 PROGRAMS = {"git": "Without git, nexus reads ignore rules itself", "rg": "Searching is slower without ripgrep"}
 """Programs that nexus uses, and what is so without them."""
@@ -411,11 +413,11 @@ def _instructions(settings: Settings, folder: Path) -> Check:
     return Check("instructions", "note" if notices else "ok", found, hint)
 
 
-def price_instructions() -> InstructionsReport:
-    """Return the report on the instruction files of the working folder."""
+def price_instructions(model: str = "") -> InstructionsReport:
+    """Return the report on the instruction files of the working folder, for `model` or the default one."""
     settings = own_settings()
     try:
-        info = model_info(choose_model("", os.environ, settings, servers=tuple).model, settings.models)
+        info = model_info(choose_model(model, os.environ, settings, servers=tuple).model, settings.models)
     except NexusError:
         info = None
     count = TiktokenCounter(info.encoding if info else "o200k_base").count
@@ -423,8 +425,8 @@ def price_instructions() -> InstructionsReport:
     return instructions_report(folder, info, count, _is_denied(settings, folder))
 
 
-def check_environment() -> DoctorReport:
-    """Return the result of every check for work in the current folder."""
+def check_environment(model: str = "") -> DoctorReport:
+    """Return the result of every check for work in the current folder, with `model` or the default one."""
     found = places()
     checks: list[Check] = []
     try:
@@ -433,7 +435,9 @@ def check_environment() -> DoctorReport:
         settings = _load_defaults()
         checks.append(Check("settings", "broken", error.message, error.hint))
     left_out = _config if checks else None
-    checks += [check(settings) for check in CHECKS if check is not left_out]
+    for check in CHECKS:
+        if check is not left_out:
+            checks.append(check(settings, model) if check in OF_MODEL else check(settings))
     for name, without in PROGRAMS.items():
         path = find_program(name)
         checks.append(Check(name, "ok", path) if path else Check(name, "note", "not found on the PATH", without))

@@ -268,15 +268,15 @@ def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool, priced: b
     return f" {dot} ".join(facts)
 
 
-def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int) -> str:
+def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int, *, resumed: bool = False) -> str:
     """Return the last line of a turn that changed files, "" for any other. `counted` are the files and lines that
     /undo would take back, with the command if that needs arguments, "" if they are not known; `commands` is the number
-    of commands that ran."""
+    of commands that ran. Of a `resumed` turn these, and the dollars, are of the part since then: they are left out."""
     if not (outcome.changed or counted):
         return ""
-    facts = [counted or plural(len(outcome.changed), "file")]
-    facts += [plural(commands, "command")] if commands else []
-    facts += [dollars(outcome.usage.cost_usd)] if outcome.usage.cost_usd else []
+    facts = [f"{'whole turn: ' * resumed}{counted}" if counted else plural(len(outcome.changed), "file")]
+    facts += [plural(commands, "command")] if commands and not resumed else []
+    facts += [dollars(outcome.usage.cost_usd)] if outcome.usage.cost_usd and not resumed else []
     return f" {dot} ".join([*facts, *(["/undo to revert"] if counted and "/undo" not in counted else [])])
 
 

@@ -21,6 +21,7 @@ from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry, drop_value
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import ReportOfSession, Value, to_json_value
+from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -167,8 +168,12 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         ("Turns", info.turns),
     ):
         yield f"- {name}: {value}\n"
+    acts = record.memos(UNDONE_FILES)
     for entry in _entries(record):
         yield from _entry(entry)
+        for memo in acts:
+            if memo.entry == entry.id and "shown" in memo.value:
+                yield f"\n*{format_local_minute(memo.at, LOCAL)}: {memo.value['shown']}*\n"
 
 
 def _entry(entry: Entry) -> Iterator[str]:

@@ -8,21 +8,21 @@ from nexus_cli.text.cells import one_line
 WIDEST = 36
 """Most columns of the names; what explains a longer one stands below it."""
 KEYS = (
-    ("Enter", "sends; during a turn: after the current step; accepts a menu entry"),
-    ("Shift+Enter, \\ Enter", "inserts a new line (also Ctrl+J)"),
+    ("Enter", "sends; during a turn: after its step; picks a menu entry"),
+    ("Shift+Enter, \\ Enter", "new line (Ctrl+J)"),
     ("Alt+Enter", "adds a line; during a turn: queues the message"),
     ("Esc", "interrupts; twice: goes back to an earlier message"),
-    ("Up", "shows earlier messages; during a turn: queued messages"),
-    ("Ctrl+C", "interrupts or clears the line; twice: exits"),
-    ("Ctrl+D", "exits on an empty line (so do exit and quit)"),
-    ("Shift+Tab", "cycles permission levels: ask, edit, auto, plan"),
+    ("Up", "shows earlier and queued messages"),
+    ("Ctrl+C", "stops or clears; twice: exits"),
+    ("Ctrl+D", "exits on an empty line"),
+    ("Shift+Tab", "cycles ask, edit, auto, plan"),
     ("Tab", "completes /commands and @files"),
     ("Ctrl+R", "searches earlier messages"),
     ("Ctrl+G", "edits the text in your editor"),
     ("Ctrl+V", "pastes an image"),
-    ("Ctrl+B", "during a turn: moves the work to the background"),
-    ("Ctrl+T, Ctrl+O", "shows thinking / the full last output (again: the transcript)"),
-    ("!COMMAND", "runs a shell command (Tab completes); !!COMMAND is not sent to the model"),
+    ("Ctrl+B", "moves work to the background"),
+    ("Ctrl+T, Ctrl+O", "shows thinking / the last output (again: transcript)"),
+    ("!COMMAND", "runs a shell command; !!COMMAND hides it from the model"),
     ("@FILE", "attaches a file or an image"),
 )
 

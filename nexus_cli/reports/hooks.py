@@ -29,7 +29,7 @@ def hooks_text(value: Value, width: int) -> Lines:
         matcher = f" {one['matcher']}" if one["matcher"] else ""
         late = ", on_timeout = deny" if one["on_timeout"] == "deny" else ""
         shown = f"{one['event']}{matcher}: {one['command']} ({one['source']}{late})".strip(": ")
-        yield from filled(shown if one["command"] else one["source"], width, "    ")
+        yield from filled(shown if one["command"] else one["source"], width, "    ", "")
         if one["state"] != ACTIVE:
             yield from filled(f"{one['state']}: {one['why']}", width, "    ", "  ")
 

@@ -31,6 +31,7 @@ from nexus_cli.core.memo_kinds import (
     REWRITE,
     SPACE_HISTORY,
     TRIGGER,
+    UNDONE_FILES,
     WAIT,
     WORKER,
 )
@@ -39,6 +40,7 @@ from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
+from nexus_cli.permission.approvals import UNDONE_BY
 from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.cost import worker_requests
 from nexus_cli.reports.event_texts import describe_outcome
@@ -72,8 +74,8 @@ class TimelineRow(TypedDict):
     kind: str
     """For an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of
     an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
-    `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `level`, `worker`, `lane`, `waiting`, `claimed`, `resumed`, and
-    `notice` for a warning that the person was shown."""
+    `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `level`, `worker`, `lane`, `waiting`, `claimed`, `resumed`,
+    `files` for an undo, a redo or an applied worktree, and `notice` for a warning that the person was shown."""
     entry: int | None
     """Id of the entry."""
     actor: JsonOf[Entity]
@@ -188,14 +190,15 @@ class SessionRecord:
         yield from (Event(memo.entry, memo.at, partial(_pin_row, memo)) for memo in number_pins(log.memos(PIN)))
         for kind, make in ((GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row)):
             yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
+        acts = (memo for memo in log.memos(UNDONE_FILES) if "shown" in memo.value)
+        yield from (Event(memo.entry, memo.at, partial(_files_row, memo)) for memo in acts)
         yield from (
             Event(memo.entry, memo.at, partial(_taken_row, memo, self._ledger)) for memo in log.memos(CLAIMED_RUN)
         )
         shown = (memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"])
-        yield from (
-            Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, memo.value["text"]))
-            for memo in shown
-        )
+        for memo in shown:
+            text = memo.value["text"].partition(UNDONE_BY)[0]
+            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, text))
         yield from _level_events(log)
         yield from _worker_events(self._ledger, log)
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
@@ -463,6 +466,10 @@ def _pin_row(memo: Memo) -> Row:
     value = memo.value
     text = value.get("text", "") or (f"message {value['entry']}" if value.get("entry") else "")
     return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
+
+
+def _files_row(memo: Memo) -> Row:
+    return make_row(memo.at, "files", PERSON, str(memo.value["shown"]))
 
 
 def _goal_row(memo: Memo) -> Row:

@@ -53,7 +53,8 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     rows: list[WorkerObject] = []
     for value in newest.values():
         row = {key: value[key] for key in WorkerObject.__annotations__}
-        if row["state"] in AT_WORK and not (ledger.is_locked(session) or ledger.find_locked([session])):
+        holder = row["session"] or session  # who resumes a session has its lock, but not those of its workers
+        if row["state"] in AT_WORK and not (ledger.is_locked(holder) or ledger.find_locked([holder])):
             row |= {"state": UNKNOWN, "to_review": bool(row["worktree"])}
         row["to_review"] = row["to_review"] and find_worktree(Path(value["folder"])) is not None
         below: list[WorkerObject] = []

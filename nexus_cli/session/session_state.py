@@ -82,17 +82,16 @@ class SessionState:
         return self.options is not None and self.options.interactive and not self.options.one_turn
 
     def costs(self) -> tuple[float | None, float, float]:
-        """Return the cost of the session in US dollars (None if a price is unknown, or the ledger could not record all
-        of it), the known part of it, and what the cache saved."""
+        """Return the cost of the session in US dollars (None if a price is unknown), the known part of it, and what the
+        cache saved. Once the ledger has failed, the record in memory has them, without what workers used since."""
         if self.ledger is None:
             return None, 0.0, 0.0
         try:
-            info = self.ledger.session(self.session_id)
+            info = self.record.session if self.record else self.ledger.session(self.session_id)
         except NexusError:
             usage = self.engine.spending.usage
             return usage.cost_usd, usage.cost_usd or 0.0, usage.cost.saved
-        is_whole = self.record is None or self.record.is_saving
-        return info.cost_usd if is_whole else None, info.known_usd, info.saved_usd
+        return info.cost_usd, info.known_usd, info.saved_usd
 
     def rights(self) -> Limits:
         """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of

@@ -57,9 +57,11 @@ def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = Fal
                 log.note(path, "", "read")
     paths = sha256_hex(os.fsencode("\0".join(sorted([*report["restored"], *report["removed"]]))))
     names = name_first([*report["restored"], *report["removed"], *_list_moved(report)], SHOWN)
-    did = {"shown": f"{'undid' if report['action'] == 'undo' else 'redid'} turn {report['turn']}: {names or 'nothing'}"}
-    did |= {} if report["kept"] else {"action": report["action"], "paths": paths}
-    _tell(log, _describe(report), report["turn"] or 0, did)
+    did = "undid" if report["action"] == "undo" else "redid"
+    left = name_first([one["path"] for one in report["kept"]], SHOWN)
+    act = {"shown": f"you {did} turn {report['turn']}: {names or 'nothing'}{f'; kept {left}' if left else ''}"}
+    act |= {} if report["kept"] else {"action": report["action"], "paths": paths}
+    _tell(log, _describe(report), report["turn"] or 0, act)
     return report
 
 

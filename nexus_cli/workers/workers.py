@@ -26,7 +26,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
 from nexus_cli.core.limits import ASK, Limits, require_level
-from nexus_cli.core.memo_kinds import WORKER
+from nexus_cli.core.memo_kinds import WORK, WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
 from nexus_cli.core.services import EditorTexts, ServerTools, WorkerTask
@@ -35,7 +35,7 @@ from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import BUDGET, BUDGET_ENDED, Spending, describe_budget
-from nexus_cli.engine.requests.work_notes import note_worker_call
+from nexus_cli.engine.requests.work_notes import note_worker_call, work_note
 from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.sections.skills import Skill
@@ -493,7 +493,11 @@ class SessionWorkers(RunningWorkers[Session]):
             return await self.steer(worker.id, text)
         if action in ("diff", "apply"):
             async with self._reviewing:  # calls of one message come here in their order
-                return await review_worktree(worker, self.session.dispatcher, action, path)
+                result = await review_worktree(worker, self.session.dispatcher, action, path)
+            if result.changed:
+                note = work_note(self.session.dispatcher.project_root, result.changed, worker.id)
+                self.session.engine.conversation.memo(WORK, note)
+            return result
         said = worker.report or worker.doing or worker.error if action == "read" else ""
         return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
 

@@ -20,14 +20,20 @@ from nexus_cli.commands import discover, find
 from nexus_cli.commands.agents import build_list
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.config.paths import places
+from nexus_cli.config.settings import Settings
+from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, WorkerState
-from nexus_cli.core.memo_kinds import WORKER
+from nexus_cli.core.memo_kinds import UNDONE_FILES, WORKER
 from nexus_cli.core.request import Request
+from nexus_cli.engine.compaction.file_states import look_at_files
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.export import session_pieces
 from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.page.session_page import session_page
 from nexus_cli.reports.sessions import show_session
+from nexus_cli.reports.timeline import session_timeline, timeline_text
 from nexus_cli.reports.transcript import transcript_of
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
@@ -182,6 +188,10 @@ def test_a_worker_whose_process_was_killed_has_the_steps_of_its_session(tmp_path
         memo = log.memos(WORKER)[-1]
         log.record_memo(replace(memo, value={**memo.value, "state": "running", "steps": 0, "tokens": 0}))
         (killed,) = recorded_workers(ledger, session.id)
+        assert ledger.lock(session.id), "as by who resumes it"
+        assert recorded_workers(ledger, session.id) == [killed]
+        ledger.lock(str(done["session"]))
+        assert recorded_workers(ledger, session.id)[0]["state"] == "running"
     assert killed == {**done, "state": "unknown"} and killed["steps"]
 
 
@@ -199,6 +209,11 @@ def told(ledger: Ledger, session: str) -> str:
     replay = Replay(ledger.log(session), is_whole=True)
     value = {**show_session(ledger, session), **transcript_of(replay, ledger.session(session))}
     return find_form("transcript")(value, 200)
+
+
+def told_acts(session: Session) -> list[str]:
+    """What the model is told of the person's acts with files."""
+    return [memo.value["told"] for memo in session.engine.conversation.memos(UNDONE_FILES)]
 
 
 def edits_in_a_worktree(project: Path, new: str = "by a worker\n") -> Session:
@@ -225,7 +240,7 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
         form, value = context.shown[0]
         assert form == "diff" and "+by a worker" in value["text"]
         assert [choice.key for choice in context.offered] == ["apply", "discard", "later"]
-        notices = session.engine.readings.notices
+        notices = told_acts(session)
         assert (project / "app.py").read_text() == ("by a worker\n" if pick == "apply" else before)
         kept = [record.name for record in list_worktrees(project)]
         if pick in ("apply", "discard"):
@@ -281,7 +296,7 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
         assert "by the person" in text and "by a worker" in text and "<<<<<<<" in text
         assert "app.py" in find_form("applied")(context.shown[-1][1], 80)
         assert context.said == ["1 conflict left for you to resolve. None of your files were overwritten."]
-        assert "conflicts are left in app.py" in session.engine.readings.notices[-1]
+        assert "conflicts are left in app.py" in told_acts(session)[-1]
         assert len(list_worktrees(project)) == 1
 
     over(context, session, work)
@@ -316,11 +331,27 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         assert context.said[-1] == "Nothing was deleted." and list_worktrees(project)
         await give(f"worktree apply {record.name}")
         assert "by a worker" in (project / "app.py").read_text()
-        assert f"applied the changes of worktree {record.name}" in session.engine.readings.notices[-1]
+        applied = f"applied the changes of worktree {record.name} to the project: app.py"
+        assert f"the person {applied}" in told_acts(session)[-1]
         await give(f"worktree remove {record.name}")
         assert context.said[-1] == f"Worktree {record.name} was removed." and not list_worktrees(project)
+        engine = session.engine
+        await engine.read_work()
+        lines = [one.text for one in (await look_at_files(make_record(engine.conversation, engine.work))).items]
+        assert f"- app.py (changed by worktree {record.name})" in lines
+        assert f"- app.py in worktree {record.name} (changed by w1, worktree removed since)" in lines
         await give("undo")
         assert (project / "app.py").read_text() == before
+        assert session.ledger
+        value, info = session_timeline(session.ledger, session.id), session.ledger.session(session.id)
+        rows = [row for row in value["rows"] if row["kind"] == "files"]
+        acts = [f"you {applied}", "you undid turn 1: app.py"]
+        assert [row["text"] for row in rows] == acts and {row["actor"]["name"] for row in rows} == {"You"}
+        page = "".join(session_page(session.ledger, info, Settings()))
+        written = "".join(session_pieces(session.ledger.log(session.id), info, "md"))
+        for act in acts:
+            assert f" files: {act}" in timeline_text(value, 200)
+            assert (page.count(act), written.count(act), told(session.ledger, session.id).count(act)) == (1, 1, 1)
 
     over(context, session, work)
 

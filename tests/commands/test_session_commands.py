@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 from commands.conftest import FakeContext
+from server.play import closed_port
 from session.played import MODEL, the_ledger
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
+from nexus_cli.sandbox import probe
 
 
 @pytest.mark.matrix
@@ -348,3 +350,11 @@ def test_what_is_open_goes_on(context: FakeContext) -> None:
     assert not context.turn("unanswered").outcome.ok
     context.run("continue")
     assert context.started == [""]
+
+
+def test_doctor_checks_the_model_of_the_session(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEXUS_MODEL", "openai/other")
+    monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{closed_port()}")
+    monkeypatch.setattr(probe, "_candidates", lambda project, abi: [])
+    context.run("doctor")
+    assert context.shown[-1][1]["model"] == MODEL

@@ -101,6 +101,7 @@ def test_what_is_kept_and_left_to_the_person_is_named(context: FakeContext, work
     text = shown(context, "undo")
     assert "Undid turn 1: 1 file restored, 1 kept." in text
     assert "kept      a (changed since); earlier version: a.nexus-undo" in text
+    assert " files: you undid turn 1: b; kept a" in shown(context, "timeline")
     context.turn("go on")
     assert "left as the person has it: a." in str(context.provider.seen[-1])
 

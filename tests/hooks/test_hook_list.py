@@ -12,6 +12,7 @@ from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.trust import read_configuration, trust
 from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, UNTRUSTED, list_hooks
+from nexus_cli.reports.hooks import hooks_report, hooks_text
 
 
 @pytest.fixture
@@ -31,6 +32,9 @@ def write_claude(project: Path, *hooks: dict[str, object], matcher: str = "") ->
 def test_a_hook_with_an_impossible_time_limit_is_named_and_the_next_one_counts(project: Path, timeout: object) -> None:
     write_claude(project, {"type": "command", "command": "a", "timeout": timeout}, {"type": "command", "command": "b"})
     assert [hook.state for hook in list_hooks(project, ())] == [UNSUPPORTED, UNTRUSTED]
+    lines = [*hooks_text({"hooks": hooks_report(project, ())}, 200)]
+    starts = [" ".join(line.split()[:2]) for line in lines if line.startswith("  ")]
+    assert len(lines) == 4 and starts == ["not supported:", "not trusted:"] and lines[2].startswith("PreToolUse: b ")
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"event": "PreToolUse", "command": "echo FORGED"}'])

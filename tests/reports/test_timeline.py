@@ -22,13 +22,28 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 from nexus_cli.ledger import LaneLog, Ledger
+from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
 BEGUN = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
-STEPS = ("user", "call", "answer", "request", "unanswered", "drop", "pin", "goal", "level", "epoch", "title")
+STEPS = (
+    "user",
+    "call",
+    "answer",
+    "request",
+    "unanswered",
+    "drop",
+    "pin",
+    "goal",
+    "level",
+    "notice",
+    "files",
+    "epoch",
+    "title",
+)
 
 
 def timeline(session: str, last: int = 10_000) -> Mapping[str, Any]:
@@ -101,6 +116,13 @@ class Play:
                 noted = len(self.log.memos("limits"))
                 level = {"name": "allow", "value": ("read", "plan", "plan")[noted % 3]}
                 self.note("limits", {"limits": [level]})
+            case "notice":
+                text = "Allowed for this session only (it could not be stored): bash" + TAKEN_BACK + "bash"
+                self.note("event", {"type": "notice", "text": text, "warning": True})
+            case "files":
+                self.note(
+                    "undone_files", {"told": "the person took back", "shown": "you undid turn 1: a.py", "turn": 1}
+                )
             case "epoch":
                 self.begin("pruned")
             case _:
@@ -125,8 +147,8 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
     assert ids == list(range(1, play.log.last_id() + 1))
     times = [row["at"] for row in value["rows"]]
     assert times == sorted(times)
-    kinds = {"drop": "drop", "pin": "pin", "goal": "goal", "epoch": "pruned", "title": "lane", "answer": "assistant"}
-    for step, kind in kinds.items():
+    kinds = {name: name for name in ("drop", "pin", "goal", "notice", "files")}
+    for step, kind in {**kinds, "epoch": "pruned", "title": "lane", "answer": "assistant"}.items():
         also = steps.count("call") if step == "answer" else 0
         assert len(rows_of(value, kind)) == steps.count(step) + also
     noted = steps.count("level")
@@ -149,6 +171,7 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
         assert ("(not sent yet)" in line) == (row["seen"] is False and row["kind"] != "assistant")
         assert (" You" in line) == (row["trigger"] is not None) == (row["kind"] == "user")
         assert row["kind"] != "drop" or f" drop {row['drop']}: " in line
+    assert "undo:" not in text
     assert f"{part['earlier']} row" in text or not part["earlier"]
     for width in (20, 40, 80):
         assert max(map(len, find_form("timeline")(part, width).splitlines())) <= width

@@ -17,6 +17,7 @@ from worktrees.repository import git, make_project
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.event import ToolResultEvent
+from nexus_cli.core.memo_kinds import WORK
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
@@ -214,8 +215,12 @@ def test_applied_or_removed_work_is_not_listed_as_open(project: Path) -> None:
         looks: list[Reply] = [[("agents", {"action": action})] for action in ("diff", "apply")]
         return [start, listing, looks[1], listing, listing, *looks, "done"][made]
 
-    events, _ = run(crewed(Crew({"ONE": writing("one\n"), "root": manage}), project), "root")
+    session = crewed(Crew({"ONE": writing("one\n"), "root": manage}), project)
+    events, _ = run(session, "root")
     said = [one.result for one in events if isinstance(one, ToolResultEvent) and one.call.name == "agents"]
+    with closing(Ledger.open(places().data / "ledger.db")) as ledger:
+        work = [memo.value for memo in ledger.log(session.id).memos(WORK)]
+    assert {"by": "w1", "files": [str(project / "shared.txt")]} in work, "the record names the file in the project"
     before, applied, after, removed, *failed = said
     assert "`apply` it" in before.output and applied.output == "applied shared.txt"
     assert "all of it is applied; `steer` w1 continues there" in after.output, after.output

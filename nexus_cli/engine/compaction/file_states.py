@@ -8,7 +8,9 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from pathlib import Path
 
+from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.conversation.compaction.work_record import FileTrace, WorkRecord
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.real_files import read_regular
@@ -47,7 +49,8 @@ def _state_on_disk(file: FileTrace, left: int, *, outlined: bool) -> tuple[str, 
         found = os.lstat(file.path)
         data = _read(file.path, left) if found.st_size <= left else None
     except (FileNotFoundError, NotADirectoryError):
-        return f"{file.how}, deleted since", (), 0
+        is_removed = bool(file.name) and find_worktree(Path(file.path)) is None
+        return f"{file.how}, {'worktree removed' if is_removed else 'deleted'} since", (), 0
     except (OSError, ValueError):
         return file.how, (), 0
     if data is None:

@@ -60,8 +60,8 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     for row in value["rows"]:
         if row["entry"] is not None:
             blocks += talk.blocks(by_id[row["entry"]])
-        elif row["kind"] != "request":
-            blocks.append(talk.event(row))
+        elif row["kind"] != "request" and (block := talk.event(row)):
+            blocks.append(block)
     origins = log.memos(IMPORTED_SESSION)
     origin = f"{origins[-1].value['from']}, {origins[-1].value['file']}" if origins else ""
     beside = value["totals"]["requests"] - len(requests)

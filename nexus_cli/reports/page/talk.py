@@ -12,6 +12,7 @@ from nexus_cli.core.event import (
     AgentEvent,
     CompactionDone,
     ContextDrop,
+    Notice,
     SteeringMessage,
     Text,
     ToolCallEvent,
@@ -34,6 +35,8 @@ PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 SPEAKERS = {"agent": "nexus", "person": "You", "nexus": "nexus (program)", "client": "Client"}
 IN_ROWS = (AgentEvent, CompactionDone, ContextDrop)
 """Events that have a row in the timeline."""
+NOTED = ("files", "notice", "pin")
+"""Kinds of rows that the conversation has as notices too."""
 CLASSES = {Kind.ASSISTANT: "agent", Kind.INSTRUCTION: "added"}
 
 
@@ -64,8 +67,12 @@ class Talk:
         """Events by the entry that holds them, or after which they happened."""
         self._results: dict[str, tuple[Entry, ToolResultEvent]] = {}
         """The results of calls that are not shown yet."""
+        self._noted: set[str] = set()
+        """Times of the notices among the events."""
         place = 0
         for one in past:
+            if isinstance(one.event, Notice):
+                self._noted.add(one.at)
             place = one.entry.id if one.entry else place
             self._held.setdefault(place, []).append(one)
             if one.entry and isinstance(one.event, ToolResultEvent):
@@ -94,7 +101,9 @@ class Talk:
                 yield [self._note(one.at, "notice", "", text)]
 
     def event(self, row: Value) -> Block:
-        """Return the block of an event that is not an entry."""
+        """Return the block of an event that is not an entry; empty if a notice says it."""
+        if row["kind"] in NOTED and row["at"] in self._noted:
+            return []
         name, text = describe_row({**row, "why": name_cause(row["why"])} if row["kind"] == "drop" else row)
         ends = f' id="drop-{row["drop"]}"' if row["kind"] == "drop" else ""
         return [self._note(row["at"], row["kind"].split("_")[0], name, text, ends)]

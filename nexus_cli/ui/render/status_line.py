@@ -32,11 +32,11 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    savings server effort path recipe cache branch folder why addresses ids cost drops uncached cold level until workers
-    jobs sandbox waits asking model unsaved
+    savings server effort path recipe cache branch folder why addresses ids drops uncached cold level until workers jobs
+    tokens sandbox waits asking model unsaved cost
     """.split()
 )
-"""Parts in the order in which they are left out; the use of the window always stays."""
+"""Parts in the order in which they are left out. The use of the window always stays, without `tokens` as a share."""
 
 
 def status_line(status: Status, width: int, theme: Theme, home: str = "", own: str = "") -> str:
@@ -57,7 +57,7 @@ def status_line(status: Status, width: int, theme: Theme, home: str = "", own: s
         if not waiting and own:
             return theme.paint("dim", cut(own, room, theme.signs.cut))
         if not waiting:
-            return theme.paint(parts[0].role, cut(f"{_share(status):.0%}{_pressure(status)[1]}", room))
+            return theme.paint(parts[0].role, cut(parts[0].text, room))
         gone.add(waiting.pop(0))
 
 
@@ -68,7 +68,8 @@ def _size(parts: list[_Part], theme: Theme) -> int:
 def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Part]:
     """Return the parts without those in `gone`."""
     role, sign = _pressure(status)
-    used = f"{_thousands(status.used) if status.used else '-'} of {_thousands(status.budget)}{sign}"
+    used = f"{_thousands(status.used) if status.used else '-'} of {_thousands(status.budget)}"
+    used = f"{_share(status):.0%}" if "tokens" in gone else used
     effort = f" {one_line(status.effort)}" if status.effort and "effort" not in gone else ""
     recipe = one_line(status.recipe)
     place = _place(status.folder, home, theme, whole="path" not in gone) if "folder" not in gone else ""
@@ -90,7 +91,7 @@ def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Par
         _Part("recipe", recipe if recipe not in FRONTS else ""),
         _Part("folder", (place + named).strip()),
         _Part("server", f"at {one_line(status.server)}" if status.server else ""),
-        _Part("used", used, role),
+        _Part("used", used + sign, role),
         _Part("workers", plural(status.workers, "worker") if status.workers else "", "accent"),
         _Part("jobs", jobs, "accent"),
         _Part("until", until, "accent"),

@@ -14,7 +14,8 @@ from prompt_toolkit.layout import Container, Dimension
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
-from nexus_cli.text.cells import cut, without_codes
+from nexus_cli.reports.text.lines import filled
+from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.repl.view import ReplController
 from nexus_cli.ui.rows import RESET, fit_row
@@ -218,13 +219,14 @@ class ScreenLayout(Container):
 
 
 def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
-    """Return a list of keys in rows of at most `columns` columns, in two columns if they fit."""
+    """Return a list of keys in rows of at most `columns` columns, in two columns if they fit, else wrapped."""
     size = max(len(keys) for keys, _ in listed) + 2 if columns >= ROOMY else 0
-    shown = [f"{keys + '  ':<{size}}{what}" for keys, what in listed]
+    cells = [(f"{keys + '  ':<{size}}", what) for keys, what in listed]
+    shown = [head + what for head, what in cells]
     half = (len(shown) + 1) // 2
     left = max(map(len, shown[:half])) + 3
     if left + max(map(len, shown[half:])) > columns:
-        return [cut(row, columns, "…") for row in shown]
+        return [row for head, what in cells for row in filled(what, columns, " " * (size or 2), head)]
     return [f"{one:<{left}}{other}".rstrip() for one, other in zip_longest(shown[:half], shown[half:], fillvalue="")]
 
 

@@ -661,6 +661,14 @@ def test_a_turn_that_changed_files_ends_with_what_it_changed(
     assert "file" not in seen.feed(e.TurnStart("go"), e.TurnEnd(DONE)).text.removeprefix(before)
 
 
+def test_a_resumed_turn_tells_the_files_of_the_whole_turn_from_the_dollars_of_its_part() -> None:
+    seen = Seen(100).feed(e.TurnStart(""))
+    seen.renderer.counted = "3 files (+41 -7)"
+    usage = Usage(9, 9, cost_usd=0.0412)
+    *_, part, whole = seen.feed(e.TurnEnd(replace(DONE, changed=("a",), usage=usage))).text.splitlines()
+    assert part.endswith(" · $0.0412") and whole == "  whole turn: 3 files (+41 -7) · /undo to revert"
+
+
 @pytest.mark.parametrize(
     ("outcome", "line"),
     [

@@ -20,9 +20,11 @@ from ui.put_clock import run_at_once
 from ui.screen.screen_stand import Stand, stand
 
 from nexus_cli.commands import discover
+from nexus_cli.reports import help as help_text
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.screen import question
+from nexus_cli.ui.screen.layout import key_rows
 from nexus_cli.ui.screen.screen import Screen
 
 README = Path(__file__).resolve().parents[3] / "README.md"
@@ -238,3 +240,12 @@ def test_each_key_does_what_the_table_of_the_readme_says(
     assert len(rows_of_table()) > 15
     assert {cells[STATES.index(state)] for _, cells in rows_of_table()} <= EFFECTS.keys(), "a cell that is not tried"
     assert run_at_once(check_state(state, tmp_path)) == []
+
+
+@pytest.mark.parametrize(("columns", "most"), [(40, 21), (80, 16), (160, 8)])
+def test_every_key_is_listed_in_full_on_a_screen_of_24_rows(columns: int, most: int) -> None:
+    rows = key_rows(help_text.KEYS, columns - 1)
+    assert len(rows) <= most and max(map(len, rows)) < columns and not any("…" in row for row in rows)
+    shown = " ".join(" ".join(rows).split())
+    if columns < 100:  # with more they are in two columns
+        assert all(" ".join(f"{keys} {what}".split()) in shown for keys, what in help_text.KEYS)
