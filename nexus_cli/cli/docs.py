@@ -42,7 +42,7 @@ def _found_text(words: str) -> str:
     found = search_pages(words.split())
     if not found:
         near = nearest_name(words, TOPICS, 0.6)
-        hint = f"Did you mean `nexus docs {near}`? " if near else "Try fewer words; "
+        hint = f"Did you mean `nexus docs {near}`? " if near else "Try other words; "
         why = "no page has this name, and no section contains these words"
         raise NexusError("usage", f"page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")
     size = max(len(topic) for topic, _, _ in found) + 2
