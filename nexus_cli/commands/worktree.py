@@ -94,7 +94,7 @@ def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktree
         source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
     names = ", ".join(one.path for one in result.conflicts)
-    left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your files were not overwritten."
+    left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your own changes are kept."
     status, note = (1, left) if names else (0, "")
     return Report("applied", result.to_json(record), whole=True, status=status, note=note)
 
@@ -120,9 +120,7 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
     conflicts = f"; conflicts are left in {names}" if names else ""
     context.session.engine.tell_model(f"the person applied the changes of {of} to the project{conflicts}")
     if names:
-        context.say(
-            f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. None of your files were overwritten."
-        )
+        context.say(f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. Your own changes are kept.")
     return result
 
 

@@ -15,7 +15,7 @@ from sys import maxsize
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core import event
-from nexus_cli.core.elide import RECALL
+from nexus_cli.core.elide import RECALL, plural
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, CUT_ANSWER, EVENT, PIN, RESULT, SHOWN_TEXT, UNDONE_FILES, WORKER
@@ -271,7 +271,7 @@ def _shell_lines(message: str) -> Iterator[event.Notice]:
     for found in SHELL_BLOCK.finditer(split_attachments(message)[1]):
         lines = found[2].split("\n")
         if (more := len(lines) - SHELL_LINES) > 0:
-            lines = [f"... {more:,} lines before: /transcript", *lines[more:]]
+            lines = [f"... {plural(more, 'line')} before: /transcript", *lines[more:]]
         yield event.Notice("\n".join([f"! {unescape(found[1])}", *lines]), warning=False)
 
 

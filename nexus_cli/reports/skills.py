@@ -94,7 +94,7 @@ def skill_guide(name: str, cwd: Path) -> str:
 
 def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
-    hint = suggest_name(name, there, f"There are: {', '.join(there[:20])}" if there else hint)
+    hint = suggest_name(name, there, f"Skills: {', '.join(there[:20])}" if there else hint)
     if hidden:
         more = f"this project has {hidden} more, available after `nexus trust`"
         hint = f"{hint} {more.capitalize()}" if hint.endswith("?") else f"{hint}; {more}"
@@ -113,7 +113,7 @@ def skills_text(value: Value, width: int) -> str:
     elif value["skills"]:
         lines += ["", *filled("`nexus skill use NAME` prints the guide of a skill.", width)]
     if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
-        lines += filled(f"{brief:,} of them appear in requests only by name or as a count.", width)
+        lines += filled(f"Listed in requests only by name or as a count: {plural(brief, 'skill')}.", width)
     return "\n".join(lines)
 
 

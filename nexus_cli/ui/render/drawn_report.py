@@ -52,7 +52,7 @@ def folder_diff_lines(value: Value, width: int, theme: Theme) -> list[str]:
     else:
         lines += filled("No uncommitted changes.", width)
     if unread := value["unread"]:
-        lines += ["", *filled("Not shown (too large or binary):", width), *_names(unread, width)]
+        lines += ["", *filled("Not shown (too large, binary or unreadable):", width), *_names(unread, width)]
     if more := int(value["untracked_count"]) - len(value["untracked"]):
         lines += filled(f"[and {plural(more, 'untracked file')} not listed]", width)
     return lines

@@ -681,7 +681,7 @@ def test_a_turn_that_changed_files_ends_with_what_it_changed(
         (
             replace(DONE, denied=({"tool": "bash", "subject": "ls", "level": "all"},) * 6),
             "· 6 calls were refused: bash ls; bash ls; bash ls; bash ls; bash ls and 1 more.\n"
-            "  Only /permissions all lets them run, but it allows everything.\n",
+            "  Only /permissions all lets them run, but that level allows everything.\n",
         ),
         (
             replace(
