@@ -481,7 +481,9 @@ class EditorAgent:
 
     async def _reopen(self, one: EditorSession, options: Options) -> None:
         if options.resume != one.session.id:
-            raise refuse_elsewhere("another session", "Open it from the editor, or run nexus in a terminal")
+            raise refuse_elsewhere(
+                "another session", "Open the session from the editor, or with `nexus -r ID` in a terminal"
+            )
         before, settings = one.session, one.session.engine.settings
         services = self._services()
         one.session = open_session(options, settings, approver=one.approver, earlier=before, services=services)

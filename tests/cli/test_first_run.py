@@ -203,7 +203,7 @@ def test_without_any_key_it_asks_for_one_stores_it_and_goes_on() -> None:
     person = Person(["sk-or-0123456789", "77", "2", "sk-ant-0123456789", '"sk-0123456789" ', "", "edit"])
     person.start(NONE)
     assert written() == {"model": "openai/gpt-5.6", "allow": "edit"} and stored_key("OPENAI_API_KEY") == "sk-0123456789"
-    assert "unknown provider" in person.text and "the providers are numbered from 1 to 7" in person.text
+    assert "unknown provider" in person.text and "not a number from 1 to 7" in person.text
     assert "nexus login anthropic" in " ".join(person.text.split()), "the key of another provider is not taken"
     assert "0123456789" not in person.text
 

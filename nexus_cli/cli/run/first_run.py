@@ -139,7 +139,7 @@ class FirstRun:
         return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
     def _resolve_name(self, text: str, models: Sequence[Mapping[str, Any]]) -> str:
-        if numbered := _numbered(text, [str(model["name"]) for model in models], "models"):
+        if numbered := _numbered(text, [str(model["name"]) for model in models]):
             return numbered
         name = resolve_alias(text, self._settings)
         if len(text) > LONGEST or not name.isprintable() or any(char.isspace() for char in name):
@@ -215,20 +215,18 @@ def _format_models(models: Sequence[Mapping[str, Any]], width: int) -> list[str]
     return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
 
 
-def _numbered(text: str, items: Sequence[str], what: str) -> str:
+def _numbered(text: str, items: Sequence[str]) -> str:
     """Return the item with this number, "" for any other text. Raises `NexusError("usage", ...)`."""
     if not (text.isascii() and text.isdigit()):
         return ""
     if 1 <= int(text[:6]) <= len(items):
         return items[int(text[:6]) - 1]
-    raise NexusError(
-        "usage", text[:20], f"the {what} are numbered from 1 to {len(items)}", "Type one of the numbers, or a name"
-    )
+    raise NexusError("usage", text[:20], f"not a number from 1 to {len(items)}", "Type one of the numbers, or a name")
 
 
 def _provider(text: str, known: Sequence[str]) -> str:
     """Parse an answer as the number or a name of a provider. Raises `NexusError("usage", ...)`."""
-    if numbered := _numbered(text, known, "providers"):
+    if numbered := _numbered(text, known):
         return numbered
     try:
         return find_provider(text)
@@ -239,7 +237,7 @@ def _provider(text: str, known: Sequence[str]) -> str:
 
 def _level(text: str, levels: Sequence[str]) -> str:
     """Parse an answer as one of `levels`: its number, name or former name."""
-    if numbered := _numbered(text, levels, "levels"):
+    if numbered := _numbered(text, levels):
         return numbered
     named = parse_level(text)
     if named not in levels:
