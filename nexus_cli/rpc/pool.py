@@ -271,12 +271,7 @@ class AgentPool:
         highest = self._highest_level(settings)
         if not Limits(allow=level) <= highest:
             why = f"this server allows at most {highest.allow or ASK}"
-            raise NexusError(
-                "denied",
-                f"level {level}",
-                why,
-                f"To allow it: nexus serve --allow {level}, unless the project has a lower limit",
-            )
+            raise NexusError("denied", f"level {level}", why, f"To allow it: nexus serve --allow {level}")
 
     def _highest_level(self, settings: Settings) -> Limits:
         """Return the level that no agent passes: the pool's, else that of the settings and a trusted project."""
