@@ -106,7 +106,7 @@ class SharedOptions:
         typer.Option(
             "--continue",
             "-c",
-            help="Resume this folder's newest session; with nexus ask also one of an earlier nexus ask.",
+            help="Resume this folder's newest session; nexus ask also considers its own earlier runs.",
         ),
     ] = False
     resume: Annotated[

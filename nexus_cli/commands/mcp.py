@@ -142,7 +142,7 @@ def _with_host(name: str, work: Callable[[Any], Awaitable[T]]) -> T:
     except ServerError as error:
         why = one_line(str(error)).removeprefix(f"{name}: ")
         raise NexusError(
-            "network", f"MCP server {name}", why, f"Check the server's configuration, then run: nexus mcp test {name}"
+            "network", f"MCP server {name}", why, f"To check a correction: nexus mcp test {name}"
         ) from error
 
 

@@ -53,7 +53,7 @@ def goals_text(value: Value, width: int) -> str:
         for step in goal["steps"]:
             lines += _line(step, "  ", width)
     if value.get("until"):
-        lines += filled(f"Working until `{value['until']}` exits 0. /goal clear stops it.", width)
+        lines += filled(f"The --until command is `{value['until']}`. /goal clear removes the command.", width)
     return "\n".join(lines)
 
 

@@ -20,7 +20,7 @@ from nexus_cli.sections.skills import (
 )
 from nexus_cli.session.recipes import find_all_agents
 
-NO_SKILLS = "No skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
+NO_SKILLS = "No skills. A skill is a folder with a SKILL.md, for example in the skills folder beside config.toml."
 
 
 class ListedSkill(JsonOf[Skill]):
@@ -93,7 +93,9 @@ def skill_guide(name: str, cwd: Path) -> str:
 
 
 def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
-    hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
+    hint = (
+        "A skill is a folder with a SKILL.md, for example in the skills folder beside config.toml (`nexus config path`)"
+    )
     hint = suggest_name(name, there, f"Skills: {', '.join(there[:20])}" if there else hint)
     if hidden:
         more = f"this project has {hidden} more, available after `nexus trust`"

@@ -42,7 +42,7 @@ ResumeFile = Annotated[
         "--resume",
         metavar="FILE",
         callback=refuse_empty,
-        help="Append each finished item to FILE, and skip items that FILE already has an answer for.",
+        help="Append each finished item to FILE, and skip items with an answer in FILE.",
     ),
 ]
 
