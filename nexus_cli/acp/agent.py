@@ -319,7 +319,10 @@ class EditorAgent:
         model = model or ("" if resume else unnamed_model(os.environ, settings))
         if not model and not resume:
             raise NexusError(
-                "auth", "no model", "no key is stored and no model is configured", "`nexus login PROVIDER` stores a key"
+                "auth",
+                "no model",
+                "no default model is set",
+                "`nexus model use NAME` sets a model; `nexus login PROVIDER` stores a key",
             )
         self._provider = self._provider or make_provider(settings)
         approver = AskingApprover(self._client) if self._asks_forms else EditorApprover(self._client)
@@ -478,7 +481,9 @@ class EditorAgent:
 
     async def _reopen(self, one: EditorSession, options: Options) -> None:
         if options.resume != one.session.id:
-            raise refuse_elsewhere("another session", "Open it from the editor, or run nexus in a terminal")
+            raise refuse_elsewhere(
+                "another session", "Open the session from the editor, or with `nexus -r ID` in a terminal"
+            )
         before, settings = one.session, one.session.engine.settings
         services = self._services()
         one.session = open_session(options, settings, approver=one.approver, earlier=before, services=services)
@@ -571,8 +576,7 @@ def _find_folder(cwd: str) -> Path:
         folder = Path(os.path.realpath(cwd))
         if os.path.isabs(cwd) and folder.is_dir():
             return folder
-    hint = "Give the absolute path of an existing folder"
-    raise NexusError("usage", f"folder {one_line(cwd)[:200]}", "there is no such folder", hint)
+    raise NexusError("usage", f"folder {one_line(cwd)[:200]}", "must be the absolute path of an existing folder")
 
 
 def _select(

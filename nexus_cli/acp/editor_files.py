@@ -45,7 +45,7 @@ class EditorFiles:
             return None
         answer, why = self._ask(self._client.read_text_file(session_id=self._session.id, path=str(path)))
         if why:
-            line = f"the editor did not return the text of {path.name}: {why}; reading files from disk"
+            line = f"the editor did not return the text of {path.name}: {why}; using the file on disk"
             self._tell_once("read", line)
         return None if why else str(answer.content)
 
@@ -55,7 +55,7 @@ class EditorFiles:
             return SILENT
         _, why = self._ask(self._client.write_text_file(session_id=self._session.id, path=str(path), content=text))
         if why:
-            self._tell_once("write", f"the editor did not save {path.name}: {why}")
+            self._tell_once("write", f"the editor did not confirm that it saved {path.name}: {why}")
         return why
 
     def _ask(self, request: Coroutine[Any, Any, Any]) -> tuple[Any, str]:

@@ -47,7 +47,12 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
                 files.append(AttachedFile(part.name or "image", part.media_type, len(part.data)))
             case _:
                 kind = str(getattr(block, "type", "unknown"))
-                raise NexusError("usage", f"the {kind} block", "nexus accepts text, files and images", "Remove it")
+                raise NexusError(
+                    "usage",
+                    f"the {kind} block",
+                    "nexus accepts text, images, links to files and embedded text files",
+                    "Remove it",
+                )
     text = "\n\n".join(filter(None, ("".join(said).rstrip() if quoted else "".join(said), *quoted)))
     typed = "".join(said)
     expands = typed.startswith("/") or "$" in typed or "@" in typed

@@ -375,5 +375,5 @@ def _usage(error: Any) -> NexusError:
     if commands and why.startswith("No such command '"):
         name = why.partition("'")[2].partition("'")[0]
         why, near = f"no such command '{name}'", nearest_name(name, commands)
-        hint = f"Did you mean `{path} {near}`?" if near else f"There are: {', '.join(commands)}"
+        hint = f"Did you mean `{path} {near}`?" if near else f"Commands: {', '.join(commands)}"
     return NexusError("usage", "wrong usage", f"{why[:1].lower()}{why[1:]}", hint)

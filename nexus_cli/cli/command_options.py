@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.attachment import Trigger
     from nexus_cli.core.context_contract import ContextContract
 
-CD_HINT = "This command works in the current folder; run `cd DIR` first"
+CD_HINT = "Run `cd DIR` first"
 """The hint if --cd is given to a command without it."""
 
 
@@ -106,7 +106,7 @@ class SharedOptions:
         typer.Option(
             "--continue",
             "-c",
-            help="Resume this folder's newest session; nexus ask also resumes earlier nexus ask runs.",
+            help="Resume this folder's newest session; nexus ask also considers its own earlier runs.",
         ),
     ] = False
     resume: Annotated[
@@ -115,7 +115,7 @@ class SharedOptions:
             "--resume",
             "-r",
             metavar="ID",
-            help="Resume a session by its id, the start or end of its id, or its name; without ID, list sessions.",
+            help="Resume a session by its id, the start or end of its id, or its name; `nexus -r` lists sessions.",
         ),
     ] = ""
     directory: Annotated[str, text_option("--cd", "-C", metavar="DIR", help="Work in DIR.")] = ""
@@ -140,7 +140,7 @@ class SharedOptions:
             "--worktree",
             "-w",
             metavar="NAME",
-            help="Work in a git worktree of this name, created from the project's current state (see nexus worktree).",
+            help="Work in this git worktree; a new one starts from the project's current state (see nexus worktree).",
         ),
     ] = ""
     add_dirs: Annotated[

@@ -30,7 +30,7 @@ def choose_several(question: str, most: int) -> list[int]:
         places = [] if reply is None else _read_numbers(reply.words, most)
         if places is not None:
             return places
-        text = "That is not in the list."
+        text = "Type numbers from the list, all or none."
     return []
 
 

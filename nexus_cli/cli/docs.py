@@ -42,8 +42,8 @@ def _found_text(words: str) -> str:
     found = search_pages(words.split())
     if not found:
         near = nearest_name(words, TOPICS, 0.6)
-        hint = f"Did you mean `nexus docs {near}`? " if near else "Try fewer words; "
-        why = "no page has this name, and no section contains these words"
+        hint = f"Did you mean `nexus docs {near}`? " if near else "Try other words; "
+        why = "no page has this name, and no section has all these words"
         raise NexusError("usage", f"page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")
     size = max(len(topic) for topic, _, _ in found) + 2
     lines = [f"{topic:<{size}}{heading}: {clip_text(line, 100)}" for topic, heading, line in found]

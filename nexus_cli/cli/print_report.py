@@ -30,7 +30,9 @@ def print_diff(value: Value) -> None:
     else:
         stream.write_bytes(text.encode("utf-8", "surrogateescape"))
     if unread := value["unread"]:
-        write_stderr_line(f"nexus: {plural(len(unread), 'file')} not shown (too large or binary): {', '.join(unread)}")
+        write_stderr_line(
+            f"nexus: {plural(len(unread), 'file')} not shown (too large, binary or unreadable): {', '.join(unread)}"
+        )
 
 
 def print_text(text: str) -> None:

@@ -39,7 +39,7 @@ PEER_COMMANDS: Mapping[str, str] = {
     "stop": "Esc stops the turn, /jobs stop ID a command, /agents stop ID a worker",
     "loop": "/schedule add schedules recurring work",
     "ide": "`nexus acp` connects an editor; see `nexus docs editors`",
-    "tools": "/context shows the tools and their tokens; `nexus docs tools` describes them",
+    "tools": "/status tools lists the tools and their tokens; `nexus docs tools` describes them",
     "history": "/transcript shows the conversation, `/sessions list` shows other sessions",
     "files": "/diff shows the changes, /context the content of the next request",
     **dict.fromkeys(("btw", "side"), "/fork continues in a copy of the session"),
@@ -51,7 +51,9 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("vim", "vi"), _VI),
     **dict.fromkeys(("todo", "todos"), "The model maintains its own list of steps; /goal sets a goal"),
     **dict.fromkeys(("bug", "feedback"), _REPORT),
-    **dict.fromkeys(("chat", "save"), "Every session is saved: /resume opens one, /rename names it"),
+    **dict.fromkeys(
+        ("chat", "save"), "Sessions are saved automatically: /resume opens another session, /rename names this one"
+    ),
     "directory": "/add-dir DIR lets tools work in another folder",
     "web": "The model fetches pages itself with the fetch tool; see `nexus docs network`",
     **{name: f"Available only in a shell; see `nexus {name} --help`" for name in ("import", "serve", "ledger", "acp")},

@@ -115,7 +115,9 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
 
     row, rest = _find_row(read_source(context), worker), f"review {worker}"
     if not row["worktree"]:
-        raise usage_error("agents", rest, "it works in your folder, not in a worktree", "/diff shows the changes")
+        raise usage_error(
+            "agents", rest, "it has no worktree; its changes, if any, are in your folder", "/diff shows the changes"
+        )
     if "." in row["id"]:
         first = row["id"].partition(".")[0]
         raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"Use /agents review {first}")

@@ -43,7 +43,7 @@ def show_settings(
     }
     if not found:
         raise NexusError(
-            "usage", f"config {name}", "no matching setting has a value", "`nexus config show` lists all settings"
+            "usage", f"config {name}", "no matching setting has a value", "`nexus docs settings` describes all settings"
         )
     value = {"version": 1, "settings": found}
     if source.is_json:

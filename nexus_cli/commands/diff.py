@@ -20,7 +20,7 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
     shown, text, unread = turn_diff(request)
     value: DiffReport = {"version": 1, "turn": shown, **diff_report(text, unread=unread)}
     if not text and not unread:
-        none = f"turn {turn} changed no files" if turn else "no turn of this session changed a file"
+        none = f"no changes to files are recorded for {f'turn {turn}' if turn else 'this session'}"
         return Report("", value, note=f"{none}{' at this path' if path else ''}.")
     undone = shown is not None and is_undone(request, shown)
     return Report("diff", value, note=f"turn {shown} was undone." if undone else "")

@@ -59,7 +59,13 @@ def export_session(
     html: Annotated[bool, Option(None, "An HTML page with the conversation and the context timeline.")] = False,
     raw: Raw = False,
     output: Annotated[
-        str, Option("FILE", "Write to this new file; default: stdout, in a session a new file.", "--output -o", least=0)
+        str,
+        Option(
+            "FILE",
+            "Write to this new file, or into this folder; default: stdout, in a session the working folder.",
+            "--output -o",
+            least=0,
+        ),
     ] = "",
 ) -> Report[ExportReport]:
     """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
@@ -101,7 +107,7 @@ async def export_open_session(
 def _check_raw(form: str, raw: bool) -> None:
     if raw and form not in (HTML, MARKDOWN):
         why = "it applies only to HTML pages and Markdown"
-        raise NexusError("usage", "wrong usage: --raw", why, "Add --html or --markdown")
+        raise NexusError("usage", "wrong usage: --raw", why, "Choose the format html or md")
 
 
 def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, escaped: bool = False) -> Iterator[str]:
@@ -169,7 +175,7 @@ async def copy_answer(
 
     blocks = [token.content for token in MarkdownIt("commonmark").parse(answer) if token.type == "fence"]
     if number > len(blocks):
-        why = f"the last answer has {plural(len(blocks), 'code block') if blocks else 'no code block'}"
+        why = f"the last answer has {plural(len(blocks), 'fenced code block') if blocks else 'no fenced code block'}"
         raise usage_error("copy", str(number), why)
     context.say(await context.copy(blocks[number - 1].removesuffix("\n")))
 

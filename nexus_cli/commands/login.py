@@ -43,7 +43,7 @@ async def log_in(
 def _named_provider(words: str) -> str:
     """Return the provider that `words` name; raise `NexusError("usage", ...)` if they name none."""
     if subscription := find_subscription(words):
-        hint = f"Run `{login_command(subscription)}` in another terminal; this session then uses the subscription"
+        hint = f"Run `{login_command(subscription)}` in another terminal, then choose one of its models with /model"
         raise NexusError("usage", "/login", "you cannot sign in to a subscription inside a session", hint)
     return find_provider(words)
 

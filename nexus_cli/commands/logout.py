@@ -48,7 +48,7 @@ def logout(
             for variable, at, of in kept
             if variable == key_variable(one.replace("-", "_"))
         ]
-        hint = f"Stored: {', '.join(stored)}" if stored else "No key is stored"
+        hint = f"Stored: {', '.join(stored)}" if stored else "No provider key is stored"
         raise NexusError("usage", f"no {title} {kind}{named} is stored", "there is nothing to remove", hint)
     variable = "" if key_name else next((one for one in KEY_VARIABLES.get(name, ()) if os.environ.get(one)), "")
     still = f"\n{variable} is still set in the environment." if variable else ""

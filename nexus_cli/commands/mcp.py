@@ -93,7 +93,7 @@ def remove(source: Source, name: Name) -> Act:
     """Remove a server from the personal config.toml."""
     if not write_server(places(), name, None):
         entry = _find(source, name, "")
-        raise NexusError("usage", f"server {name}", f"it is configured in {entry.file}", "Remove it from that file")
+        raise NexusError("usage", f"server {name}", f"it is configured in {entry.file}", "Remove the server there")
     return report_act(f"server {name} was removed.", name)
 
 
@@ -138,7 +138,9 @@ def _with_host(name: str, work: Callable[[Any], Awaitable[T]]) -> T:
         return asyncio.run(run())
     except ServerError as error:
         why = one_line(str(error)).removeprefix(f"{name}: ")
-        raise NexusError("network", f"MCP server {name}", why, f"Try again with: nexus mcp test {name}") from error
+        raise NexusError(
+            "network", f"MCP server {name}", why, f"To check a correction: nexus mcp test {name}"
+        ) from error
 
 
 def _read_catalogue(source: Source, directory: str) -> Catalogue:

@@ -40,7 +40,7 @@ def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
     if not rules.problems:
         return rules, None
     where, _, why = rules.problems[0].partition(": ")
-    return rules, NexusError("config", where, why, "Correct the rule; `nexus config edit` opens the file")
+    return rules, NexusError("config", where, why, "Correct the rule in its file; `nexus config edit` opens your own")
 
 
 def list_rules(source: Source) -> Report[Annotated[Any, "reports.rules.RulesReport"]]:

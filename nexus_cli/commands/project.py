@@ -64,7 +64,7 @@ async def review_change(
             "review",
             f"{revision} {words}".strip(),
             change.problem,
-            "Omit the range to review uncommitted changes",
+            "/review RANGE reviews a range, /review alone uncommitted changes",
         )
     what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
     shared = await context.session.share(change.text, f"output of {change.command}")

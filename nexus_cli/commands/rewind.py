@@ -62,7 +62,7 @@ async def rewind(
     record, rest = read_log(read_source(context)), f"{number or ''} {part}".strip()
     turns = await asyncio.to_thread(_list_turns, record, context.session.id)
     if not turns:
-        raise usage_error("rewind", rest, "this session has no messages yet")
+        raise usage_error("rewind", rest, "you have not sent a message in this session yet")
     if number is None:
         chosen = await context.choose("Rewind to before which message?", _choices(turns))
         if chosen is None:
@@ -118,7 +118,7 @@ async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_T
     if not changed:
         if not any(turn.count and turn.count.was_killed and not turn.count.files for turn in turns):
             return CONVERSATION
-        why = "nexus was killed during this turn; its unrecorded changes are kept"
+        why = "nexus was killed during a turn; unrecorded changes are kept"
         return await context.choose(title, [Choice(CONVERSATION, "conversation only", why)]) or ""
     which = f"files of {len(changed)} turns" if changed[1:] else _describe(changed[0])
     choices = [

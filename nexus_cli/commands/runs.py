@@ -217,7 +217,12 @@ async def resume_run(
         await _answer(context, source, found)
         return
     if found.state != WAITING and not was_paused:
-        raise NexusError("usage", found.id, f"it is {found.state}", f"Use nexus runs resume {found.id} in a shell")
+        raise NexusError(
+            "usage",
+            found.id,
+            f"it is {found.state}",
+            f"If no process executes it, run in a shell: nexus runs resume {found.id}",
+        )
     if found.state == WAITING and not was_paused:
         runs.signal(found.key, "person", {}, utc_now())
     show_report(context, Report("run", run_report(source.ledger, runs.get(found.key), "continues")))

@@ -42,7 +42,7 @@ def build_list(
         bool, Option(None, "Include sessions of all folders and runs of nexus ask.", "--all")
     ] = False,
     limit: Annotated[int, Option("N", "Show at most this many, newest first (not with --running).")] = LISTED,
-    worktree: Annotated[str, Option("NAME", "Show only sessions of this project in the named worktree.")] = "",
+    worktree: Annotated[str, Option("NAME", "Show only sessions in the worktree of this name.")] = "",
     running: Annotated[
         bool, Option(None, "Show active and waiting sessions and runs of all terminals and folders.")
     ] = False,
@@ -110,7 +110,10 @@ def stop_session(
             return report_act("")
     if not ledger.end_owner(session, owner):
         raise NexusError(
-            "usage", f"session {session}", "the session was just closed", "See nexus sessions list --running"
+            "usage",
+            f"session {session}",
+            "that process no longer has the session open",
+            "See nexus sessions list --running",
         )
     return report_act(f"process {owner.pid} was asked to stop. {KEPT}", session)
 
@@ -186,7 +189,9 @@ async def resume_session(
     else:
         others, _ = _others(source, everywhere=everywhere)
         if not others:
-            context.say("No other session found; /resume --all lists sessions of all folders and of `nexus ask`.")
+            context.say(
+                "No other session found. /resume --all also lists sessions of other folders and of `nexus ask`."
+            )
             return
         chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
     if not chosen:

@@ -66,7 +66,8 @@ def create(
     given = {key: value for key, value in said.items() if value}
     agents = [*(agent or ()), *(one for one in member or () if is_agent_name(ledger, settings, one))]
     if given and not agents:
-        raise NexusError("usage", f"--{next(iter(given))}", "it applies only to agents", "Name an agent: --agent NAME")
+        why = "--model, --recipe, --allow, --max-cost and --cd apply only to agents"
+        raise NexusError("usage", "wrong usage", why, "Name an agent: --agent NAME")
     for one in (*(member or ()), *agents):
         check_name(one, "the name")
     ledger.spaces.check_free(name)
@@ -171,7 +172,7 @@ def post(
     if posted.message.notice:
         lines.append(posted.message.notice)
     elif lines:
-        lines[-1] += "; `nexus serve` or `nexus space open` starts the run"
+        lines[-1] += "; `nexus serve` or `nexus space open` executes runs"
     for line in lines:
         source.say(line)
     return Report("", posted_json(posted), line=posted.message.id)
@@ -214,8 +215,8 @@ async def enter(context: CommandContext, space: SpaceName) -> None:
     """Make a space the default for this session's messages; nexus must be a member."""
     service = context.session.dispatcher.services.find(Spaces)
     if service is None:
-        why = "the agent of this session was not a member of a space when the session started"
-        hint = f"Run nexus space join {shlex.quote(space)} --as nexus, then /resume this session"
+        why = "nexus was not a member of a space when this session started"
+        hint = f"Run nexus space join {shlex.quote(space)} --as nexus, then exit and resume this session"
         raise usage_error("space", f"enter {space}", why, hint)
     result = service.enter(space)
     if result.error:

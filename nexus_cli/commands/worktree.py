@@ -98,7 +98,7 @@ def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktree
         source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
     names = ", ".join(one.path for one in result.conflicts)
-    left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your files were not overwritten."
+    left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your own changes are kept."
     status, note = (1, left) if names else (0, "")
     return Report("applied", result.to_json(record), whole=True, status=status, note=note)
 
@@ -129,9 +129,7 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
         written = name_first(result.written, NAMED) or "no file"
         note_files_act(context.session, f"applied the changes of {of} to the project: {written}{conflicts}")
     if names:
-        context.say(
-            f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. None of your files were overwritten."
-        )
+        context.say(f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. Your own changes are kept.")
     return result
 
 

@@ -46,7 +46,7 @@ def read_claude_session(path: Path) -> ForeignSession:
         if id(record) in chosen:
             talk.add(record)
         else:
-            session.left_out["messages of other branches (after a rewind)"] += 1
+            session.left_out["messages of other branches"] += 1
     session.close_calls()
     return session
 

@@ -29,7 +29,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
     if isinstance(model, str) and model.startswith("claude-") and not is_key(model):
         setup.settings["model"] = f"anthropic/{model.removesuffix('[1m]')}"
     elif model:
-        setup.notes.append(f"model {str(model)[:60]} is known only to Claude Code; use `nexus config set model NAME`")
+        setup.notes.append(f"model {str(model)[:60]} was not converted; use `nexus config set model NAME`")
     if effort in EFFORTS:
         setup.settings["effort"] = str(effort)
     for name, value in as_table(settings.get("env")).items():

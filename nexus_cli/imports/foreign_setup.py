@@ -135,7 +135,7 @@ class ForeignSetup:
         """Add the rules that `convert` returns for one of the other program, if all of them are rules of ours."""
         try:
             if redact(written, environ={}) != written:
-                raise ValueError("it contains a key or another secret")
+                raise ValueError("it seems to contain a key or another secret")
             rules = list(convert())
             for text in rules:
                 parse_rule(decision, text, self.tools)
@@ -174,7 +174,9 @@ class ForeignSetup:
             raise ValueError("env and headers must be objects")
         line = " ".join(map(str, [*entry.get("command", ()), entry.get("url", "")]))
         if is_key(line) or any(is_key(word) for word in line.replace("=", " ").split()):
-            raise ValueError("its command or address contains a key; use `nexus login` for it, then `nexus mcp add`")
+            raise ValueError(
+                "its command or address seems to contain a key; use `nexus login` for it, then `nexus mcp add`"
+            )
         secret = [str(one) for one, value in env.items() if is_key(str(value), str(one))]
         unsent = [str(one) for one, value in headers.items() if is_secret_header(str(one), str(value))]
         for one in (*secret, *unsent):
@@ -191,21 +193,25 @@ class ForeignSetup:
         """Report a key in the environment or the headers of a server."""
         where, name = f"server {one_line(server)}", one_line(name)
         if re.fullmatch(r"[A-Za-z_]\w*", name) and name.upper() == name:
-            self.notes.append(f"{where}: the value of {name} is a key and not copied; run nexus login {name}")
+            self.notes.append(
+                f"{where}: the value of {name} looks like a key and was not copied; run nexus login {name}"
+            )
         else:
             hint = f'"{name}: Bearer ${{NAME}}" in its headers, and run nexus login NAME'
-            self.notes.append(f"{where}: {name} contains a key, which is not copied; write {hint}")
+            self.notes.append(f"{where}: {name} looks like a key and was not copied; write {hint}")
 
     def note_key(self, name: str, where: str) -> None:
         """Report a key that is not copied, with the command that stores it."""
         provider = next((one for one, names in KEY_VARIABLES.items() if name.upper() in names), name)
-        self.notes.append(f"{one_line(name)} in {where} is a key and not copied; run nexus login {one_line(provider)}")
+        self.notes.append(
+            f"{one_line(name)} in {where} looks like a key and was not copied; run nexus login {one_line(provider)}"
+        )
 
     def add_text(self, name: str, text: str, path: Path) -> None:
         """Add a command (`name`.md) or, with "", the instructions of a file; without the secrets in the text."""
         clean = redact(text, environ={})
         if clean != text:
-            self.notes.append(f"{with_tilde(path)}: a key in it was replaced by [redacted]")
+            self.notes.append(f"{with_tilde(path)}: text that looks like a key was replaced by [redacted]")
         if name:
             self.commands[name] = clean
         else:

@@ -120,7 +120,7 @@ def find_plugin(name: str) -> InstalledPlugin:
     """Return an installed plugin; raise `NexusError("usage", ...)` if there is none of this name."""
     known = PLUGIN_RECORD.read_items()
     if name not in known:
-        there = f"There are: {', '.join(known)}" if known else "No plugin is installed"
+        there = f"Installed: {', '.join(known)}" if known else "No plugin is installed"
         hint = suggest_name(name, known, there)
         raise NexusError("usage", f"plugin '{name[:80]}'", "it is not installed", hint)
     return _read_installed(name, known[name])

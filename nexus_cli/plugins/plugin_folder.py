@@ -67,7 +67,7 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: Mapping[s
     try:
         files, programs = _read_files(root, skipped)
     except UnfitError as unfit:
-        raise _refusal(root, one_line(str(unfit)), "Remove the file or folder, and try again") from None
+        raise _refusal(root, one_line(str(unfit)), "Correct the files of the plugin, then try again") from None
     except OSError as error:
         raise _refusal(root, f"it cannot be read ({error.strerror})", _HINT) from error
     if listed is not None and not any(name in files for name in MANIFESTS):
@@ -158,7 +158,7 @@ class _Reader:
             if isinstance(named, dict):
                 yield "plugin.json", json.dumps(named if key in named else {key: named}).encode()
             elif path is None or path not in self._files:
-                self._left_out.append(f"`{key}` in the manifest: no such file: {one_line(str(named))[:80]}")
+                self._left_out.append(f"`{key}` in the manifest: not a file in the plugin: {one_line(str(named))[:80]}")
             elif path != usual:
                 yield path, self._files[path]
 

@@ -31,7 +31,7 @@ _SHORT = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+")
 _NAMED = re.compile(r"(?P<plugin>[A-Za-z0-9][\w-]*)@(?P<market>[A-Za-z0-9][\w.-]*)")
 _FETCHED = ("refs/fetched/heads", "refs/fetched/tags")
 _BRANCHES = ("+refs/heads/*:refs/fetched/heads/*", "+refs/tags/*:refs/fetched/tags/*")
-_HINT = "Use nexus plugin add PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
+_HINT = "A source is PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
 
 
 @dataclass(frozen=True, slots=True)

@@ -452,7 +452,7 @@ def _cached(value: Value, width: int) -> list[str]:
     tokens = cached["tokens"]
     now = cached.get("expected", tokens)
     if not tokens:
-        text = "cache: no request sent yet"
+        text = "cached: nothing"
     elif 2 * now < tokens:
         text = f"cached: {number(now)} of {number(total)} tokens; {number(tokens)} were sent before"
     else:

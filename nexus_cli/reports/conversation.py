@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.core import event
-from nexus_cli.core.elide import RECALL
+from nexus_cli.core.elide import RECALL, plural
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
 from nexus_cli.core.json_value import Value
@@ -295,7 +295,7 @@ def _shell_lines(message: str) -> Iterator[event.Notice]:
     for found in SHELL_BLOCK.finditer(split_attachments(message)[1]):
         lines = found[2].split("\n")
         if (more := len(lines) - SHELL_LINES) > 0:
-            lines = [f"... {more:,} lines before: /transcript", *lines[more:]]
+            lines = [f"... {plural(more, 'line')} before: /transcript", *lines[more:]]
         yield event.Notice("\n".join([f"! {unescape(found[1])}", *lines]), warning=False)
 
 

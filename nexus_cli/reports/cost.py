@@ -167,7 +167,9 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
     yield from block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
     yield from price_hint(value["models"], width)
     if total.get("estimated"):
-        note = f"{number(total['estimated'])} of the requests reported no usage; their usage is estimated."
+        note = (
+            f"The provider reported no usage for {number(total['estimated'])} of the requests; that usage is estimated."
+        )
         yield from ["", *filled(note, width)]
 
 

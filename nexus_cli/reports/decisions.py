@@ -136,7 +136,7 @@ def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -
     value |= {"ran": result is not None and result.ran, "decision": None, "level": level, "profile": None, "rule": None}
     value |= {"from": None, "parts": [], "answer": None}
     if result is None:
-        value["why"] = "it has no result yet"
+        value["why"] = "it has no result"
     elif result.ran:
         layer = _find_layer("allow", level, entry, limits)
         value |= {"decision": "allow", "from": f"level {level}", "bound_by": layer, "why": ""}
@@ -215,7 +215,7 @@ def describe_verdict(row: Value) -> str:
     said = SAID[row["decision"]]
     if row["decision"] == "ask":
         if row["answer"] not in ANSWERS and row["ran"]:  # maybe after a question that its run waited for
-            return "needs approval, but a check failed first"
+            return "needs approval; no answer is recorded"
         said += f", {ANSWERS.get(row['answer'], 'nobody could be asked')}"
     return said
 

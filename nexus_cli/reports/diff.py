@@ -96,7 +96,7 @@ def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked:
 def _by_git(folder: Path, stop: StopFlag) -> DiffReport:
     found = _find_git(folder)
     if _git(found, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
-        raise _Unable("this folder is not in a git repository")
+        raise _Unable("git found no working tree here")
     head, status = _git(found, stop, "rev-parse", "--verify", "--quiet", "HEAD")
     if status:
         head, _ = _git(found, stop, "hash-object", "-t", "tree", "/dev/null")

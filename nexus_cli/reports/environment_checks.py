@@ -76,6 +76,7 @@ NETWORK_VARIABLES = (
 HANDSHAKE_SECONDS = 3.0
 LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
+UNSAVED = "`nexus ask` works without a ledger, but saves nothing"
 ROOM = 128 * 1024
 """Bytes that a session of a few turns needs. Random bytes are written, because some disks compress zeros."""
 
@@ -155,9 +156,9 @@ def _ledger(settings: Settings) -> Check:
         there = exists(path)
         ledger = Ledger.open(path if there else None)
     except NexusError as error:
-        return Check("ledger", "broken", error.message, error.hint or f"Check {path}; `nexus ask` works without it")
+        return Check("ledger", "broken", error.message, error.hint or UNSAVED)
     except OSError as error:
-        return Check("ledger", "broken", f"{path}: {error.strerror}", "`nexus ask` works without it, but saves nothing")
+        return Check("ledger", "broken", f"{path}: {error.strerror}", UNSAVED)
     notices = "; ".join(ledger.notices)
     ledger.close()
     if unwritable := _unwritable(path):
@@ -255,7 +256,7 @@ def _network(settings: Settings, model: str) -> Check:
     tried = _try_connection(url) if url else Check("network", "ok", "nothing to connect to")
     name, path = named_file()
     if tried.status == "ok" and name and not os.path.exists(path):
-        tried = replace(tried, status="note", hint=f"{name} does not refer to a file")
+        tried = replace(tried, status="note", hint=f"{name} names a path that does not exist")
     return replace(tried, detail=f"{detail}; {tried.detail}")
 
 
@@ -325,7 +326,9 @@ def _sandbox_checks(found: Value, setting: str) -> Iterator[Check]:
     if found["backend"] == "none":
         status = "broken" if setting == "required" else "note"
         what = (
-            "nexus does not run" if setting == "required" else "every command needs approval (except with --allow all)"
+            "no session can start"
+            if setting == "required"
+            else "every command needs approval (except with --allow all)"
         )
         yield Check("sandbox", status, f"none ({found['why']}); {what}", _sandbox_hint(setting))
         return
@@ -352,11 +355,11 @@ def _sandbox_checks(found: Value, setting: str) -> Iterator[Check]:
 
 def _sandbox_hint(setting: str) -> str:
     if setting == "off":
-        return "`nexus config set sandbox.backend auto` enables it"
+        return "`nexus config set sandbox.backend auto` enables the sandbox"
     if not sys.platform.startswith("linux"):
         return ""
-    install = "Install bubblewrap (apt install bubblewrap, dnf install bubblewrap, ...)"
-    return f"{install}, or boot a kernel with Landlock: 5.13 or newer, with landlock in its lsm= list"
+    needed = "The sandbox needs bubblewrap (apt install bubblewrap, ...) and permission for user namespaces"
+    return f"{needed}, or a kernel with Landlock: 5.13 or newer, with landlock in its lsm= list"
 
 
 def _terminal(settings: Settings) -> Check:
@@ -446,7 +449,9 @@ def check_environment(model: str = "") -> DoctorReport:
     checks += [Check("project", "note", line) for line in list_gaps(project)]
     checks.append(_instructions(settings, folder))
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
-        checks.append(Check("hooks", "note", "; ".join(off), "`nexus trust` shows what changed, `/hooks` lists all"))
+        checks.append(
+            Check("hooks", "note", "; ".join(off), "`nexus trust` shows what changed, `nexus hooks` lists all")
+        )
     if named := [f"`{one.name}`" for one in list_checks(project, settings.check, runs_project=False)]:
         checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
     walls = inspect_sandbox(settings.sandbox, found, project, folder)

@@ -182,7 +182,7 @@ def _ways(denied: Sequence[Value], switch: str) -> Iterator[str]:
         level = max(confined, key=LEVELS.index)
         yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}."
     if alone:
-        yield f"Only {switch} {ALL} lets {which(len(alone))} run, but it allows everything."
+        yield f"Only {switch} {ALL} lets {which(len(alone))} run, but that level allows everything."
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
         text = "; ".join(others)
         yield f"{text[0].upper()}{text[1:]}."
@@ -240,7 +240,7 @@ def describe_failure(outcome: Outcome, name: NameCommands = str) -> str:
     if outcome.error.get("kind") == "aborted":
         return "Interrupted. Completed steps are kept."
     if outcome.was_declined:
-        return "Stopped. Type what to do instead, or /continue without it."
+        return "Stopped. Type what to do instead, or /continue without that call."
     if not outcome.has_failed:
         return (
             f"{outcome.error['message'].rstrip('.')}. The session then continues automatically; you can type meanwhile."

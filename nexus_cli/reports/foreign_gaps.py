@@ -45,7 +45,10 @@ def list_gaps(project: Path) -> list[str]:
     """Return a line for each thing, `FILE: WHAT`. Blocks; never raises."""
     found = [*_places(project), *_settings(project), *_hooks(project), *_guides(project)]
     more = len(found) - MOST
-    return [*found[:MOST], *([f"{more} more: /hooks and `nexus skill check` list them"] if more > 0 else [])]
+    return [
+        *found[:MOST],
+        *([f"{more} more; `nexus hooks` lists hooks, `nexus skill check` guides"] if more > 0 else []),
+    ]
 
 
 def _places(project: Path) -> Iterator[str]:
@@ -108,7 +111,7 @@ def _hooks(project: Path) -> Iterator[str]:
         if program and program[1] not in SHELL_WORDS and find_program(program[1]) is None:
             missing[hook.source, program[1]] += 1
     for (source, name), count in missing.items():
-        yield f"{source}: {plural(count, 'hook')} cannot run: {name} is not installed"
+        yield f"{source}: {plural(count, 'hook')} cannot run: {name} was not found"
 
 
 def _guides(project: Path) -> Iterator[str]:

@@ -53,7 +53,7 @@ def goals_text(value: Value, width: int) -> Lines:
         for step in goal["steps"]:
             yield from _line(step, "  ", width)
     if value.get("until"):
-        yield from filled(f"Working until `{value['until']}` exits 0. /goal clear stops it.", width)
+        yield from filled(f"The --until command is `{value['until']}`. /goal clear removes the command.", width)
 
 
 def _line(one: Value, indent: str, width: int) -> list[str]:

@@ -287,7 +287,7 @@ def check_written(
     problems = [f"{path.name} has {tokens:,} tokens, {tokens - most:,} too many"] if tokens > most else []
     if untried := untried_commands(text, succeeded):
         named = ", ".join(f"`{one_line(line)}`" for line in untried)
-        problems.append(f"No successful run here: {named}")
+        problems.append(f"Not run successfully in this session: {named}")
     return (
         problems,
         f"{path.name}: {tokens:,} of {most:,} tokens, sent with every request after the next session start or /reload",

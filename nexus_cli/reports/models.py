@@ -169,4 +169,4 @@ def _origin(model: Value) -> str:
     """Describe the origin of a window that is not in the table."""
     if model["window_told"]:
         return f', reported by the provider; [models."{model["name"]}"] window in config.toml overrides it'
-    return "" if model["known"] else ", assumed: the model is not in the table"
+    return "" if model["known"] else ", assumed: the window of this model is unknown"

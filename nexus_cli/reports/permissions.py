@@ -14,7 +14,7 @@ _RUNS = {
     ASK: "reading inside the project, and commands that only read; everything else needs approval",
     EDIT: "also editing files inside the project, except .git, .nexus, instruction and shell start-up files",
     AUTO: "also commands confined to the project, without network",
-    ALL: "everything, without the sandbox and without approval",
+    ALL: "everything that no rule denies, without the sandbox and without approval",
     PLAN: "read-only; the model proposes a plan",
 }
 _RUNS_UNCONFINED = {

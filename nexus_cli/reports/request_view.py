@@ -322,7 +322,7 @@ def describe_items(chosen: Iterable[WindowItem], items: Sequence[WindowItem]) ->
 def _what(item: WindowItem, calls: Mapping[str, ToolCall]) -> str:
     message = item.message
     if item.form is ItemForm.SUMMARY:
-        return f"summary of entries up to {item.entry}"
+        return f"summary of messages up to {item.entry}"
     if item.form is ItemForm.MARKER:
         return "note about omitted or shortened messages"
     shortened = " (shortened)" if item.form is ItemForm.ELIDED else ""

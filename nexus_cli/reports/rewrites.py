@@ -99,7 +99,7 @@ def rewrite_lines(rows: Sequence[Value], width: int) -> Iterator[str]:
         costs = [cost for one in rows for cost in (one["cost"], one["summary_usd"])]
         paid = "" if None in costs else f" cost {dollars(sum(costs))}"
         hidden = plural(len(rows) - LISTED, "earlier rewrite")
-        yield from filled(f"{hidden} not listed (all {len(rows)}{paid}); --json lists them", width, "  ")
+        yield from filled(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", width, "  ")
 
 
 def _cells(one: Value) -> tuple[str, ...]:

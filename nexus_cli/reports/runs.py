@@ -219,7 +219,7 @@ def name_signal(kind: str, value: Value) -> str:
         answers = (value.get("answers") or {"": value}).values()
         return "; ".join(dict.fromkeys(_describe_answer(one) for one in answers))
     if kind == MISSED:
-        return one_line(f"an event that the run is not waiting for: {value['why']}")
+        return one_line(f"an event that the run did not wait for: {value['why']}")
     if kind not in ("service", JOINED):
         return {PROVIDER: "time to retry the provider", PERSON: "resumed by a person"}.get(kind, kind)
     line = value["line"] if kind == JOINED else name_event(value.get("event") or "", value.get("payload"))
@@ -301,7 +301,7 @@ def runs_text(value: Value, width: int) -> Lines:
     if value.get("done"):
         return [f"{plural(len(found), 'run')} {value['done']}.", *(f"{one['id']}  {name_origin(one)}" for one in found)]
     if not found:
-        return filled("No runs. Scheduled work, services, spaces and waiting sessions start runs.", width)
+        return filled("No runs found. Scheduled work, services, spaces and waiting sessions start runs.", width)
     lines = list[str]()
     for _, rows in groupby(found, _fold_key):
         one, *earlier = rows

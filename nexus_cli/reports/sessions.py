@@ -184,11 +184,13 @@ def last_exchange(session: Session) -> Value:
 def sessions_text(value: Value, width: int) -> Lines:
     """Return the sessions of a folder or of all."""
     sessions, runs = value["sessions"], value.get("runs", 0)
-    left = f"{plural(runs, 'run')} of `nexus ask` hidden: `nexus sessions list --all` lists them too." if runs else ""
+    left = (
+        f"{plural(runs, 'run')} of `nexus ask` hidden (`nexus sessions list --all` lists all sessions)." if runs else ""
+    )
     left = name_commands(" ".join(filter(None, (describe_more_sessions(value), left))))
     if not sessions:
-        others = name_commands("`nexus sessions list --all` lists the sessions of other folders.")
-        return filled(f"No sessions here yet. {left or others}", width)
+        others = name_commands("`nexus sessions list --all` also lists sessions of other folders.")
+        return filled(f"No sessions found. {left or others}", width)
     rows, persons = [("id", "last used", "turns", "what")], len({s.get("person") for s in sessions})
     for s in sessions:
         what = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
@@ -204,7 +206,7 @@ def describe_more_sessions(value: Value) -> str:
     """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
     total = value.get("total", 0)
     more = total - len(value["sessions"])
-    return f"{more:,} older sessions not shown: `nexus sessions list --limit {total}`." if more > 0 else ""
+    return f"{plural(more, 'older session')} not shown: --limit {total} lists all." if more > 0 else ""
 
 
 def title_of(text: object) -> str:

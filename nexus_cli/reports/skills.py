@@ -20,7 +20,7 @@ from nexus_cli.sections.skills import (
 )
 from nexus_cli.session.recipes import find_all_agents
 
-NO_SKILLS = "No skills. A skill is a folder with a SKILL.md, in the skills folder beside config.toml."
+NO_SKILLS = "No skills. A skill is a folder with a SKILL.md, for example in the skills folder beside config.toml."
 
 
 class ListedSkill(JsonOf[Skill]):
@@ -93,8 +93,10 @@ def skill_guide(name: str, cwd: Path) -> str:
 
 
 def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
-    hint = "A skill is a folder with a SKILL.md in the skills folder beside config.toml (`nexus config path`)"
-    hint = suggest_name(name, there, f"There are: {', '.join(there[:20])}" if there else hint)
+    hint = (
+        "A skill is a folder with a SKILL.md, for example in the skills folder beside config.toml (`nexus config path`)"
+    )
+    hint = suggest_name(name, there, f"Skills: {', '.join(there[:20])}" if there else hint)
     if hidden:
         more = f"this project has {hidden} more, available after `nexus trust`"
         hint = f"{hint} {more.capitalize()}" if hint.endswith("?") else f"{hint}; {more}"
@@ -113,7 +115,7 @@ def skills_text(value: Value, width: int) -> Lines:
     elif value["skills"]:
         yield from ["", *filled("`nexus skill use NAME` prints the guide of a skill.", width)]
     if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
-        yield from filled(f"{brief:,} of them appear in requests only by name or as a count.", width)
+        yield from filled(f"Listed in requests only by name or as a count: {plural(brief, 'skill')}.", width)
 
 
 def describe_untrusted(number: int, noun: str) -> str:

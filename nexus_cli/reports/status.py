@@ -118,7 +118,7 @@ def _line(name: str, said: str, width: int) -> list[str]:
 
 
 def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
-    yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` says what to do"
+    yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` has details"
     yield "host", value["host"]
     yield "tools", join_names(value["tools"])
     if value["servers"]:
@@ -141,7 +141,7 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
             ", ".join(f"{count} {kind}" for kind, count in value["memory"].items() if count) or "nothing yet",
         )
     if "sandbox" in value and value["sandbox"]["backend"] == "none" and value["level"] != ALL:
-        yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` says what to do"
+        yield "sandbox", f"{sandbox_line(value['sandbox'])}; `nexus doctor` has details"
     hidden = value["project"]["skills_not_trusted"]
     more = f"; {hidden:,} more in this project after `nexus trust`" if hidden else ""
     if broken := list(_broken(value)):

@@ -20,7 +20,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.reports.text.lines import Lines, Value, filled, join_names, number
+from nexus_cli.reports.text.lines import Lines, Value, filled, join_names, number, plural
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections import recipe_file
 from nexus_cli.sections.recipe import NAME, recipe_names
@@ -220,7 +220,7 @@ def _group_files(files: Sequence[Value]) -> Iterator[str]:
         folders.setdefault(folder, []).append(file)
     for folder, inside in folders.items():
         if is_long:
-            yield f"{folder}: {number(len(inside))} files, {number(sum(file['bytes'] for file in inside))} bytes"
+            yield f"{folder}: {plural(len(inside), 'file')}, {number(sum(file['bytes'] for file in inside))} bytes"
         elif len(inside) < MANY:
             yield from (f"{file['name']}, {number(file['bytes'])} bytes" for file in inside)
         else:

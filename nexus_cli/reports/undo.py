@@ -8,7 +8,6 @@ from dataclasses import asdict
 
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.real_files import open_folder, open_parent
-from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, Value, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
@@ -60,7 +59,7 @@ def undo_text(value: Value, width: int) -> Lines:
         yield from folded(moved["command"], width, "  ")
     if unsure:
         yield from filled(
-            f"{describe_unsure(unsure)} {name_commands('To revert them: `nexus undo --all` or `nexus undo PATH`.')}",
+            f"{describe_unsure(unsure)} To revert them, repeat the command with --all or with their paths.",
             width,
         )
     for what in value["unfollowed"]:

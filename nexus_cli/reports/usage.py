@@ -190,7 +190,9 @@ def usage_text(value: Value, width: int) -> Lines:
     projects = value["projects"][:PROJECTS]
     lines += block("by project", usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
-        lines += filled(f"{plural(hidden, 'project')} with less usage not listed: --json lists all", width, "  ")
+        lines += filled(
+            f"{plural(hidden, 'project')} with less usage not listed: `nexus usage --json` lists all", width, "  "
+        )
     lines += price_hint(value["models"], width)
     return [*lines, *others]
 

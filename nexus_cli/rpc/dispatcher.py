@@ -421,7 +421,12 @@ class AgentDispatcher:
     async def _reopen(self, options: Options) -> None:
         """Open the session of `options`: this one, or another one in its place."""
         if self._opened is None or self._works or self.session.busy:
-            raise NexusError("usage", "this agent", "a turn or command is running", "Try again when it has ended")
+            raise NexusError(
+                "usage",
+                "this agent",
+                "its session cannot be changed now",
+                "Try again when no turn or command is running",
+            )
         await self.session.end_hooks(options.resume)
         self.session = self._opened(options, earlier=self.session)
         self.session.engine.control.listener = self.publish

@@ -154,7 +154,7 @@ _TRIM = 100_000_000
 KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
 NOT_NOTED = "this step cannot be recorded"
 KILLED = "nexus was killed during this command, and its record of the files is lost"
-TOO_MANY = f"more than {MOST:,} files, or a scan takes longer than {WALK_SECONDS:.0f} s: new ones are not tracked"
+TOO_MANY = f"more than {MOST:,} files, or a scan takes longer than {WALK_SECONDS:.0f} s: new files are not tracked"
 
 
 @dataclass

@@ -28,13 +28,13 @@ from nexus_cli.tree.file_state import (
 from nexus_cli.undo.records import GIT_FOLDER, FileChange, Step
 
 CHANGED = "changed since"
-BETWEEN = "changed from outside during the turn"
+BETWEEN = "changed by you or another program during the turn"
 DELETED = "deleted since"
 MOVED_IN = "older than the command, which moved, copied or unpacked it here"
 UNSURE = "perhaps yours: it changed while a command ran; `nexus undo --all` or `nexus undo PATH` undoes it"
 NOT_KEPT = "its earlier content was not kept"
 FOREIGN = "not a path inside the project"
-IN_GIT = "in .git, which undo never touches"
+IN_GIT = "a file in .git, which undo does not restore"
 IN_THE_WAY = "a folder above it is now a link or a file"
 NO_KIND = "a socket or a device, which cannot be restored"
 NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove", "keep"

@@ -313,7 +313,7 @@ class Restorer:
                 if is_closed and change.before.kind == FOLDER != change.after.kind and not plans.why_refused(planned):
                     with suppress(ChangedMeanwhileError, OSError, KeyError):  # its files can be removed then
                         open_up(self._roots[step.root], change.path)
-            with disk_errors("the undo is not complete"):
+            with disk_errors("the undo or redo is not complete"):
                 moved = tuple(put_references(step.root, step.references, self._store))
                 self.result.references += [(step.root, one) for one in moved if one.before != one.after]
                 made = [one for change in track(step.changes, 0.5) for one in self._make(step, change)]

@@ -177,7 +177,7 @@ def _of_paths(steps: Sequence[Step], request: UndoRequest) -> list[Step]:
 def _refuse_unknown(request: UndoRequest, steps: Sequence[Step]) -> None:
     known = max([request.turns, *(step.turn for step in steps)])
     if request.turn is not None and not 1 <= request.turn <= known:
-        why = f"this session has {known} so far" if known else "this session has no turns yet"
+        why = f"the newest turn is {known}" if known else "this session has no turns yet"
         raise NexusError(
             "usage",
             f"no turn {request.turn}",

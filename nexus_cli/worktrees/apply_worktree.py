@@ -220,7 +220,7 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
                 raise _refusal(record, _CHANGED, "Review it again")
             return _apply(now, reviewed)
     except (GitError, OSError) as error:
-        hint = "Check the permissions of the project, then apply the worktree again"
+        hint = "Correct the cause, then apply the worktree again"
         raise failure(f"worktree {record.name} cannot be applied", error, hint) from error
 
 
@@ -231,7 +231,9 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         raise _refusal(record, _CHANGED, "Review it again")
     if list_folder(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"To forget it: nexus worktree remove {record.name} --force"
-        raise _refusal(record, "its folder is empty; applying it would delete the project's files", hint)
+        raise _refusal(
+            record, "its folder is empty; applying it would delete every project file that was copied into it", hint
+        )
     _remove_draft(record)
     changes = _list_changes(record, store, tree)
     result = ApplyResult(nothing_new=tree == record.applied and not changes)
@@ -384,7 +386,7 @@ def _describe_clash(ours: _File, base: _File, new: _File) -> str:
     if not why and ours == _NOTHING:
         why = "changed in the worktree, deleted or moved in the project"
     if not why and LINK in (ours.mode, base.mode, new.mode):
-        why = "a link changed in both"
+        why = "changed in both, and links cannot be merged"
     return why
 
 

@@ -84,7 +84,8 @@ def read_source(root: Path) -> SourceProject:
         status, output, errors = git.try_run("rev-parse", *facts.split())
         told = os.fsdecode(output).split("\n")
         if told[1:2] == ["false"]:
-            raise _refusal(f"git has no working tree at {root}, as in a bare repository", "Work in a clone of it")
+            why = f"git has no working tree at {root} (a bare repository, a .git folder, or core.worktree elsewhere)"
+            raise _refusal(why, "Change to the working tree, or to a clone")
         if status:
             if not errors or b"not a git repository" in errors:
                 raise _refusal(f"{root} is not in a git repository", "Run `git init` and make a first commit")

@@ -85,7 +85,7 @@ def create_branch(record: WorktreeRecord, git: Git) -> WorktreeRecord:
             return record
         if not (b"exists" in errors and os.fsencode(branch) in errors):
             raise GitError(explain("update-ref", status, errors))
-    raise GitError(f"too many branches begin with {plain}")
+    raise GitError(f"found no free branch name that begins with {plain}")
 
 
 def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: Iterable[bytes]) -> None:
@@ -200,7 +200,7 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     there. Raises `GitError` and `OSError`.
     """
     if not has_own_repository(record):
-        return "its commits were not copied to the project's repository"
+        return "commits in its repository, if any, were not copied to the project's repository"
     own, main = own_repository_git(record), repository_git(record)
     tip, head = read_tips(own, record.branch)
     published = read_published(record)
@@ -230,8 +230,8 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
             other = f"{record.branch}-{number}"
             if not writer.try_run("update-ref", f"refs/heads/{other}", tip, "0" * len(tip))[0]:
                 _save_published(record, {**published, other: tip})
-                return f"branch {branch} was changed or is checked out: the commits are on {other}"
-    raise GitError(f"too many branches begin with {record.branch}")
+                return f"branch {branch} was moved, deleted or checked out: the commits are on {other}"
+    raise GitError(f"no branch whose name begins with {record.branch} could be created")
 
 
 def _save_published(record: WorktreeRecord, published: dict[str, str]) -> None:

@@ -210,7 +210,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
         _discard(half.folder)
     if record is not None and record.base:
         kept = _delete(record, with_branch=False)
-        branch = f"; {_tell_kept(kept, 'has its published commits')}" if kept else ""
+        branch = f"; {_tell_kept(kept, 'has published commits')}" if kept else ""
         notices.append(f"the folder of worktree {name} was deleted: nexus created it again{branch}")
     try:
         record, more = fill_worktree(prepare_record(folder, name, source), source)
@@ -276,9 +276,9 @@ def require_folder(record: WorktreeRecord) -> None:
         why, name = f"its folder is gone: {record.folder}", record.name
         raise NexusError("usage", f"worktree {name}", why, f"To forget it: nexus worktree remove {name}")
     if not record.repository.is_dir():
-        why = f"its project is gone: {record.source}"
+        why = f"the repository of its project is gone: {record.repository}"
         raise NexusError(
-            "usage", f"worktree {record.name}", why, f"Move the project back; the worktree is in {record.folder}"
+            "usage", f"worktree {record.name}", why, f"Move the repository back; the worktree is in {record.folder}"
         )
 
 
@@ -357,7 +357,7 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
 def _remove(record: WorktreeRecord, force: bool) -> str:
     if not record.folder.is_dir():
         kept = _delete(record, with_branch=False)
-        return _tell_kept(kept, "has its published commits")
+        return _tell_kept(kept, "has published commits")
     built: Sequence[str] = ()
     if not force:
         try:
@@ -394,12 +394,12 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if held := [one for one in state.kept if one not in state.built]:
         return f"it has content that is not in the diff ({', '.join(held[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
-        return f"its branch {record.branch} has commits that its files do not include"
+        return f"its branch {record.branch} was moved, or has commits that its files do not include"
     return ""
 
 
-def _tell_kept(branches: Sequence[str], why: str = "was moved or is checked out") -> str:
-    return f"kept branch {', '.join(branches)}, which {why}" if branches else ""
+def _tell_kept(branches: Sequence[str], why: str = "moved or checked out") -> str:
+    return f"kept branch {', '.join(branches)} ({why})" if branches else ""
 
 
 def _delete(record: WorktreeRecord, *, with_branch: bool) -> list[str]:
@@ -470,7 +470,7 @@ def _change_worktrees(folder: Path) -> Iterator[None]:
     try:
         lock = FileLock.wait_for(folder / ".making.lock", WAIT)
     except TimeoutError as error:
-        why = "another process is creating or removing a worktree"
+        why = "another process is creating, entering or removing a worktree"
         raise NexusError("usage", "the worktrees are locked", why, "Try again later") from error
     with lock:
         yield

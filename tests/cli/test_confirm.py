@@ -37,4 +37,4 @@ def test_what_names_none_of_several_chooses_nothing(monkeypatch: pytest.MonkeyPa
         return GivenAnswer(None, line)
 
     monkeypatch.setattr(confirm, "ask_terminal", answer)
-    assert confirm.choose_several("Which?", 3) == [] and asked[1] == "That is not in the list."
+    assert confirm.choose_several("Which?", 3) == [] and asked[1] == "Type numbers from the list, all or none."

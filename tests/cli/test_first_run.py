@@ -203,7 +203,7 @@ def test_without_any_key_it_asks_for_one_stores_it_and_goes_on() -> None:
     person = Person(["sk-or-0123456789", "77", "2", "sk-ant-0123456789", '"sk-0123456789" ', "", "edit"])
     person.start(NONE)
     assert written() == {"model": "openai/gpt-5.6", "allow": "edit"} and stored_key("OPENAI_API_KEY") == "sk-0123456789"
-    assert "unknown provider" in person.text and "there are 7 providers" in person.text
+    assert "unknown provider" in person.text and "not a number from 1 to 7" in person.text
     assert "nexus login anthropic" in " ".join(person.text.split()), "the key of another provider is not taken"
     assert "0123456789" not in person.text
 
@@ -226,7 +226,7 @@ def test_the_end_of_input_leaves_without_writing(answers: list[str]) -> None:
 
 def test_three_answers_that_mean_nothing_end_it() -> None:
     person = Person(["9", "no such model", "nowhere"])
-    with pytest.raises(NexusError, match="3 answers were not understood"):
+    with pytest.raises(NexusError, match="none of 3 answers was valid"):
         person.start(TWO)
     assert person.text.count("Model [") == 3 and is_first_run(places())
 

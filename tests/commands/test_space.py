@@ -52,7 +52,7 @@ def test_spaces_are_listed_read_and_posted_to(husam: FakeContext, ledger: Ledger
     form, value = husam.run("space").shown[-1]
     assert form == "spaces" and [one["name"] for one in value["spaces"]] == ["Project", "Project Alpha"]
     husam.run("space post project alpha @Ana look at it").run('space post "Project" to the shorter one')
-    told = "Agent Ana was triggered: run-1; `nexus serve` or `nexus space open` starts the run"
+    told = "Agent Ana was triggered: run-1; `nexus serve` or `nexus space open` executes runs"
     assert husam.said[-3:] == [told, "msg-1", "msg-2"]
     assert [one.text for one in ledger.spaces.read(ledger.spaces.find("Project"))] == ["to the shorter one"]
     form, value = husam.run("space read space-1").shown[-1]

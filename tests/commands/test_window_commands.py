@@ -415,7 +415,7 @@ def test_copy_takes_the_answer_or_a_block_of_it(context: FakeContext) -> None:
         with pytest.raises(NexusError):
             context.run(f"copy {wrong}")
     context.last_answer = "nothing but prose"
-    with pytest.raises(NexusError, match="no code block"):
+    with pytest.raises(NexusError, match="no fenced code block"):
         context.run("copy 1")
 
 
@@ -433,7 +433,9 @@ def git(folder: Path, *arguments: str) -> None:
 @pytest.mark.matrix
 def test_diff_is_git_against_the_last_commit(context: FakeContext, tmp_path: Path) -> None:
     context.run("diff")
-    assert context.shown[-1][1]["source"] == "session" and "not in a git repository" in context.shown[-1][1]["why"]
+    assert (
+        context.shown[-1][1]["source"] == "session" and "git found no working tree here" in context.shown[-1][1]["why"]
+    )
     git(tmp_path, "init", "-q")
     (tmp_path / "a.txt").write_text("one\n")
     git(tmp_path, "add", "a.txt")

@@ -97,7 +97,7 @@ def test_a_rule_with_a_key_in_it_is_left_out_and_the_key_is_not_shown() -> None:
     setup = ForeignSetup("claude")
     written = 'Bash(curl -H "Authorization: Bearer sk-' + "a1b2c3" * 6 + '":*)'
     setup.add_rules("allow", written, lambda: map_claude_rule("allow", written))
-    assert not setup.rules and "contains a key" in setup.notes[0] and "a1b2c3" not in str(setup.notes)
+    assert not setup.rules and "seems to contain a key" in setup.notes[0] and "a1b2c3" not in str(setup.notes)
 
 
 def test_what_may_overlap() -> None:

@@ -98,7 +98,7 @@ def test_a_rewound_branch_is_left_out_and_counted(tmp_path: Path) -> None:
     talk.records[4]["parentUuid"] = "s-1"
     found = read_claude_session(talk.write(tmp_path))
     assert texts(found.entries) == ["One", "1", "Right", "yes"]
-    assert found.left_out == {"messages of other branches (after a rewind)": 2}
+    assert found.left_out == {"messages of other branches": 2}
 
 
 def test_what_has_no_counterpart_is_counted_by_its_kind(tmp_path: Path) -> None:

@@ -274,7 +274,7 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
             (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
             (("map", "x", "0.py", "--resume", "."), "is a directory"),
             (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a regular file"),
-            (("map", "x", "0.py", "--resume", "1.py"), "line 1 was not written by `nexus map --resume`"),
+            (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not a result of `nexus map --resume`"),
             (("map", "x", "0.py", "--recipe", "nope"), "nope"),
             (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),
         ],
@@ -313,7 +313,7 @@ def test_a_torn_last_line_is_no_result_and_two_runs_do_not_write_one_file(place:
     child = place.begin("map", PROMPT, "2.py", "--resume", "r.jsonl")
     assert place.server.wait_for(lambda server: asked(server.requests[-1].body) == "2.py")
     second = place.run("map", PROMPT, "3.py", "--resume", "r.jsonl")
-    assert second.status == 2 and "another process is writing to it" in second.told[0] and len(second.told) == 1
+    assert second.status == 2 and "another process has locked it" in second.told[0] and len(second.told) == 1
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=120)
 

@@ -79,7 +79,7 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         added = place.run("mcp", "add", "notes", sys.executable, str(SERVER), str(notes))
         assert added.status == 0 and "4 tools" in added.text, added
         dead = place.run("mcp", "add", "dead", "/bin/false")
-        assert dead.status == 0 and "Try again with: nexus mcp test dead" in dead.told[-1], dead
+        assert dead.status == 0 and "To check a correction: nexus mcp test dead" in dead.told[-1], dead
         assert place.run("mcp", "test", "dead").status == 1
         assert place.run("mcp", "add", "de.ad", "/bin/false").status == 0
         twin = place.run("mcp", "add", "de_ad", "/bin/false")

@@ -253,7 +253,7 @@ def test_a_terminal_asks_once_for_all_items_and_shows_their_commands(place: Stag
         terminal.wait_for(shows("Accept which? (all, none, or numbers such as 1 5)"), 60)
         assert shows(" 2 command help")(terminal) and shows(" 3 command list: runs sh")(terminal)
         terminal.send("2 x" + ENTER)
-        terminal.wait_for(shows("That is not in the list."), 60)
+        terminal.wait_for(shows("Type numbers from the list, all or none."), 60)
         terminal.send("2, 5" + ENTER)
         terminal.wait_for(shows("2 of 5 items in effect"), 60)
     states = listed(place)

@@ -264,4 +264,4 @@ def test_equal_rows_of_the_list_are_one_and_a_missed_event_is_named(place: Stage
         value = {"wait": 0, "delivery": "d1", "why": "check_run.conclusion is success"}
         ledger.runs.record_missed(ledger.runs.get(4), value, "2026-02-18T15:06:55.000Z")
     shown = place.run("runs", "show", "run-4", env={"COLUMNS": "200"}).text
-    assert "an event that the run is not waiting for: check_run.conclusion is success" in shown, shown
+    assert "an event that the run did not wait for: check_run.conclusion is success" in shown, shown

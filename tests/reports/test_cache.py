@@ -118,10 +118,12 @@ def test_of_many_rewrites_the_newest_are_listed_and_all_summed_up() -> None:
     lines = [*rewrite_lines(rows, 80)]
     assert len(lines) == 14 and lines[-7].split()[-2:] == ["47", "+$0.2500"], "two lines for each in 80 columns"
     assert lines[-6:-1] == ["  pruned: it was due"] * 5
-    assert lines[-1].strip() == "43 earlier rewrites not listed (all 48 cost $3.80); --json lists them"
+    assert lines[-1].strip() == "43 earlier rewrites not listed (all 48 cost $3.80; see `nexus cache --json`)"
     assert "listed" not in "".join(rewrite_lines(rows[:5], 80))
     unknown = [*rewrite_lines([{**rows[0], "summary_usd": None}, *rows], 80)]
-    assert unknown[-1].strip() == "44 earlier rewrites not listed (all 49); --json lists them", "a summary has no price"
+    assert unknown[-1].strip() == "44 earlier rewrites not listed (all 49; see `nexus cache --json`)", (
+        "a summary has no price"
+    )
     assert lines[-1].replace(" cost $3.80", "") in rewrite_lines([*rows[:47], {**rows[47], "cost": None}], 80)
 
 

@@ -180,7 +180,7 @@ def test_an_id_may_be_a_prefix_that_only_one_call_has(tmp_path: Path) -> None:
 
 def test_a_call_that_failed_its_check_tells_nothing_of_questions_before() -> None:
     told = describe_verdict({"decision": "ask", "answer": None, "ran": True})
-    assert told == "needs approval, but a check failed first" and "anybody" not in told
+    assert told == "needs approval; no answer is recorded" and "anybody" not in told
 
 
 def test_reads_that_the_level_allowed_push_no_refusal_out_of_the_list(tmp_path: Path) -> None:

@@ -359,7 +359,7 @@ async def test_a_session_in_which_something_runs_is_not_opened_again(
         setting = asyncio.create_task(run(served, "goal ship it"))
         await until(lambda: len(provider.asked) > asked)
         error = (await run(served, "model openai/other"))["error"]
-        assert error["message"] == "this agent: a turn or command is running"
+        assert error["message"] == "this agent: its session cannot be changed now"
         gate.set()
         await setting
         assert (await run(served, "model openai/other"))["error"] is None

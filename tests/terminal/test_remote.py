@@ -81,7 +81,7 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
     made.send("\x7f")
     made.send("exit\r")
     made.wait_for("Reconnect with: nexus --connect")
-    assert "Without a terminal it refuses calls that ask." in made.text
+    assert "Without a client it refuses calls that need approval." in made.text
     made.wait_for("Or on the server's machine, after the server has stopped: nexus --resume")
     assert not [path for path in here.folder.iterdir() if "stolen" in path.name]
     again = repl(at=here, arguments=("--connect", url, "-r", agent_of(made)))

@@ -71,7 +71,7 @@ def test_a_branch_that_the_person_took_over_is_left_alone(project: Path, act: st
     second = commit(stay.record.folder, "second")
     assert "worktree-fix-2" not in stay.leave() and tip(project, "worktree-fix-2") == second, "told once"
     said = remove_worktree(stay.record, force=True)
-    assert (act != "deleted") == ("kept branch worktree-fix, which was moved or is checked out" in said), said
+    assert (act != "deleted") == ("kept branch worktree-fix (moved or checked out)" in said), said
     listed = "".join(line for line in before[0].splitlines(keepends=True) if "refs/nexus/" not in line)
     assert (git(project, "for-each-ref"), git(project, "status", "--porcelain")) == (listed, before[1])
 
@@ -139,7 +139,11 @@ def test_a_linked_worktree_of_an_earlier_version_is_told_applied_and_removed(pro
     stay = enter_worktree(project, "fix")
     made = commit(stay.record.folder, "one")
     said = stay.leave()
-    assert "1 file changed" in said and "was created by nexus 0.2" in said and "its commits were not copied" in said
+    assert (
+        "1 file changed" in said
+        and "was created by nexus 0.2" in said
+        and "commits in its repository, if any, were not copied" in said
+    )
     assert apply_worktree(stay.record).written == ["one"]
     with pytest.raises(NexusError, match="was created by nexus"):
         remove_worktree(list_worktrees(project)[0])
@@ -239,7 +243,7 @@ def test_a_branch_of_an_empty_worktree_that_the_person_works_on_stays(project: P
     if act == "commit":
         git(project, "switch", "-q", "main")
     said = stay.leave()
-    assert "kept branch worktree-fix, which was moved or is checked out" in said, said
+    assert "kept branch worktree-fix (moved or checked out)" in said, said
     assert tip(project) == mine and not stay.record.folder.exists() and "nexus" not in git(project, "for-each-ref")
 
 
@@ -314,7 +318,7 @@ def test_of_a_deleted_folder_no_commit_is_promised_that_was_not_published(projec
     stay.end()
     shutil.rmtree(stay.record.folder)
     stay = enter_worktree(project, "fix")
-    assert "kept branch worktree-fix, which has its published commits" in stay.notices[0]
+    assert "kept branch worktree-fix (has published commits)" in stay.notices[0]
     assert stay.leave() == ""
 
 
@@ -394,7 +398,7 @@ def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_workt
         enter_worktree(folder, "inner")
     assert git(project, "for-each-ref") == before
     assert secret not in git(project, "cat-file", "--batch-check", "--batch-all-objects")
-    assert "its commits were not copied to the project's repository" in remove_worktree(stay.record, force=True)
+    assert "commits in its repository, if any, were not copied" in remove_worktree(stay.record, force=True)
     assert os.listdir(out) == ["file"] and (out / "file").read_text() == "mine\n"
     assert "nexus" not in git(project, "for-each-ref")
 

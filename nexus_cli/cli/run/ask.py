@@ -136,7 +136,9 @@ def require_limit(name: str, value: float | None) -> None:
     if value == float("inf"):
         raise NexusError("usage", f"wrong value for {name}: inf", "an infinite limit has no effect", f"Omit {name}")
     if value is not None and not value > 0:
-        raise NexusError("usage", f"wrong value for {name}: {value:g}", "it must be above 0", "See nexus ask --help")
+        raise NexusError(
+            "usage", f"wrong value for {name}: {value:g}", "it must be above 0", "Correct the value, or omit the option"
+        )
 
 
 def run_ask(options: AskOptions) -> int:

@@ -105,7 +105,7 @@ class FirstRun:
         usable = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
         named = {name: address_from_env(f"{name}/", self._environ) for name in usable}
         known = sorted(usable, key=lambda name: not named[name])
-        self._say("nexus needs an API key, and none is set. Which provider is your key from?")
+        self._say("nexus found no usable model. Which provider do you have an API key for?")
         rows = [
             (str(place), SHAPES[name].title, named[name] or SHAPES[name].page) for place, name in enumerate(known, 1)
         ]
@@ -121,7 +121,7 @@ class FirstRun:
             self._put("\n".join(filled(way, self._width, "    ", "  - ")))
         name = self._ask("Provider", known[0], lambda text: _provider(text, known))
         if key := ask_key(name, self._environ, self._stream, self._read_key):
-            self._say(f"Stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes it.")
+            self._say(f"Key stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes the key.")
             return
         raise NexusError("config", "no model", "no valid key was given", "Use one of the options above")
 
@@ -139,7 +139,7 @@ class FirstRun:
         return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
     def _resolve_name(self, text: str, models: Sequence[Value]) -> str:
-        if numbered := _numbered(text, [str(model["name"]) for model in models], "models"):
+        if numbered := _numbered(text, [str(model["name"]) for model in models]):
             return numbered
         name = resolve_alias(text, self._settings)
         if len(text) > LONGEST or not name.isprintable() or any(char.isspace() for char in name):
@@ -159,7 +159,7 @@ class FirstRun:
         """Ask for the permission level. `auto` is offered only if commands can be confined."""
         from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (on the first start only)
 
-        self._say("What may run without asking you? Change this at any time with /permissions.")
+        self._say("What may run without asking you? /permissions changes the level for one session.")
         walls = self._settings.sandbox.backend
         probe = find_backend(walls, own=places(), project=project_root(Path.cwd()), keep=False)
         has_sandbox = probe.backend != "none"
@@ -186,8 +186,8 @@ class FirstRun:
                 return meant(line.strip()) if line.strip() else default
             except NexusError as error:
                 self._put("\n".join(filled(sanitize(redact(f"{error.message}. {error.hint}")), self._width, "  ")))
-        hint = "`nexus model list` lists usable models; start again, or select one with --model"
-        raise NexusError("usage", "the setup was cancelled", f"{TRIES} answers were not understood", hint)
+        hint = "Start nexus again, or skip the setup with --model NAME"
+        raise NexusError("usage", "the setup was cancelled", f"none of {TRIES} answers was valid", hint)
 
     def _write(self, answers: Mapping[str, str]) -> None:
         found = places()
@@ -196,9 +196,9 @@ class FirstRun:
                 write_setting(found, key, text)
         except (NexusError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
-            self._say(f"The settings could not be written: {why}. You will be asked again at the next start.")
+            self._say(f"Some settings could not be written: {why}. Set them later with `nexus config set`.")
             return
-        self._say(f"Settings written to {found.settings}. Change them with `nexus config set`, or in an editor.")
+        self._say(f"Settings written to {found.settings}. Change them with `nexus config set` or `nexus config edit`.")
 
     def _say(self, text: str) -> None:
         self._put("\n".join(["", *filled(sanitize(text), self._width)]))
@@ -215,18 +215,18 @@ def _format_models(models: Sequence[Value], width: int) -> list[str]:
     return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
 
 
-def _numbered(text: str, items: Sequence[str], what: str) -> str:
+def _numbered(text: str, items: Sequence[str]) -> str:
     """Return the item with this number, "" for any other text. Raises `NexusError("usage", ...)`."""
     if not (text.isascii() and text.isdigit()):
         return ""
     if 1 <= int(text[:6]) <= len(items):
         return items[int(text[:6]) - 1]
-    raise NexusError("usage", text[:20], f"there are {len(items)} {what}", "Type one of the numbers, or a name")
+    raise NexusError("usage", text[:20], f"not a number from 1 to {len(items)}", "Type one of the numbers, or a name")
 
 
 def _provider(text: str, known: Sequence[str]) -> str:
     """Parse an answer as the number or a name of a provider. Raises `NexusError("usage", ...)`."""
-    if numbered := _numbered(text, known, "providers"):
+    if numbered := _numbered(text, known):
         return numbered
     try:
         return find_provider(text)
@@ -237,7 +237,7 @@ def _provider(text: str, known: Sequence[str]) -> str:
 
 def _level(text: str, levels: Sequence[str]) -> str:
     """Parse an answer as one of `levels`: its number, name or former name."""
-    if numbered := _numbered(text, levels, "levels"):
+    if numbered := _numbered(text, levels):
         return numbered
     named = parse_level(text)
     if named not in levels:

@@ -33,7 +33,7 @@ Jobs = Annotated[
         "-j",
         callback=whole_number(1, MOST_JOBS),
         metavar="N",
-        help="Number of items to process at the same time.",
+        help="Maximum number of items that run at the same time.",
     ),
 ]
 ResumeFile = Annotated[
@@ -42,7 +42,7 @@ ResumeFile = Annotated[
         "--resume",
         metavar="FILE",
         callback=refuse_empty,
-        help="Append each finished item to FILE, and skip items that FILE already contains.",
+        help="Append each finished item to FILE, and skip items with an answer in FILE.",
     ),
 ]
 
@@ -78,7 +78,9 @@ def map_items(
     if not prompt.strip():
         raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")
     if files and null:
-        raise NexusError("usage", "--null", "it applies to items on stdin, but files are given", "Give one of them")
+        raise NexusError(
+            "usage", "--null", "it applies to items on stdin, but files are given", "Omit --null, or the files"
+        )
     if not files and os.isatty(0):
         why = "no files are given, and stdin is a terminal"
         raise NexusError("usage", "no items", why, "Name files, or pipe a list to nexus")

@@ -89,7 +89,7 @@ class MapJournal:
                     continue  # its writer was killed
                 value = None
             if not _is_entry(value):
-                why = f"line {number} was not written by `nexus map --resume`"
+                why = f"line {number} is not a result of `nexus map --resume`"
                 raise NexusError("usage", f"--resume {self.path}", why, "Use a new file, or one written by --resume")
             self._note(value, start, end - start)
         self._is_torn = not line.endswith(b"\n")
@@ -155,7 +155,7 @@ def _open(path: Path) -> IO[bytes]:
     file = open(handle, "r+b", buffering=0)  # noqa: SIM115
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NexusError("usage", named, "it is not a regular file", "Use a regular file")
+            raise NexusError("usage", named, "it is not a regular file", "Name a new file")
         with suppress(OSError):  # a closed stdout
             if os.path.sameopenfile(handle, 1):
                 raise NexusError("usage", named, "stdout is also redirected to it", "Name another file")
@@ -164,7 +164,7 @@ def _open(path: Path) -> IO[bytes]:
     except BlockingIOError as error:
         file.close()
         raise NexusError(
-            "usage", named, "another process is writing to it", "Wait for that process, or name another file"
+            "usage", named, "another process has locked it", "Wait for that process, or name another file"
         ) from error
     except BaseException:
         file.close()

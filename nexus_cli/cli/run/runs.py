@@ -102,7 +102,7 @@ def _signal(source: Source, run: Run, answer: str) -> None:
         for one in questions:
             source.say(f"{answer}: {one_line(one['what'])[:200]}")
     elif asks and not (os.isatty(0) and Stream(2).terminal):
-        why = f"it needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin is not a terminal"
+        why = f"it needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin or stderr is not a terminal"
         raise NexusError("usage", run.id, why, f"Answer with: nexus runs resume {run.id} --answer yes (or no)")
     else:
         ledger.runs.signal(run.key, "person", {}, at)

@@ -72,5 +72,5 @@ def _import_schema(module: str, name: str, named: str) -> str:
     if done.returncode or not done.stdout:
         lines = done.stderr.decode("utf-8", "replace").split("\n")
         why = next((line for line in reversed(lines) if line.strip()), f"exit status {done.returncode}")
-        raise NexusError("usage", named, f"cannot be imported by {python}: {cut_at_word(why, 300)}", _FORMS)
+        raise NexusError("usage", named, f"{python} could not read its schema: {cut_at_word(why, 300)}", _FORMS)
     return done.stdout.decode()

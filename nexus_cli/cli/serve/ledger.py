@@ -52,8 +52,8 @@ def copy(
         raise NexusError("usage", f"the ledger {original}", "there is no such file", "Give an existing file as FROM")
     with closing(Ledger.open_for_reading(from_place)) as old:
         if busy := old.locked_sessions():
-            why = f"another process is using session {name_first(busy, 5)}"
-            raise NexusError("usage", "the ledger cannot be copied", why, "Stop that process first")
+            why = f"open in another process: {name_first(busy, 5)}"
+            raise NexusError("usage", "the ledger cannot be copied", why, "Close every open session first")
         with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)
             result = copy_ledger(old, new, checked.verify)
@@ -131,7 +131,7 @@ def _share_own(ledger: Ledger, project: str, role: str) -> str:
         _insert_share(ledger, project, role, own)
     if ledger.db.one("SELECT 1 FROM project_members WHERE (project, owner, role) = (?, ?, ?)", project, role, own):
         return f"{role} and you see each other's sessions of {project}."
-    return f"{role} sees your sessions of {project}. You see theirs once {role} runs: nexus ledger share . {own}"
+    return f"{role} sees your sessions of {project}. You see theirs once {role} runs there: nexus ledger share . {own}"
 
 
 def _share_all(ledger: Ledger, project: str, role: str) -> str:
@@ -183,8 +183,8 @@ def unshare(source: Source, project: Project, role: Role) -> Act:
             ended = ledger.db.all(f"DELETE FROM project_members WHERE {which} RETURNING 1", named, role, own)
         if not ended:
             raise NexusError("usage", named, "the project is not shared with this role")
-    told = f"{role} and you no longer see each other's sessions of {named}."
-    alone = f"{role} sees only their own sessions of {named}, and nobody else sees theirs."
+    told = f"Sessions of {named} are no longer shared between {role} and you."
+    alone = f"Sessions of {named} are no longer shared with {role}, in either direction."
     return report_act(told if own else alone, named)
 
 

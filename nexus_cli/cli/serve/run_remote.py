@@ -22,7 +22,7 @@ TAKEN = {"--model", "--resume", "--cd", "--recipe", "--allow", "--quiet", "--ver
 """Options that apply to an agent on a server."""
 
 WITHOUT_SERVER = (
-    "Its sessions are on the server's machine: `nexus sessions list --all` lists them, `nexus --resume ID` resumes one"
+    "On the server's machine, `nexus sessions list --all` lists its sessions, and `nexus --resume ID` resumes a session"
 )
 
 
@@ -80,7 +80,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
             interrupt.uninstall()
             made.close()
         if not backend.status_code and await _stays(client, agent, is_new=not shared.resume):
-            write_stderr_line("The agent keeps running. Without a terminal it refuses calls that ask.")
+            write_stderr_line("The agent keeps running. Without a client it refuses calls that need approval.")
             write_stderr_line(f"Reconnect with: nexus --connect {url} -r {agent}")
             write_stderr_line(
                 f"Or on the server's machine, after the server has stopped: nexus --resume {backend.status.session}"

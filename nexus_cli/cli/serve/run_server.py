@@ -283,7 +283,7 @@ class _Run:
         if names := [agent.agent_id for agent in self._pool.list() if agent.dispatcher.state != "idle"]:
             write_stderr_line(
                 f"nexus: waiting for {name_first(names, 1)} to finish a step, at most {STEP_SECONDS:g} s; "
-                "a second signal stops it immediately"
+                "a second signal stops the server immediately"
             )
 
     def _print_open(self) -> None:

@@ -142,7 +142,7 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
 
 def _left_out(done: SessionsImport) -> list[str]:
     rows = done.left_out.most_common()
-    more = [f"and {len(rows) - MOST_LEFT_OUT} further kinds"] if len(rows) > MOST_LEFT_OUT else []
+    more = [f"and {plural(len(rows) - MOST_LEFT_OUT, 'further kind')}"] if len(rows) > MOST_LEFT_OUT else []
     return [f"{what}: {number:,}" for what, number in rows[:MOST_LEFT_OUT] if number] + more
 
 

@@ -63,8 +63,8 @@ def login(
     """
     provider, *further = words or ("",)
     if further:
-        why = "a key must not be an argument: the shell's history and the process list would show it"
-        hint = "Run `nexus login PROVIDER` and paste or pipe the key. Create a new key if others use this machine"
+        why = "it takes one PROVIDER; a key as an argument would be visible in the shell's history and the process list"
+        hint = "Run `nexus login PROVIDER` and paste or pipe the key. If you typed a key here, replace it"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
         hint = f"Use nexus login PROVIDER. Providers: {', '.join(LOGIN_NAMES)}"
@@ -154,11 +154,11 @@ def offer_login(model: str, environ: Mapping[str, str], stream: Writable, read_k
     provider = provider_of(model)
     if provider not in SHAPES or not lacks_key(model, environ):
         return
-    _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and no key is stored.")
+    _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and none was found.")
     if key := ask_key(provider, environ, stream, read_key):
         key_name = split_key_name(model)[0]
         logout = f"nexus logout {provider}{f' --as {key_name}' if key_name else ''}"
-        _say(stream, f"Stored in {store_key(stored_name(provider, key_name), key)}; `{logout}` removes it.")
+        _say(stream, f"Key stored in {store_key(stored_name(provider, key_name), key)}; `{logout}` removes the key.")
 
 
 def _say(stream: Writable, text: str) -> None:

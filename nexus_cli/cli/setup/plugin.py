@@ -100,7 +100,9 @@ def _accept(
 ) -> Report[Any]:
     """Show the plugin, ask for its items, and store it with those that are accepted."""
     if not plugin.items:
-        raise NexusError("config", f"plugin {plugin.name}", "it has no skills, commands, agents, hooks or servers", "")
+        raise NexusError(
+            "config", f"plugin {plugin.name}", "nexus found no skills, commands, agents, hooks or servers in it", ""
+        )
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
     problems = _try_items(plugin, source.folder())

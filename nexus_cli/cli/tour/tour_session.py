@@ -91,7 +91,7 @@ class TourScreen:
             if isinstance(event, TurnEnd) and (error := event.outcome.error):
                 raise NexusError("internal", "the tour has stopped", error["message"], error["hint"])
         if (model.has_stopped and not self.asks) or ("after" in scene and not is_compacted):
-            hint = "This is a bug in nexus: `nexus doctor` shows what works here"
+            hint = "`nexus doctor` checks the setup; if it finds nothing, report a bug in nexus"
             raise NexusError("internal", "the tour has stopped", "a scene of the tour ended unexpectedly", hint)
         if is_compacted:
             self._stream.write("\n")

@@ -207,7 +207,7 @@ def _left_out(drops: Sequence[Drop], markup: Markup, session: str) -> str:
         f"{markup.text(name_cause(drop.cause))}</li>"
         for drop in reversed(drops[-NAMED:])
     )
-    more = f"<li>{len(drops) - NAMED:,} earlier ones</li>" if len(drops) > NAMED else ""
+    more = f"<li>{plural(len(drops) - NAMED, 'earlier drop')}</li>" if len(drops) > NAMED else ""
     command = f"nexus drops show {drops[-1].id} --session {session}"
     return f"<h4>Left out</h4><ul>{rows}{more}</ul><p>To read a drop: <code>{command}</code></p>"
 
@@ -232,8 +232,8 @@ def _bounded(blocks: Sequence[Block], room: int, session: str) -> Iterator[str]:
         first += 1
     if first:
         yield (
-            f'<p class="note">The {first:,} oldest of {len(blocks):,} messages and events are left out to keep this'
-            f" page small; all are in <code>nexus export {session} --jsonl</code>.</p>\n"
+            f'<p class="note">Only the newest {len(blocks) - first:,} of {len(blocks):,} messages and events are shown,'
+            f" to keep this page small; all are in <code>nexus export {session} --jsonl</code>.</p>\n"
         )
     for block in blocks[first:]:
         yield "".join(part.html if isinstance(part, Fold) else part for part in block)

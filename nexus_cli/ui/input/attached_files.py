@@ -137,7 +137,7 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
         name = name if lines is None else _RANGE.sub(r"\g<path>", name)
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
-            raise NexusError("usage", what, "this is a folder", "Attach files, each with --file")
+            raise NexusError("usage", what, "this is a folder", "Attach its files instead")
         if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
             raise NexusError("usage", what, "it is not a file or a pipe", "Attach a file")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -209,8 +209,8 @@ def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> 
     if not 1 <= first <= last:
         raise NexusError("usage", what, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
     if last > count:
-        known = f"only its first {count:,} lines were read" if read.uncounted else f"it has {plural(count, 'line')}"
-        raise NexusError("usage", what, known, "Choose existing lines")
+        which = f"only its first {KEPT >> 20} MiB can be attached: " if read.uncounted else "it has "
+        raise NexusError("usage", what, f"{which}{plural(count, 'line')}", "Choose other lines")
     chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
     record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)
     return ReadFile(record, _block(name, chosen, f' lines="{first}-{last}"'), None, read.notice)

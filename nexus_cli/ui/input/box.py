@@ -290,7 +290,7 @@ class InputBox:
         if path:
             self._insert_file(path, IMAGE)
         else:
-            self.hint("no image on the clipboard")
+            self.hint("no image could be read from the clipboard")
 
     def _insert_file(self, path: str, kind: str) -> None:
         """Insert the mention of a file, shown as `[Image #1]`."""

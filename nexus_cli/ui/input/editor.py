@@ -22,7 +22,7 @@ from nexus_cli.ui.terminal_handoff import run_on_terminal
 
 FALLBACKS = ("vi", "nano", "pico")
 """Editors to try in this order if neither VISUAL nor EDITOR is set."""
-_HINT = "Set VISUAL or EDITOR to a working editor"
+_HINT = "To use another editor, set VISUAL or EDITOR"
 
 
 async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.md") -> str:
@@ -113,5 +113,7 @@ def _left(path: Path, name: str, before: str) -> str:
         raise NexusError("usage", what, "the file is not UTF-8; your text is unchanged", "Save it as UTF-8") from error
     text = text.replace("\r\n", "\n").removesuffix("\n")
     if not text.strip() and before.strip():
-        raise NexusError("usage", what, "the file is empty; your text is unchanged", "Ctrl+C clears the box")
+        raise NexusError(
+            "usage", what, "the file is empty; your text is unchanged", "In a session, Ctrl+C clears the input box"
+        )
     return text

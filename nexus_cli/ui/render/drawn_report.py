@@ -53,7 +53,7 @@ def folder_diff_lines(value: Value, width: int, theme: Theme) -> Iterator[str]:
     else:
         yield from filled("No uncommitted changes.", width)
     if unread := value["unread"]:
-        yield from ["", *filled("Not shown (too large or binary):", width), *_names(unread, width)]
+        yield from ["", *filled("Not shown (too large, binary or unreadable):", width), *_names(unread, width)]
     if more := int(value["untracked_count"]) - len(value["untracked"]):
         yield from filled(f"[and {plural(more, 'untracked file')} not listed]", width)
 

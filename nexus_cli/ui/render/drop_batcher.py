@@ -64,4 +64,4 @@ class DropBatcher:
         more = f" and {beyond:,} bytes (counted, not kept)" if beyond else ""
         spans = ranges_of(int(drop.id.removeprefix("d")) for drop in drops)
         ids = ", ".join(f"d{first} to d{last}" if first < last else f"d{first}" for first, last in spans)
-        return [f"{len(drops)} messages cut short, {tokens:,} tokens{more} left out: {ids}; {self._way('')}"]
+        return [f"{len(drops)} parts left out, {tokens:,} tokens{more}: {ids}; {self._way('')}"]

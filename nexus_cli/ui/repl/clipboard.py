@@ -58,19 +58,17 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     tmux = find_program("tmux", environ=environ) if environ.get("TMUX") else None
     # -w forwards the text to the terminal around tmux; older versions do not have it.
     if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data, environ):
-        return "copied with tmux (tmux buffer and terminal clipboard)"
+        return "copied to the tmux buffer, and to the terminal's clipboard if tmux may set it"
     if environ.get("TERM", "") in ("", "dumb"):
-        raise NexusError(
-            "usage", "the clipboard", "no clipboard program was found, and TERM=dumb has no clipboard", _HINT
-        )
+        raise NexusError("usage", "the clipboard", "no clipboard program worked, and TERM=dumb has no clipboard", _HINT)
     if len(data) > LARGEST:
-        why = f"{len(data):,} bytes exceed the terminal limit ({LARGEST:,}), and no clipboard program was found"
+        why = f"{len(data):,} bytes exceed the terminal limit ({LARGEST:,}), and no clipboard program worked"
         raise NexusError("usage", "the clipboard", why, "Install wl-copy, xclip or xsel")
     sequence = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
     if environ.get("TMUX"):
         sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     write(sequence)
-    return "copied via the terminal (OSC 52), if it supports that"
+    return "sent to the terminal's clipboard (OSC 52), if the terminal supports that"
 
 
 async def save_clipboard_image(environ: Mapping[str, str], folder: Path) -> str:

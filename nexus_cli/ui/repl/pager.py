@@ -82,7 +82,7 @@ async def show_in_pager(view: PagerView, text: str, *, at_end: bool = False) -> 
 
 def _describe_failure(name: str, error: object) -> str:
     why = getattr(error, "strerror", None) or error
-    return sanitize(f"the pager {name} failed: {why}. Set PAGER to one that works.")
+    return sanitize(f"the pager {name} failed: {why}. Set PAGER to another program.")
 
 
 def _pager() -> list[str]:

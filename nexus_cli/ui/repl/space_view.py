@@ -267,7 +267,7 @@ class SpaceChat(ReplController):
 
     def show_last_output(self) -> None:
         """Show the command that lists everything."""
-        self.show_note(f"nexus space read --last N {one_line(self._space.name)} prints more")
+        self.show_note("nexus space read --last N SPACE prints more messages")
 
     def show_note(self, text: str, role: str = "dim") -> None:
         """Show a line to the person."""

@@ -789,7 +789,7 @@ def test_a_pasted_path_of_a_picture_is_an_attachment(
 def test_ctrl_v_attaches_the_image_on_the_clipboard(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("see \x16", "see ")
-        await stage.until(lambda: "no image on the clipboard" in stage.rows())
+        await stage.until(lambda: "no image could be read from the clipboard" in stage.rows())
 
         async def saved() -> str:
             return "/a b/one.png"

@@ -78,9 +78,9 @@ def test_instructions_are_told_by_their_file() -> None:
 def test_results_that_were_cut_short_together_are_one_line() -> None:
     lines = said(part(2), part(3), MESSAGES, part(4), e.StepStart(1))
     assert lines[0].startswith("nexus: left out as d9: messages 1 to 18")
-    assert lines[1:] == ["nexus: 3 messages cut short, 267 tokens left out: d2 to d4; `nexus drops`"]
+    assert lines[1:] == ["nexus: 3 parts left out, 267 tokens: d2 to d4; `nexus drops`"]
     assert put(part(2), part(3), e.TurnStart("x"), part(5), e.StepStart(1)) == [
-        "! 3 messages cut short, 267 tokens left out: d2 to d3, d5; /drops"
+        "! 3 parts left out, 267 tokens: d2 to d3, d5; /drops"
     ]
 
 

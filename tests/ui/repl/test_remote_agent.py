@@ -331,7 +331,7 @@ def test_stopping_a_command_of_this_terminal_leaves_the_agent_alone(tmp_path: Pa
         assert not repl.backend.cancel(), "nothing runs in the server"
         say(repl, "/copy 1")
         await idle(repl)
-        assert "no code block" in view.text
+        assert "no fenced code block" in view.text
 
     play(tmp_path, scene)
 
