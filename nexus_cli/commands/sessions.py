@@ -57,6 +57,8 @@ def build_list(
         value = reports.list_in_worktree(ledger, None if everywhere else source.project, worktree, limit)
     else:
         value = reports.list_sessions(ledger, None if everywhere else str(source.folder()), limit)
+    if not (value["total"] or everywhere):
+        source.say("`nexus sessions list --all` also lists sessions of other folders.")
     more = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
     return Report("sessions", value, whole=True, note=more)
 
@@ -189,9 +191,8 @@ async def resume_session(
     else:
         others, _ = _others(source, everywhere=everywhere)
         if not others:
-            context.say(
-                "No other session found. /resume --all also lists sessions of other folders and of `nexus ask`."
-            )
+            more = "" if everywhere else " /resume --all also lists sessions of other folders and of `nexus ask`."
+            context.say(f"No other session found.{more}")
             return
         chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
     if not chosen:

@@ -54,7 +54,9 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
         with FileLock.wait(lock_path):  # no other process opens it now, so that it can be created, altered or renamed
             return _connect_exclusively(path, notices)
     except OSError as error:
-        raise NexusError("ledger", what, error.strerror or str(error), write_failure_hint(error, _WAYS_OUT)) from error
+        why = error.strerror or str(error)
+        why = f"{error.filename}: {why}" if error.filename == str(lock_path) else why
+        raise NexusError("ledger", what, why, write_failure_hint(error, _WAYS_OUT)) from error
     except sqlite3.DatabaseError as error:
         raise ledger_error(error, what) from error
 
