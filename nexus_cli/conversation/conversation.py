@@ -212,6 +212,11 @@ class Conversation:
         """Return the window as atomic groups, repaired."""
         return group_tool_calls(self.items, self._measure)
 
+    @property
+    def arranged(self) -> list[WindowItem]:
+        """The window in the order in which it is sent, repaired."""
+        return flatten(self.groups())
+
     def current_requests(self) -> list[Group]:
         """Return the groups of the current request and its steering, repaired."""
         groups = self.groups()

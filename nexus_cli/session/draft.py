@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.core.approval import Answer, Defer, Question
@@ -117,8 +116,7 @@ def draft_next(state: SessionState, effort: str) -> NextEpoch:
     """Draft the epoch that sends the present window with another effort or to another model. Blocks."""
     notices, conversation = list[str](), state.engine.conversation
     planned = run_to_end(drafting(state, notices.append)[0].draft_epoch(state.engine.context))
-    head = flatten(conversation.groups())
-    epoch = conversation.make_epoch(head, SWITCH, replace(planned.frame, effort=effort))
+    epoch = conversation.make_epoch(conversation.arranged, SWITCH, replace(planned.frame, effort=effort))
     return NextEpoch(epoch, _without_texts(planned.drops), tuple(notices))
 
 

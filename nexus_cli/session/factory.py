@@ -436,7 +436,7 @@ class SessionFactory:
             PromptAssembly(collector, offer, rules_for(info.provider, info.name).dumps()),
             partial(_before_summary, dispatcher, extracts) if extracts or dispatcher.hooks else None,
             check_request=_make_check(options.contract, log.drops, self.settings) if options.contract else None,
-            load_late_info=partial(self._load_late_info, log) if info.pending else None,
+            saves=options.save,
             readings=Readings(notices=notices),
             step=log.known.step,
         )
@@ -454,12 +454,6 @@ class SessionFactory:
             services,
             away,
         )
-
-    def _load_late_info(self, log: SessionLog) -> tuple[ModelInfo, str]:
-        """Return the info of the model, and the notice about a window that nobody states."""
-        saves = self.options.save
-        info = load_model_info(self.ledger, self.info.name, self.settings, log, saves=saves)
-        return info, describe_assumed_window(info, saves=saves)
 
     def _make_registry(self, services: SessionServices) -> ToolRegistry:
         """Return the built-in tools, and those that services and plugins add; of two with one name the first stays."""

@@ -27,7 +27,6 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.engine.compaction.context_fit import ensure_fits
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.turn import describe_request, prepare_request
 from nexus_cli.session.factory import open_session
@@ -81,7 +80,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         words = Message(Role.USER, f"Look at the parser once more, part {number}, and say what the window keeps.")
         engine.conversation.append(Kind.USER, words, "person")
         began = time.process_time()
-        plan = await ensure_fits(engine, await prepare_request(engine, session_state.dispatcher))
+        plan = await prepare_request(engine, session_state.dispatcher)
         describe_request(engine, plan, session_state.dispatcher.in_force(engine)[0])
         sealed = engine.conversation.freeze_request(plan)
         done = time.process_time()

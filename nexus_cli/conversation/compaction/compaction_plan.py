@@ -139,14 +139,19 @@ class CompactionPlan:
         return format_ranges([one for one in ranges if one[0] not in alone]) + (f" without {names}" if names else "")
 
     @property
+    def removed(self) -> list[WindowItem]:
+        """The items of the summarized groups."""
+        return flatten(self.gone)
+
+    @property
     def leaving(self) -> tuple[WindowItem, ...]:
         """The messages that leave the window now; those behind an earlier summary or a marker left it earlier."""
-        return tuple(item for item in flatten(self.gone) if not item.replaces_others)
+        return tuple(item for item in self.removed if not item.replaces_others)
 
     @property
     def unseen(self) -> tuple[EntryRange, ...]:
         """Return the messages that a summary of the window cannot cover, because they left the window earlier."""
-        return unseen_ranges(flatten(self.gone), self.kept, self.entries[1])
+        return unseen_ranges(self.removed, self.kept, self.entries[1])
 
     @property
     def entries(self) -> tuple[int, int]:
@@ -156,7 +161,7 @@ class CompactionPlan:
 
     def shown_entries(self, quotes: Sequence[Quote]) -> tuple[set[int], set[int]]:
         """Return the entries that the new window with these quotes shows verbatim, and those that it shows in part."""
-        cut = {item.entry for item in (*flatten(self.gone), *self.kept) if item.form is ItemForm.ELIDED}
+        cut = {item.entry for item in (*self.removed, *self.kept) if item.form is ItemForm.ELIDED}
         whole = {item.entry for item in self.kept if item.form is ItemForm.FULL} | {pin.entry for pin in self.pins}
         whole |= {quote.entry for quote in quotes if quote.whole} - cut
         return whole, ({item.entry for item in self.kept} | {quote.entry for quote in quotes}) - whole

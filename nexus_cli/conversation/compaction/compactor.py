@@ -23,7 +23,6 @@ from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkReco
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import format_ranges, ranges_of, subtract_ranges
-from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.elide import Count
@@ -224,7 +223,7 @@ def _drop(plan: CompactionPlan, drop_id: str, at: str, unseen: Sequence[EntryRan
     """Make the drop of the messages that leave the window. Recalling it returns everything that the new summary
     replaces, because the window names no older drop of them any more."""
     gone, first = plan.leaving, plan.entries[0]
-    tokens = sum(item.tokens for item in gone or flatten(plan.gone))
+    tokens = sum(item.tokens for item in gone or plan.removed)
     names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)
     what = f"messages {names} of the conversation, summarized"
     what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""

@@ -68,14 +68,12 @@ def count_results(items: Iterable[WindowItem]) -> int:
     return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 
 
-async def ensure_fits(engine: Engine, request: RequestPlan) -> RequestPlan:
-    """Return the planned `request` if it fits the window, else the one that is made to fit. Raises
-    `NexusError("overflow", ...)` if that is impossible."""
-    if not request.needs_room(engine.settings.compact.at):
-        return request
+async def ensure_fits(engine: Engine, *, fits: bool) -> RequestPlan:
+    """Make room in a window whose next request `fits`, but is due for a compaction, or does not; return the request.
+    Raises `NexusError("overflow", ...)` if it cannot fit."""
     from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-    await make_room(engine, fits=request.fits)
+    await make_room(engine, fits=fits)
     return _refuse_if_too_large(engine.context, engine.window_request())
 
 

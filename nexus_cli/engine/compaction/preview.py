@@ -17,7 +17,6 @@ from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.summary_head import split_summary
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.event import TOO_LITTLE
@@ -73,7 +72,7 @@ async def preview_compaction(
         "why": "",
         "after": min(after.upper_bound, request.tokens),
         "goes": {
-            **_part(flatten(plan.gone)),
+            **_part(plan.removed),
             "first": plan.entries[0],
             "last": plan.entries[1],
             "without": list(plan.staying),

@@ -19,7 +19,6 @@ from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.standing_rules import read_rules
 from nexus_cli.conversation.compaction.summary_head import split_summary
-from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message
 from nexus_cli.engine.compaction.summary_request import current_request, fork_instruction, transcript_request
@@ -124,7 +123,7 @@ def _ways(
         yield "window", lambda: _answer(forked(engine, "compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
         acts = find_acts(engine.conversation)
-        gone = [with_acts(item.message, item.preamble, acts) for item in flatten(plan.gone)]
+        gone = [with_acts(item.message, item.preamble, acts) for item in plan.removed]
         yield "transcript", transcript(choice.model, gone)
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Entry
@@ -65,7 +64,7 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
         here = SummarySource("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
-        counted = sum(item.tokens for item in flatten(plan.gone)) + words
+        counted = sum(item.tokens for item in plan.removed) + words
         here = SummarySource("transcript", why, model, fresh=_transcript_tokens(engine.context, plan, model, counted))
     if not plan.summed:
         return here
@@ -120,7 +119,7 @@ def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | 
 def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
     _, estimate = sized(context, model)
-    return round(counted * estimate.scale(like=flatten(plan.gone)).ratio)
+    return round(counted * estimate.scale(like=plan.removed).ratio)
 
 
 def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) -> bool:
@@ -146,5 +145,5 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
 def room_for(context: ContextManager, plan: CompactionPlan, model: Model) -> int:
     """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
     budget, estimate = sized(context, model)
-    counted = estimate.countable(budget.available, like=flatten(plan.gone))
+    counted = estimate.countable(budget.available, like=plan.removed)
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

@@ -16,7 +16,6 @@ from nexus_cli.conversation.compaction.backoff import Backoff
 from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
-from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
@@ -25,8 +24,9 @@ from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import Drop, Epoch, Kind, Memo, Note
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import PIN, REWRITE, SERVER_CUT, UNDONE_FILES
-from nexus_cli.core.request import ModelInfo, Provider
+from nexus_cli.core.request import Provider
 from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
@@ -73,8 +73,8 @@ class Engine:
     """Called before a summary is requested: extracts facts if that is enabled."""
     check_request: Callable[[ContextManager, RequestPlan, bool], None] | None = None
     """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
-    load_late_info: Callable[[], tuple[ModelInfo, str]] | None = None
-    """Returns the info of a model whose server had not answered when the session was opened, and a notice or ""."""
+    saves: bool = False
+    """True if what is learned of models is kept for other processes."""
     step: int = 0
     """Number of the conversation's newest request."""
     is_started: bool = False
@@ -195,7 +195,7 @@ class Engine:
 
     def draft_replanned(self, planned: EpochDraft, cause: str) -> Rewrite:
         """Return the rewrite that sends the present window under the system text and tools of `planned`."""
-        epoch = self.conversation.make_epoch(flatten(self.conversation.groups()), cause, planned.frame)
+        epoch = self.conversation.make_epoch(self.conversation.arranged, cause, planned.frame)
         return self.draft_rewrite(epoch, planned, before=self.context.project(epoch=self.conversation.epoch).tokens)
 
     def price_epoch(
@@ -222,22 +222,25 @@ class Engine:
     # -- changes -----------------------------------------------------------------------------------------------
 
     def take_model_info(self) -> None:
-        """Size the window by what the model's server has stated since the session was opened, if it has by now."""
-        if self.load_late_info is None:
+        """Size the window by what the model's server has stated since the session was opened, if it has by now; notice
+        a window that nobody states."""
+        if not self.model.info.pending or self.context.calibrations is None:
             return
-        info, notice = self.load_late_info()
+        name, log = self.model.info.name, self.conversation.log
+        info = load_model_info(self.context.calibrations, name, self.settings, log, saves=self.saves)
         if info.pending:
             return
-        self.load_late_info = None
         self.context.size_for(info)
-        if notice:
+        if notice := describe_assumed_window(info, saves=self.saves):
             self.control.emit_notice(notice)
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
         """Begin the epoch of a rewrite, recorded with its price, and report it."""
-        before, info = self.conversation.epoch.tools, self.model.info
-        priced = [] if rewrite.price is None else [rewrite_note(rewrite.epoch, rewrite.price)]
-        self.context.begin_epoch(replace(rewrite, notes=[*rewrite.notes, *priced]))
+        before, info, notes = self.conversation.epoch.tools, self.model.info, [*rewrite.notes]
+        if rewrite.price is not None:
+            value = {"cause": rewrite.epoch.cause, "epoch": rewrite.epoch.id, **to_json_value(rewrite.price)}
+            notes.append((REWRITE, value))
+        self.context.begin_epoch(replace(rewrite, notes=notes))
         self.readings.drafted = None
         self.emit_drops(rewrite.drops)
         line = describe_left_out(info.window, self.conversation.epoch.tools)
@@ -270,11 +273,6 @@ class Engine:
         """Send drops to the front end, without their texts."""
         for drop in drops:
             self.control.emit_drop(drop)
-
-
-def rewrite_note(epoch: Epoch, price: RewritePrice) -> Note:
-    """Return the memo of the rewrite that begins `epoch`."""
-    return REWRITE, {"cause": epoch.cause, "epoch": epoch.id, **to_json_value(price)}
 
 
 def newest_words(conversation: Conversation) -> str:

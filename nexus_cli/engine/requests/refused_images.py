@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.groups import flatten
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
@@ -41,7 +40,7 @@ def draft_without_images(engine: Engine, error: ProviderError | None = None) -> 
         what = f"images of a message: {_names(item)}" if len(item.message.parts) > 1 else f"image {_names(item)}"
         span = item.entry, item.entry
         drops.append(Drop(name, what, item.tokens - short.tokens, Cause.REFUSED, conversation.now(), span))
-    head = [without.get(item.entry, item) for item in flatten(conversation.groups())]
+    head = [without.get(item.entry, item) for item in conversation.arranged]
     epoch = conversation.make_epoch(head, REFUSED)
     if error is None:
         return Rewrite(epoch, drops)
