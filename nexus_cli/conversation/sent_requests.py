@@ -177,6 +177,12 @@ class SentRequests:
         last = self.last
         return last is None or (model in ("", last.epoch.model) and self._may_hold(last, info, now))
 
+    def seconds_until_cold(self, now: datetime) -> float:
+        """Return the seconds after which the last request is certainly no longer cached; 0 if that is unknown."""
+        if (last := self.last) is None or last.life is None or (used := self.uses.get(last.epoch.id)) is None:
+            return 0.0
+        return last.life.max_seconds - (now - used).total_seconds()
+
     def shared_tokens(self, epoch: Epoch, info: ModelInfo, now: datetime) -> int:
         """Return the tokens, by our count, of the longest prefix of an epoch that may still be cached."""
         held = (one for one, _ in self.earlier_requests(info, now).requests if self._may_hold(one, info, now))

@@ -6,7 +6,7 @@ The timeline of a lane is its entries in order. Ids count from 1 along a lane an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Protocol, TypedDict
@@ -303,6 +303,11 @@ class Manifest:
     def is_newer_than(self, entry: int, at: str) -> bool:
         """Return True if this was sent after a record at `at` behind `entry`; clocks can be set back, entries not."""
         return entry < self.last or (entry == self.last and at <= self.at)
+
+    def newest_of(self, memos: Iterable[Memo]) -> Mapping[str, Any] | None:
+        """Return the newest of these memos that was valid for the request, None if there was none yet."""
+        held = [memo.value for memo in memos if self.is_newer_than(memo.entry, memo.at)]
+        return held[-1] if held else None
 
 
 def format_transcript(entries: Sequence[Entry]) -> str:

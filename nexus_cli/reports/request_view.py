@@ -34,7 +34,7 @@ from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.limits_record import NextLimits, limits_of
+from nexus_cli.session.limits_record import NextLimits
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
@@ -97,7 +97,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     row = pick_request(rows, step)
     epoch, last = log.epoch(row.manifest.epoch), row.manifest.last
     items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, last)))
-    noted = limits_of(log.memos(LIMITS_IN_FORCE), row.manifest)
+    noted = row.manifest.newest_of(log.memos(LIMITS_IN_FORCE))
     kept = noted or {"recipe": found.recipe, "section_budget": None, "limits": ()}
     asked = row.manifest.arguments
     info = load_model_info(ledger, str(asked["model"]), settings)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 from jsonschema import Draft202012Validator, SchemaError
 from jsonschema.validators import validator_for
@@ -29,8 +29,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.wire import canonical, json_text
 
-MOST_BYTES = 65_536
-"""Most bytes of a schema. It is part of the request: this is about 16,000 tokens."""
 MOST_DEPTH = 64
 """Most levels of arrays and objects in an answer."""
 MOST_DIGITS = 1000
@@ -70,10 +68,13 @@ class Attempt:
 class AnswerSchema:
     """A valid schema without references to other documents."""
 
+    most_bytes: ClassVar = 65_536
+    """Most bytes of a schema. It is part of the request: this is about 16,000 tokens."""
+
     def __init__(self, text: str, named: str = "--schema") -> None:
         """Parse a schema. Raises `NexusError("usage", ...)`, which calls it `named`, if it cannot be used."""
-        if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-            why = f"the schema is part of the request; it can have at most {MOST_BYTES // 1024} KiB"
+        if len(text.encode("utf-8", "replace")) > self.most_bytes:
+            why = f"the schema is part of the request; it can have at most {self.most_bytes // 1024} KiB"
             raise NexusError("usage", named, why, "Remove unneeded parts")
         try:
             self.schema: Any = parse_json(text)

@@ -28,7 +28,7 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
     """Return the limits that the model recommends for a task; its cost counts for the turn. Raises `NexusError` if
     the request of the turn would break its contract."""
     name = engine.settings.assess.model
-    if engine.check_request is not None:  # a broken contract must not send the task here either
+    if engine.contract is not None:  # a broken contract must not send the task here either
         await prepare_request(engine, dispatcher)
     try:
         model = other_model(engine.context, engine.settings, name)

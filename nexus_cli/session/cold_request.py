@@ -27,14 +27,6 @@ def cold_price(state: SessionState, request: RequestPlan) -> Usage | None:
     return None if cached >= COLD * min(last.tokens, request.tokens) else price_input(info, request.tokens, cached)
 
 
-def seconds_until_cold(state: SessionState) -> float | None:
-    """Return the seconds after which the last request is certainly no longer cached; None if that is unknown."""
-    sent = state.engine.conversation.sent
-    if (last := sent.last) is None or last.life is None or (used := sent.uses.get(last.epoch.id)) is None:
-        return None
-    return last.life.max_seconds - (state.engine.conversation.clock() - used).total_seconds()
-
-
 async def warn_of_cold_request(state: SessionState) -> str:
     """Return the warning, once, about a cold request from `limits.warn_cost` on, with the price of compaction."""
     price, last = cold_price(state, state.engine.next_request()), state.engine.conversation.sent.last

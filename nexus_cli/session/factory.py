@@ -7,7 +7,7 @@ with their services, contributors. Sends nothing and imports no model library.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,13 +20,11 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.context.manager import ContextConfig, ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter, TokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
-from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import ASK, UNASKED, Bound, Limits, compose_limits
@@ -66,7 +64,6 @@ from nexus_cli.session.settle_projects import settle_projects
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
 if TYPE_CHECKING:
-    from nexus_cli.core.context_contract import ContextContract
     from nexus_cli.engine.calls.edit_checks import EditChecks
     from nexus_cli.engine.calls.session_hooks import SessionHooks
 
@@ -313,14 +310,6 @@ def _anchor_estimate(context: ContextManager, log: SessionLog) -> None:
         context.estimate = anchor_on_newest(context.estimate, log, context.conversation.contents())
 
 
-def _make_check(
-    contract: ContextContract, read_drops: Callable[[], Sequence[Drop]], settings: Settings
-) -> Callable[[ContextManager, RequestPlan, bool], None]:
-    from nexus_cli.engine.check_contract import check_contract  # noqa: PLC0415  (few turns have one)
-
-    return partial(check_contract, contract, read_drops, settings)
-
-
 async def _before_summary(
     dispatcher: Dispatcher, extracts: bool, engine: Engine, cause: str, instructions: str
 ) -> None:
@@ -435,7 +424,7 @@ class SessionFactory:
             self.settings,
             PromptAssembly(collector, offer, rules_for(info.provider, info.name).dumps()),
             partial(_before_summary, dispatcher, extracts) if extracts or dispatcher.hooks else None,
-            check_request=_make_check(options.contract, log.drops, self.settings) if options.contract else None,
+            contract=options.contract,
             saves=options.save,
             readings=Readings(notices=notices),
             step=log.known.step,

@@ -13,7 +13,7 @@ from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.entry import Manifest, Memo
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_value
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
@@ -116,12 +116,6 @@ def _value_text(name: str, limits: Limits) -> str:
     if isinstance(value, frozenset):
         return ", ".join(sorted(value)) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def limits_of(memos: Iterable[Memo], sent: Manifest) -> dict[str, Any] | None:
-    """Return the memo that was valid for a sent request, None if there was none yet."""
-    held = [memo.value for memo in memos if sent.is_newer_than(memo.entry, memo.at)]
-    return dict(held[-1]) if held else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 from nexus_cli.provider.litellm_backend import LitellmBackend
 from nexus_cli.provider.litellm_env import http_library
 from nexus_cli.provider.model_table import model_info
-from nexus_cli.session.limits_record import limits_of
 
 NOBODY = "a key for nobody"
 SECONDS = 30.0
@@ -107,7 +106,7 @@ async def _compare_bodies(again: _Again, log: LaneLog, step: int | None) -> dict
     limits = log.memos(LIMITS_IN_FORCE)
     equal, differ, skipped = 0, [], dict[str, list[int]]()
     for row, request in _requests(log, step):
-        again.window = (limits_of(limits, row.manifest) or {}).get("window", 0)
+        again.window = (row.manifest.newest_of(limits) or {}).get("window", 0)
         made_by, _, digest = row.sent_body.rpartition(" ")
         why = _not_comparable(row, made_by)
         now = "" if why else await again.body(request)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session import answer_schema
-from nexus_cli.session.answer_schema import MOST_BYTES, MOST_DEPTH, AnswerSchema
+from nexus_cli.session.answer_schema import MOST_DEPTH, AnswerSchema
 
 ANY = AnswerSchema("true")
 VALUES = st.recursive(
@@ -60,7 +60,7 @@ def test_a_schema_that_refers_to_itself_only_within_an_answer_does_not_crash_on_
 
 def test_the_size_of_a_schema_is_bounded_in_bytes() -> None:
     with pytest.raises(NexusError, match="64 KiB"):
-        AnswerSchema(json.dumps({"description": "é" * (MOST_BYTES // 2)}, ensure_ascii=False))
+        AnswerSchema(json.dumps({"description": "é" * (AnswerSchema.most_bytes // 2)}, ensure_ascii=False))
 
 
 def test_ids_anchors_and_older_drafts_refer_within_the_schema() -> None:

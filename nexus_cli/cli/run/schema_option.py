@@ -34,17 +34,15 @@ def load_schema(value: str) -> str:
     from nexus_cli.session.answer_schema import AnswerSchema  # noqa: PLC0415  (with --schema only)
 
     named = f"--schema {cut_at_word(one_line(value), 60)}"
-    return AnswerSchema(_read_text(value, named), named).text
+    return AnswerSchema(_read_text(value, named, AnswerSchema.most_bytes), named).text
 
 
-def _read_text(value: str, named: str) -> str:
-    from nexus_cli.session.answer_schema import MOST_BYTES  # noqa: PLC0415  (as above)
-
+def _read_text(value: str, named: str, most: int) -> str:
     if value.lstrip()[:1] in ("{", "[", '"') or value.strip() in ("true", "false"):
         return value
     try:
         with open(os.path.expanduser(value), "rb") as file:
-            return file.read(MOST_BYTES + 1).decode("utf-8-sig")
+            return file.read(most + 1).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise NexusError("usage", named, "it is not UTF-8 text", _FORMS) from error
     except (FileNotFoundError, ValueError) as error:

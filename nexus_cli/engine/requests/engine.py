@@ -34,6 +34,7 @@ from nexus_cli.tools.registry import find_tool
 
 if TYPE_CHECKING:
     from nexus_cli.conversation.compaction.compactor import Compactor
+    from nexus_cli.core.context_contract import ContextContract
 
 SWITCH = "model"
 """Cause of the epoch that another model begins."""
@@ -71,8 +72,8 @@ class Engine:
     prompt: PromptAssembler
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
-    check_request: Callable[[ContextManager, RequestPlan, bool], None] | None = None
-    """Called before room is made for a request, True for the first one of a turn: checks the contract of the turn."""
+    contract: ContextContract | None = None
+    """What the person requires of the requests of a turn; checked before room is made for one."""
     saves: bool = False
     """True if what is learned of models is kept for other processes."""
     step: int = 0

@@ -12,7 +12,7 @@ from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.session.acts.goal import strip_emphasis
 from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
-from nexus_cli.session.session_state import SessionState
+from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.text.untrusted_text import neutralize
 
 SHOWN = 2_000
@@ -21,15 +21,15 @@ LONGEST = 60
 """Most characters of a title."""
 
 
-def wants_title(state: SessionState) -> bool:
-    """Return True if a model should name the session: it has had one turn, and has no name."""
+def find_title_act(state: SessionState) -> Act | None:
+    """Return the act in which a model names the session, if it has had one turn and has no name; else None."""
     if not state.engine.settings.ui.title_model or state.ledger is None:
-        return False
+        return None
     try:
         info = state.ledger.session(state.session_id)
     except NexusError:
-        return False
-    return info.turns == 1 and not info.name
+        return None
+    return make_title if info.turns == 1 and not info.name else None
 
 
 async def make_title(state: SessionState) -> None:

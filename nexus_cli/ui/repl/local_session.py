@@ -20,10 +20,11 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
-from nexus_cli.session.acts.title import make_title, wants_title
+from nexus_cli.session.acts.title import find_title_act
 from nexus_cli.session.limits_record import describe_resumed
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.session.session_state import Act
 from nexus_cli.session.status import Status
 from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import Attachment
@@ -289,16 +290,16 @@ class LocalSession(TerminalContext):
             self.repl.show_note("sending the worker's report to the model")
             self.repl.jobs.start("turn", "", self.run(Trigger(reports, source="agent", actor="nexus")))
 
-    async def _make_title(self) -> None:
-        """Let a small model name the session; only failures are shown."""
-        async for event in self.session.act(make_title):
+    async def _act_aside(self, act: Act) -> None:
+        """Run an act of which only failures are shown."""
+        async for event in self.session.act(act):
             if isinstance(event, e.Notice | e.AgentEvent):
                 self.repl.feed(event)
 
     def became_idle(self, ended: Job) -> None:
         self.repl.jobs.start_background(self._read_own_commands())
-        if ended.kind == "turn" and wants_title(self.session.state):
-            self.repl.jobs.start_background(self._make_title())
+        if ended.kind == "turn" and (act := find_title_act(self.session.state)):
+            self.repl.jobs.start_background(self._act_aside(act))
         self._send_reports()
 
     def watch(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.context import estimate_next_tokens
 from nexus_cli.reports.git_branch import read_branch
-from nexus_cli.session.cold_request import seconds_until_cold, warn_of_cold_request
+from nexus_cli.session.cold_request import warn_of_cold_request
 from nexus_cli.session.draft import prepare_next_request
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
@@ -53,7 +53,8 @@ class StatusReader:
         self._background(self._warn_of_cold_request(session))
         if self._timer is not None:
             self._timer.cancel()
-        seconds = seconds_until_cold(state) or 0
+        conversation = state.engine.conversation
+        seconds = conversation.sent.seconds_until_cold(conversation.clock())
         self._timer = asyncio.get_running_loop().call_later(seconds + 1, self._refresh) if seconds > 0 else None
         return status
 

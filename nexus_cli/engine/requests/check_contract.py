@@ -6,7 +6,7 @@ limit does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
@@ -18,6 +18,7 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.user_input import input_cap
+from nexus_cli.ledger import LaneLog
 from nexus_cli.sections.contributor import contributor_names
 
 NAMED = 2
@@ -26,27 +27,22 @@ HISTORY = "the conversation before"
 
 
 def check_contract(
-    contract: ContextContract,
-    read_drops: Callable[[], Sequence[Drop]],
-    settings: Settings,
-    context: ContextManager,
-    request: RequestPlan,
-    is_first: bool,
+    contract: ContextContract, settings: Settings, context: ContextManager, request: RequestPlan, is_first: bool
 ) -> None:
     """Check the next request before room is made for it, which may send a request for a summary.
 
-    `read_drops` returns the drops of the session. Raises `NexusError`: "usage" for an unknown section, "contract" if
-    the first request of the turn breaks the contract, "limit" if a later one is too large.
+    Raises `NexusError`: "usage" for an unknown section, "contract" if the first request of the turn breaks the
+    contract, "limit" if a later one is too large.
     """
     forms = _section_forms(context.conversation, request) if is_first and contract.sections else {}
     for name in contract.sections if is_first else ():
         _require_known(name, forms)
     if is_first and contract.full_input:
-        _check_input(context, contract, read_drops(), request)
+        _check_input(context, contract, request)
     if contract.max_input is not None and request.tokens > contract.max_input:
         raise _too_large(context, contract, contract.max_input, request, is_first)
     if is_first and contract.max_drop is not None:
-        _check_drops(context, contract, request, read_drops(), settings)
+        _check_drops(context, contract, request, settings)
     for name in contract.sections if is_first else ():
         _check_section(name, forms)
 
@@ -54,14 +50,12 @@ def check_contract(
 # -- the input ---------------------------------------------------------------------------------------------------------
 
 
-def _check_input(
-    context: ContextManager, contract: ContextContract, drops: Sequence[Drop], request: RequestPlan
-) -> None:
+def _check_input(context: ContextManager, contract: ContextContract, request: RequestPlan) -> None:
     option, hint = "--require-full-input", "Send less, use a model with a larger window, or omit the option"
     if contract.uncounted:
         why = f"{contract.largest_input} is {contract.uncounted:,} bytes larger than nexus can keep"
         raise _broken(option, why, hint)
-    left = sum(drop.tokens for drop in drops if drop.id in _clipped(context.conversation))
+    left = sum(drop.tokens for drop in _read_drops(context.conversation) if drop.id in _clipped(context.conversation))
     if not left:
         alone, most = request.tokens - _parts(context, None, request)[HISTORY], request.budget.available
         if alone > most and not request.fits:  # the provider has refused it: the window is smaller than it was thought
@@ -72,6 +66,12 @@ def _check_input(
     size = (left + cap) * contract.share(contract.largest_input)
     why = f"{contract.largest_input} has about {size:,.0f} tokens; the input exceeds its limit of {cap:,} by {left:,}"
     raise _broken(option, why, hint)
+
+
+def _read_drops(conversation: Conversation) -> Sequence[Drop]:
+    """Return the drops of the session."""
+    log = conversation.log
+    return log.drops() if isinstance(log, LaneLog) else ()
 
 
 def _clipped(conversation: Conversation) -> frozenset[str]:
@@ -107,11 +107,10 @@ def _parts(context: ContextManager, contract: ContextContract | None, request: R
 # -- drops -------------------------------------------------------------------------------------------------------------
 
 
-def _check_drops(
-    context: ContextManager, contract: ContextContract, request: RequestPlan, every: Sequence[Drop], settings: Settings
-) -> None:
+def _check_drops(context: ContextManager, contract: ContextContract, request: RequestPlan, settings: Settings) -> None:
     """Raise `NexusError` if too much is left out, or would be by the compaction that is due."""
     conversation, most = context.conversation, contract.max_drop or 0
+    every = _read_drops(conversation)
     option = f"--max-drop {most}" if most else "--no-drops"
     back = returned_drops(every, request.items, conversation.memos, request.epoch.sections)
     drops = [drop for drop in every if drop.id not in back]
