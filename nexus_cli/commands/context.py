@@ -62,16 +62,13 @@ def _find_session(source: Source) -> str:
 
 def look_at_session(source: Source) -> SessionState:
     """Return the state with which the session that a shell command names would be opened. Changes nothing."""
-    from nexus_cli.engine.requests.model_info import load_model_info  # noqa: PLC0415  (the engine; not for others)
-    from nexus_cli.session.draft import look_at  # noqa: PLC0415
+    from nexus_cli.session.draft import look_at  # noqa: PLC0415  (the engine; not for others)
     from nexus_cli.session.limits_record import NextLimits  # noqa: PLC0415
 
     found, settings = source.ledger.session(source.session()), source.settings()
     options = replace(_prepare_options(source, settings, found.id, ""), resume=found.id, save=False, newest=False)
-    log = source.ledger.log(found.id)
-    info = load_model_info(source.ledger, options.model or found.model, settings, log)
-    recipe = NextLimits.load(log, found, options, settings).recipe
-    return look_at(found, source.ledger, source.ledger, options, settings, recipe, info, SERVICES)
+    recipe = NextLimits.load(source.ledger.log(found.id), found, options, settings).recipe
+    return look_at(source.ledger, found, options, settings, recipe, SERVICES)
 
 
 def _prepare_options(source: Source, settings: Settings, session: str, model: str) -> Options:

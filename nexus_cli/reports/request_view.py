@@ -160,12 +160,12 @@ def recorded_view(
         if _may_prune(items, info, settings):
             from nexus_cli.session.draft import look_at  # noqa: PLC0415  (for few reports)
 
-            state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
+            state = look_at(ledger, found, options, settings, holds.recipe, services, info)
             notices += prune_notice(state)
     else:
         from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (for few reports)
 
-        state = look_at(found, ledger, ledger, options, settings, holds.recipe, info, services)
+        state = look_at(ledger, found, options, settings, holds.recipe, services, info)
         new = draft_next(state, effort)
         notices = [*dict.fromkeys((*notices, *new.notices)), change_notice(epoch, new.epoch)]
         contents, drops = WindowContents(new.epoch, new.epoch.head), [*drops, *new.drops]

@@ -76,22 +76,27 @@ def new_session(options: Options, settings: Settings, services: ServiceMakers) -
             at=format_utc(local_now()),
             front=options.front,
         )
-        yield look_at(made, ledger, known, options, settings, recipe, info, services)
+        yield look_at(ledger, made, options, settings, recipe, services, info, known)
 
 
 def look_at(
-    made: SessionInfo,
     ledger: Ledger,
-    known: Ledger,
+    made: SessionInfo,
     options: Options,
     settings: Settings,
     recipe: Recipe,
-    info: ModelInfo,
     services: ServiceMakers,
+    info: ModelInfo | None = None,
+    known: Ledger | None = None,
 ) -> SessionState:
-    """Return the state with which a session of `ledger` would be opened. Locks and changes nothing."""
+    """Return the state with which a session of `ledger` would be opened. Locks and changes nothing.
+
+    `info` is by default that of the session's model, `known` with the person's facts the same ledger.
+    """
     unasked, control, notices = _Unasked(), Control(), list[str]()
-    is_new = ledger.log(made.id).current_epoch() is None
+    own, known = ledger.log(made.id), known or ledger
+    info = info or load_model_info(ledger, options.model or made.model, settings, own)
+    is_new = own.current_epoch() is None
     log = open_log(ledger, made, options, settings, control, notices, is_new=is_new)
     factory = SessionFactory(
         ledger, known, options, settings, local_now, notices, recipe, info, made, log, unasked, services, control

@@ -18,7 +18,6 @@ from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import Effect
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.turn import prepare_request
 from nexus_cli.session.draft import look_at, new_session
 from nexus_cli.session.drafting import run_to_end
@@ -71,8 +70,7 @@ def _state(options: Options, settings: Settings, services: ServiceMakers) -> Ite
         assert found is not None, "a resumed session was found"
         ledger.record_in_memory()
         recipe, _ = recipe_of(found, options)
-        info = load_model_info(ledger, options.model or found.model, settings, ledger.log(found.id))
-        yield look_at(found, ledger, ledger, options, settings, recipe, info, services)
+        yield look_at(ledger, found, options, settings, recipe, services)
 
 
 async def _assemble_and_close(state: SessionState, trigger: Trigger) -> Rehearsal:
