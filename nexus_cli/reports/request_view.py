@@ -242,7 +242,7 @@ def first_view(state: SessionState) -> RequestView:
     from nexus_cli.session.draft import draft_first  # noqa: PLC0415
 
     engine, dispatcher, first = state.engine, state.dispatcher, draft_first(state)
-    info, count, epoch = engine.model.info, engine.context.count, first.next.epoch
+    info, count, epoch = engine.model.info, engine.context.count, first.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
     added = count(first.preamble) if texts else sum(one["tokens"] for one in first.told)
@@ -257,10 +257,10 @@ def first_view(state: SessionState) -> RequestView:
         dispatcher.recipe,
         0,
         0,
-        first.next.drops,
+        first.drops,
         to_json_value(NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).bounds),
         count,
-        notices=(*notices, *first.next.notices),
+        notices=(*notices, *first.notices),
     )
 
 

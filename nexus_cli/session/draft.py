@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop
@@ -35,17 +34,6 @@ from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
 
 MODELLESS = ModelInfo("", "openai", 128_000, known=False)
-
-
-@dataclass(frozen=True, slots=True)
-class FirstEpoch:
-    """The first epoch of a session that has sent nothing yet."""
-
-    next: NextEpoch
-    told: Sections
-    """The event sections of its first request."""
-    preamble: str
-    """The text of these sections."""
 
 
 class _Unasked:
@@ -104,7 +92,7 @@ def look_at(
     return factory.session(unasked if options.interactive else None).state
 
 
-def draft_first(state: SessionState) -> FirstEpoch:
+def draft_first(state: SessionState) -> NextEpoch:
     """Draft the first epoch of a session that has sent nothing yet. Blocks."""
     engine, notices = state.engine, list[str]()
     prompt, log = drafting(state, notices.append)
@@ -114,7 +102,7 @@ def draft_first(state: SessionState) -> FirstEpoch:
 
     planned, told = run_to_end(work())
     epoch, drops = planned.frame.on(engine.conversation.epoch), _without_texts([*planned.drops, *log.drops])
-    return FirstEpoch(NextEpoch(epoch, drops, tuple(notices)), told.to_json(), told.text)
+    return NextEpoch(epoch, drops, tuple(notices), told.to_json(), told.text)
 
 
 def draft_next(state: SessionState, effort: str) -> NextEpoch:

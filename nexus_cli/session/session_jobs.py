@@ -10,7 +10,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -86,6 +86,11 @@ class BackgroundJob:
         result = self.process.result if self.process is not None else None
         return result.status if result is not None else None
 
+    @property
+    def restored(self) -> Sequence[str]:
+        """What the guard of protected files restored behind it, in lines."""
+        return self.process.result.restored if self.process is not None and self.process.result else ()
+
     def describe(self) -> str:
         """Return its state in a few words: `running for 2 min`, `ended after 3 s, exit status 1`."""
         if self.state == RUNNING:
@@ -143,6 +148,10 @@ class SessionJobs(Jobs):
     def _changes(self) -> CallChanges:
         return self._state().dispatcher.call_changes
 
+    @property
+    def _next_id(self) -> str:
+        return f"j{len(self._jobs) + len(self._earlier) + 1}"
+
     def _followed(self) -> tuple[str, Path] | None:
         named = ", ".join(f"{one} {self._jobs[one].name}" for one in self.running())
         return (f"job {named}", self._state().dispatcher.project_root) if named else None
@@ -170,7 +179,7 @@ class SessionJobs(Jobs):
     async def start(self, command: str, context: ToolContext, seconds: int | None) -> ToolResult:
         if why := self.refuse_more():
             return ToolResult(error=why, ran=False)
-        job = BackgroundJob(f"j{len(self._jobs) + len(self._earlier) + 1}", command)
+        job = BackgroundJob(self._next_id, command)
         self._jobs[job.id] = job
         loop = asyncio.get_running_loop()
 
@@ -221,8 +230,7 @@ class SessionJobs(Jobs):
         return ToolResult(notes + "\n".join(f"[{line}]" for line in lines), job=job.id)
 
     async def adopt(self, command: str, context: ToolContext, process: AdoptedProcess, note: str) -> ToolResult:
-        name = f"j{len(self._jobs) + len(self._earlier) + 1}"
-        job = BackgroundJob(name, command, began=process.began, process=process)
+        job = BackgroundJob(self._next_id, command, began=process.began, process=process)
         self._jobs[job.id] = job
         process.watch(lambda: self._end(job))
         self._record(job)
@@ -374,8 +382,7 @@ class SessionJobs(Jobs):
         notices = self._engine.readings.notices
         if job.over.is_set() and job.notice in notices:
             notices.remove(job.notice)
-        restored = job.process.result.restored if job.process and job.process.result else ()
-        lines = [f"[sandbox: {line}]" for line in restored]
+        lines = [f"[sandbox: {line}]" for line in job.restored]
         return text + "\n".join([*lines, f"[job {job.id} {' '.join((job.describe(), *self._ports.urls(job.id)))}]"])
 
     # Ends
@@ -396,9 +403,8 @@ class SessionJobs(Jobs):
             look = asyncio.get_running_loop().create_task(self._note_changes())
             self._looks.add(look)
             look.add_done_callback(self._looks.discard)
-        restored = job.process.result.restored if job.process is not None and job.process.result else ()
         control = self._engine.control
-        for line in restored[:_LINES]:
+        for line in job.restored[:_LINES]:
             control.emit_aside(Notice(f"sandbox: {line}"))
         if job.state == ENDED and not failed:
             line = f"job {job.id} ({job.name}) {job.describe()}"

@@ -13,7 +13,6 @@ import os
 import re
 import secrets
 import shlex
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -22,7 +21,6 @@ from pathlib import Path
 from nexus_cli.config.foreign_items import COMMAND_TEXT
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.unasked_files import MOST_SEARCHED, FileRefused, UnaskedFiles
-from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause
@@ -262,26 +260,15 @@ class _Expansion:
     async def _run(self, effect: Effect, arguments: Mapping[str, str]) -> str:
         """Return the result of a call of the tool that governs this effect, by the rules of the session, as text that
         cannot pose as ours."""
-        state = self._state
-        dispatcher, control = state.dispatcher, state.engine.control
+        dispatcher = self._state.dispatcher
         tool = find_governing(dispatcher.registry.tools(), effect)
         shown = one_line(next(iter(arguments.values())))
         if tool is None:
             return f"[not run: {shown}: this session has no tool with the effect {effect}]"
         call = ToolCall(f"guide-{secrets.token_hex(6)}", tool.name, dict(arguments))
-        limits, attached = dispatcher.run_limits(state.engine), replace(control, released=asyncio.Event())
-        if refusal := dispatcher.begin_own_call(call, tool, limits, state.engine.context, attached):
+        if refusal := dispatcher.begin_own_call(self._state.engine, call, tool):
             return f"[not run: {shown}: {refusal.why}]"
-        began = time.monotonic()
-        control.emit(event.ToolCallEvent(call, shown))
-        try:
-            result = await dispatcher.execute(call, tool)
-        finally:
-            dispatcher.partial_outputs.pop(call.id, None)
-        if result.images:
-            result = control.take_images(shown, result, state.engine.model.info)
-        control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
-        return await self._shown(result, shown)
+        return await self._shown(await dispatcher.execute_own(call, tool, shown), shown)
 
     async def _shown(self, result: ToolResult, shown: str) -> str:
         if not result.ran:

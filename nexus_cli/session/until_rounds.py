@@ -11,7 +11,6 @@ import hashlib
 import re
 import secrets
 import shlex
-import time
 from collections.abc import Iterable
 from dataclasses import replace
 from html import escape
@@ -155,30 +154,21 @@ class UntilRounds(Continuation):
         return f"`{one_line(self._command)}`"
 
     def _call(self) -> tuple[ToolCall, Tool]:
-        """Make the next call, and a step of its own with the answer that the person has given. Ctrl+B does not release
-        the command: the turn needs its exit status."""
+        """Make the next call, and a step of its own with the answer that the person has given."""
         tool = self._state.dispatcher.registry.get(TOOL)
         if tool is None:
             raise NexusError("usage", f"--until {self._named}", f"this session has no tool {TOOL}", "Omit --no-tools")
         call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MOST_SECONDS})
-        dispatcher, engine = self._state.dispatcher, self._state.engine
-        limits, control = dispatcher.run_limits(engine), replace(engine.control, released=asyncio.Event())
-        if refusal := dispatcher.begin_own_call(call, tool, limits, engine.context, control, self._agreed):
+        if refusal := self._state.dispatcher.begin_own_call(self._state.engine, call, tool, self._agreed):
             self._end_in_chat()
             hint = "Omit --no-tools" if refusal.why == OFF else ""
             raise NexusError("usage", f"--until {self._named}", refusal.why, hint)
         return call, tool
 
     async def _run(self) -> ToolResult:
-        state, (call, tool) = self._state, self._call()
-        control, began = state.engine.control, time.monotonic()
-        control.emit(event.ToolCallEvent(call, one_line(self._command)))
-        try:
-            result = await state.dispatcher.execute(call, tool)
-        finally:
-            state.dispatcher.partial_outputs.pop(call.id, None)
-        self._own.update(set(result.changed) - set(state.dispatcher.changed))
-        control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
+        dispatcher, (call, tool) = self._state.dispatcher, self._call()
+        result = await dispatcher.execute_own(call, tool, one_line(self._command))
+        self._own.update(set(result.changed) - set(dispatcher.changed))
         return result
 
     def _record_command(self, command: str) -> None:

@@ -110,12 +110,12 @@ async def _quote_file(path: str, session: Session, may_read: bool) -> str:
 async def read_unasked(path: str, session: Session) -> ToolResult | None:
     """Return a file as a call of the session's model would read it, with the hooks around it; None if reading it needs
     approval."""
-    dispatcher, engine = session.dispatcher, session.engine
+    dispatcher = session.dispatcher
     tool = find_reader(session)
     if tool is None:
         return None
     call = ToolCall(f"file-{secrets.token_hex(6)}", tool.name, {tool.paths[0]: path})
-    if refusal := dispatcher.begin_own_call(call, tool, dispatcher.run_limits(engine), engine.context, engine.control):
+    if refusal := dispatcher.begin_own_call(session.engine, call, tool):
         return ToolResult(error=refusal.why)
     checked = await dispatcher.check(call, tool)
     if isinstance(checked, ToolResult):

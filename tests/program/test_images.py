@@ -9,6 +9,8 @@ import pytest
 from images import png
 from program.stage import Seen, clean, play, stage
 
+from nexus_cli.core.attachment import IMAGE_TOKENS
+
 REFUSED = {"fault": {"status": 400, "message": "Could not process image"}}
 
 
@@ -100,6 +102,7 @@ def test_a_model_whose_server_says_that_it_sees_nothing_is_sent_no_image(tmp_pat
     with stage(tmp_path, ["I cannot see it.", "hello"]) as place:
         (place.folder / "red.png").write_bytes(png())
         env = {"OLLAMA_API_BASE": place.server.url, "NEXUS_MODEL": "ollama_chat/scripted"}
+        priced, alone = (place.ask("--price", *more, "look", env=env) for more in (("-f", "red.png"), ()))
         first = place.ask("--json", "-f", "red.png", "look", env=env)
         second = place.ask("-c", "say hello", env=env)
         replay = place.run("replay", env=env)
@@ -109,3 +112,4 @@ def test_a_model_whose_server_says_that_it_sees_nothing_is_sent_no_image(tmp_pat
     messages = [message for request in place.server.requests for message in request.body["messages"]]
     assert not any(message.get("images") for message in messages)
     assert any("this model does not accept images" in str(message) for message in messages), "the model is told of it"
+    assert priced.result["input"] - alone.result["input"] < IMAGE_TOKENS // 2, "a price is that of the request sent"

@@ -268,9 +268,6 @@ def _value(value: Any, most: int = ARGUMENT) -> str:
 def _ended(call: ToolCall, result: str) -> str:
     command = find_command(call, find_tool)
     if command and (run := CommandRun.read(command, result)):
-        ended = "did not end" if run.status is None else f"exit {run.status}"
-        ended = f"started as job {run.job}" if run.job else ended
-        ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
-        return ended + (f": {safe_line(run.error)}" if run.error else "")
+        return run.describe_end("did not end")
     line = next((line for line in result.splitlines() if line.strip()), "")
     return clip_text(safe_line(line), OUTCOME, "...")

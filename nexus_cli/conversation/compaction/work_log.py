@@ -82,6 +82,13 @@ class CommandRun:
         pipe = tuple(map(int, (ended[3] or "").split()))
         return cls(command, status, error, entry, pipe=pipe, output=last_lines(output))
 
+    def describe_end(self, endless: str) -> str:
+        """Describe its status, those of its pipe, and the line that names a failure; `endless` stands for no status."""
+        ended = endless if self.status is None else f"exit {self.status}"
+        ended = f"started as job {self.job}" if self.job else ended
+        ended += f" (pipe: {' '.join(map(str, self.pipe))})" if self.pipe else ""
+        return ended + (f": {safe_line(self.error)}" if self.error else "")
+
     @property
     def noted(self) -> dict[str, Any]:
         """The fields that its memo stores; the others follow from the memo's place."""

@@ -81,10 +81,7 @@ def _command_name(run: CommandRun) -> str:
 
 def describe_end(run: CommandRun) -> str:
     """Describe a command's result: status, those of its pipe, the line that names a failure, its last lines."""
-    ended = "no exit status" if run.status is None else f"exit {run.status}"
-    ended = f"started as job {run.job}" if run.job else ended
-    ended += f" (pipe: {' '.join(map(str, run.pipe))})" if run.pipe else ""
-    ended += f": {safe_line(run.error)}" if run.error else ""
+    ended = run.describe_end("no exit status")
     lines = [line for line in run.output if line != run.error]
     quoted = " / ".join(f'"{safe_line(line)}"' for line in lines)
     return f"{ended}; output ends {quoted}" if quoted else ended

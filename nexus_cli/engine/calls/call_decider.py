@@ -220,17 +220,13 @@ class CallDecider:
         self._recorded = now
 
     def begin_own_call(
-        self,
-        call: ToolCall,
-        tool: Tool,
-        limits: RunLimits,
-        context: ContextManager,
-        control: Control,
-        agreed: CallDecision | None = None,
+        self, engine: Engine, call: ToolCall, tool: Tool, agreed: CallDecision | None = None
     ) -> CallDecision | None:
-        """Begin a step of one call that the model did not request; return the refusal of a tool that `limits` exclude.
-        Counted steps are the model's alone. `agreed` is what the person has allowed before: an earlier call like it."""
-        self.step = DecisionStep((call,), {}, bool(limits.limits.confirm), control, context, agreed)
+        """Begin a step of one call that the model did not request; return the refusal of a tool that the limits
+        exclude. Counted steps are the model's alone. `agreed` is what the person has allowed before: an earlier call
+        like it. Ctrl+B does not release the call: who began it needs its result."""
+        limits, control = self.run_limits(engine), replace(engine.control, released=asyncio.Event())
+        self.step = DecisionStep((call,), {}, bool(limits.limits.confirm), control, engine.context, agreed)
         return limits.exclude(tool)
 
     # -- one call ----------------------------------------------------------------------------------------------

@@ -232,6 +232,20 @@ class Dispatcher(CallDecider):
             why = f"{tool.name} failed: {type(error).__name__}: {error}"
             return ToolResult(error=why, changed=self.call_changes.take_cut())
 
+    async def execute_own(self, call: ToolCall, tool: Tool, shown: str) -> ToolResult:
+        """Run the call that `begin_own_call` has begun, show it to the person as `shown`, and keep its images for the
+        model."""
+        control, context, began = self.step.control, self.step.context, time.monotonic()
+        control.emit(event.ToolCallEvent(call, shown))
+        try:
+            result = await self.execute(call, tool)
+        finally:
+            self.partial_outputs.pop(call.id, None)
+        if result.images and context is not None:
+            result = control.take_images(shown, result, context.model.info)
+        control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
+        return result
+
     async def _save_texts(self, editor: EditorTexts, checked: CheckedCall) -> str:
         """Let the person's editor save its unsaved text of the files of an edit, or before a command of all that the
         session knows of and may edit. Return a line with the files of which the disk does not have it, "" for none."""

@@ -356,12 +356,7 @@ class SessionHooks:
     def add_words(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """Return the result with what hooks added to it."""
         lines, self._late = [*self._added.pop(call.id, []), *self._late], []
-        if not lines:
-            return result
-        text = "\n".join(lines)
-        if result.error:
-            return replace(result, error=f"{result.error}\n{text}")
-        return replace(result, output=f"{result.output.removesuffix(chr(10))}\n{text}".lstrip("\n"))
+        return result.with_line("\n".join(lines)) if lines else result
 
     async def _judge(self, event: str, checked: CheckedCall) -> _CallRuling:
         """Run the hooks before a call or a question and combine their answers: deny before ask before allow."""

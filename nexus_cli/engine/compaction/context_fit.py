@@ -84,7 +84,7 @@ async def plan_request(engine: Engine) -> RequestPlan:
     _refuse_if_hopeless(engine.context)
     request = engine.window_request()
     if engine.contract is not None:
-        from nexus_cli.engine.check_contract import check_contract  # noqa: PLC0415  (few turns have one)
+        from nexus_cli.engine.requests.check_contract import check_contract  # noqa: PLC0415  (few turns have one)
 
         check_contract(engine.contract, engine.settings, engine.context, request, not engine.spending.steps)
     return request

@@ -19,6 +19,10 @@ class NextEpoch:
     """Drops of its system text, without their texts."""
     notices: tuple[str, ...] = ()
     """Lines about skipped contributors and unusual files."""
+    told: Sections = ()
+    """The event sections of the first request of a session."""
+    preamble: str = ""
+    """The text of these sections."""
 
 
 @dataclass(frozen=True, slots=True)

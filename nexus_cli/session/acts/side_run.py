@@ -113,7 +113,14 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
         if not left:
             raise NexusError("limit", f"{recipe.name} was stopped", "it reached its limit of steps")
         left -= 1
-        await _request(side, recipe)
+        notices = side.readings.notices
+        if notices and conversation.attach_preamble("\n".join(map(as_note, notices))):
+            notices.clear()
+        needs = side.window_request()
+        if not needs.fits:
+            why = f"it needs about {needs.upper_bound:,} tokens, but only {needs.room:,} fit"
+            raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
+        await call_model(side, needs, main=False)
 
 
 def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Sequence[ToolCall]) -> str:
@@ -125,17 +132,6 @@ def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Seq
         return words
     why = "the model called a tool, but this run has no tools"
     raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or choose another model")
-
-
-async def _request(side: Engine, recipe: Recipe) -> None:
-    """Send one request of the side conversation, with its pending notices."""
-    if side.readings.notices and side.conversation.attach_preamble("\n".join(map(as_note, side.readings.notices))):
-        side.readings.notices.clear()
-    needs = side.window_request()
-    if not needs.fits:
-        why = f"it needs about {needs.upper_bound:,} tokens, but only {needs.room:,} fit"
-        raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
-    await call_model(side, needs, main=False)
 
 
 def _dispatcher(conversation: Conversation, request: RequestPlan, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
