@@ -312,7 +312,7 @@ def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
     return [HEADING, *((f"request {row[0]}", *row[1:]) for row in every[1:])]
 
 
-def _beside(rows: Sequence[Value], width: int) -> list[str]:
+def _beside(rows: Sequence[Value], width: int) -> Lines:
     """Sum up the requests beside the conversation: one line for each purpose."""
     lines: list[str] = []
     for lane in dict.fromkeys(row["lane"] for row in rows):

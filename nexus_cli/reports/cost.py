@@ -172,7 +172,7 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
         yield from ["", *filled(note, width)]
 
 
-def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> list[str]:
+def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> Lines:
     """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
     if len(series) < 2:
         return []

@@ -56,6 +56,6 @@ def goals_text(value: Value, width: int) -> Lines:
         yield from filled(f"Working until `{value['until']}` exits 0. /goal clear stops it.", width)
 
 
-def _line(one: Value, indent: str, width: int) -> list[str]:
+def _line(one: Value, indent: str, width: int) -> Lines:
     mark = "x" if one["done"] else " "
     return filled(f"{one['id']} {one['text']}", width, f"{indent}    ", f"{indent}[{mark}] ")

@@ -60,7 +60,7 @@ def _call(command: Value) -> str:
     return f"/{command['name']} {command['usage']}".rstrip()
 
 
-def _columns(left: str, text: str, size: int, width: int) -> list[str]:
+def _columns(left: str, text: str, size: int, width: int) -> Lines:
     """Return a name and its explanation side by side, or below each other if there is no room."""
     if size + 20 > width or len(left) + 2 > size:
         return [*filled(left.strip(), width, "    ", "  "), *filled(text, width, "      ")]

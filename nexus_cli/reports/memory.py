@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NotRequired, cast
 
 from nexus_cli.core.clock import format_local_minute
@@ -160,7 +160,7 @@ def fact_text(value: Value, width: int) -> Lines:
     return [*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines]
 
 
-def _forgotten(fact: Value, width: int, here: str) -> Iterator[str]:
+def _forgotten(fact: Value, width: int, here: str) -> Lines:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
     held = fact["told_in"]
@@ -180,7 +180,7 @@ def _waits(waiting: list[Value]) -> str:
     return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
 
 
-def _whole(facts: list[Value], width: int) -> Iterator[str]:
+def _whole(facts: list[Value], width: int) -> Lines:
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         worded = fact["state"] == "kept" and fact.get("waits")

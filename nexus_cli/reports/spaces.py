@@ -71,7 +71,7 @@ def new_line(width: int) -> str:
     return f"{side} {NEW} {side}"[:width]
 
 
-def message_lines(one: Value, width: int) -> list[str]:
+def message_lines(one: Value, width: int) -> Lines:
     """Return a message: time and name, then its text, on the same line if it fits."""
     sender = one["sender"]
     kind = " (agent)" if sender["type"] == "agent" else ""

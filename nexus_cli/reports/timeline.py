@@ -138,7 +138,7 @@ def _totals(total: Value) -> str:
     return " · ".join([*counts, tokens, cost, plural(total["drops"], "drop")])
 
 
-def _row(row: Value, width: int) -> list[str]:
+def _row(row: Value, width: int) -> Lines:
     """Return a row: time, who or what, then the words or facts, which are below on a narrow terminal."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
@@ -180,7 +180,7 @@ def _below(row: Value) -> Iterator[str]:
         yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}{why}"
 
 
-def _said(row: Value, said: str, width: int, indent: str, head: str) -> list[str]:
+def _said(row: Value, said: str, width: int, indent: str, head: str) -> Lines:
     if row["kind"] in STATED:
         return [head + cut_line(said, width - cells(head))] if said else []
     return filled(said, width, indent, head)

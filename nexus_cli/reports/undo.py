@@ -107,7 +107,7 @@ def _headline(value: Value, counts: str) -> str:
     return f"{f'Would {verb}' if value['dry_run'] else done} {which}: {counts}."
 
 
-def _listed(rows: Sequence[str], width: int) -> list[str]:
+def _listed(rows: Sequence[str], width: int) -> Lines:
     more = [f"  [and {len(rows) - NAMED:,} more]"] if len(rows) > NAMED else []
     return [line for row in rows[:NAMED] for line in folded(_plain(row), width, "  ")] + more
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import TypedDict, cast
 
@@ -81,7 +80,7 @@ def workers_text(value: Value, width: int) -> Lines:
         yield from ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]
 
 
-def worker_lines(value: Value, width: int) -> Iterator[str]:
+def worker_lines(value: Value, width: int) -> Lines:
     """Return a line for each worker of a session that is shown in full."""
     for one in value.get("workers", ()):
         facts = [
