@@ -511,7 +511,7 @@ class EditorAgent:
 
     def _config(self, one: EditorSession) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
         status = one.session.status()
-        names = [status.model, *models.quick_names(one.session.engine.settings, os.environ)]
+        names = [status.model, *models.quick_names(one.session.engine.settings)]
         return [
             _select(LEVEL, "Permission level", "mode", status.allow, list(_LEVELS), _LEVELS),
             _select(MODEL, "Model", "model", status.model, list(dict.fromkeys(names)), {}),

@@ -57,12 +57,12 @@ class TerminalView:
         if piped:
             from nexus_cli.ui.screen.pipe_view import PipeView  # noqa: PLC0415  (for a space in a pipe)
 
-            self.view = PipeView(os.environ)
+            self.view = PipeView()
             return
         if self.is_dumb:
             from nexus_cli.ui.screen.line_view import LineView  # noqa: PLC0415  (for few terminals only)
 
-            line = self.view = LineView(environ=os.environ)
+            line = self.view = LineView()
             self.draft = lambda: line.draft
             return
         box = self.box = InputBox(
@@ -75,7 +75,7 @@ class TerminalView:
             save=save,
             names=names,
         )
-        self.view = Screen(box, self.theme, environ=os.environ)
+        self.view = Screen(box, self.theme)
         self.apply(settings)
         self.draft = lambda: box.text
         box.outside = self.view.outside
@@ -133,7 +133,7 @@ class TerminalView:
         self.apply(self._settings)
         repl.draft = self.draft
         if self.box is not None:
-            self.box.clipboard_image = lambda: save_clipboard_image(os.environ, places().cache / "pasted")
+            self.box.clipboard_image = lambda: save_clipboard_image(places().cache / "pasted")
             repl.offer_commands = partial(self.box.offer_again, "command")
             self.box.notice = lambda text: repl.show_note(f"nexus: {text}", "warn")
 

@@ -35,17 +35,17 @@ Name = Annotated[str, Option("NAME", "A litellm model name, or an alias.", is_ar
 
 def list_models(source: Source) -> Report[reports.ModelsReport]:
     """List the current model, aliases, models of your keys, and models of local servers."""
-    return Report("models", reports.list_models(source.settings(), os.environ))
+    return Report("models", reports.list_models(source.settings()))
 
 
 def show_model(source: Source, name: Name) -> Report[reports.ModelReport]:
     """Print the endpoint, context window and prices of a model."""
-    return Report("model", reports.show_model(replace_surrogates(name), source.settings(), os.environ))
+    return Report("model", reports.show_model(replace_surrogates(name), source.settings()))
 
 
 def use_model(source: Source, name: Name) -> Act:
     """Set the default model: writes `model` to the personal config.toml."""
-    value = reports.show_model(replace_surrogates(name), source.settings(), os.environ)
+    value = reports.show_model(replace_surrogates(name), source.settings())
     write_setting(places(), "model", replace_surrogates(name).strip())
     if not value["known"]:
         source.say(describe_unknown_window(model_info(value["name"]), value["window"]))
@@ -114,7 +114,7 @@ async def describe_cache_miss(context: CommandContext) -> str:
 
 
 async def _choose_model(context: CommandContext) -> str | None:
-    listed = await asyncio.to_thread(reports.list_models, context.settings, os.environ)
+    listed = await asyncio.to_thread(reports.list_models, context.settings)
     present = context.session.model
     choices = [Choice(row["name"], _label(row, present)) for row in listed["models"]]
     if not choices:
@@ -166,7 +166,7 @@ async def set_effort(
 
 
 def _complete_models(source: Source) -> Sequence[str]:
-    return reports.quick_names(source.settings(), os.environ)
+    return reports.quick_names(source.settings())
 
 
 NOUN = Noun(

@@ -32,6 +32,7 @@ from nexus_cli.reports.text.lines import (
     Lines,
     Value,
     aligns,
+    apart,
     block,
     dollars,
     filled,
@@ -249,7 +250,7 @@ def cache_text(value: Value, width: int) -> Lines:
     yield from _beside([row for row in rows if row["lane"] != "main"], width)
     yield from rewrite_lines(value["rewrites"], width)
     if value["total"]["misses"]:
-        yield from ["", *filled(name_commands("`nexus cache why N` explains request N."), width)]
+        yield from apart(name_commands("`nexus cache why N` explains request N."), width)
 
 
 def miss_text(value: Value, width: int) -> Lines:
@@ -311,7 +312,7 @@ def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
     return [HEADING, *((f"request {row[0]}", *row[1:]) for row in every[1:])]
 
 
-def _beside(rows: Sequence[Value], width: int) -> list[str]:
+def _beside(rows: Sequence[Value], width: int) -> Lines:
     """Sum up the requests beside the conversation: one line for each purpose."""
     lines: list[str] = []
     for lane in dict.fromkeys(row["lane"] for row in rows):

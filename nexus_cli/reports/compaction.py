@@ -67,7 +67,7 @@ def _goes(goes: Value) -> str:
     return f"{text}. {name_first(inside, NAMED)} {kept} kept: your last request."
 
 
-def _words(rows: Sequence[Value], width: int) -> list[str]:
+def _words(rows: Sequence[Value], width: int) -> Lines:
     """List the person's messages in the summarized part, each with its outcome."""
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
@@ -76,13 +76,13 @@ def _words(rows: Sequence[Value], width: int) -> list[str]:
     return block(title, [("message", "kept as", "text"), *table], width)
 
 
-def _pin_rows(rows: Sequence[Value], width: int) -> list[str]:
+def _pin_rows(rows: Sequence[Value], width: int) -> Lines:
     table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
     table += [(one["id"], describe_pin(one), number(one["tokens"]), PLACES[one["where"]], one["text"]) for one in rows]
     return block("pins", table, width)
 
 
-def _cost(cost: Value, width: int) -> list[str]:
+def _cost(cost: Value, width: int) -> Lines:
     now = cost["now"]
     rows = [("input of", "warm", "cold"), ("the summary now", dollars(now["warm"]), dollars(now["cold"]))]
     for one in cost["next"]:

@@ -41,6 +41,7 @@ from nexus_cli.reports.request_view import (
 from nexus_cli.reports.text.lines import (
     Lines,
     Value,
+    apart,
     block,
     cut_line,
     describe_attached,
@@ -432,7 +433,7 @@ def describe_waiting(value: Value) -> str:
     )
 
 
-def _layers(budget: Value, width: int) -> list[str]:
+def _layers(budget: Value, width: int) -> Lines:
     """List the layers and the free part by their marks in the bar, and what is reserved."""
     available = max(1, budget["available"])
     parts = [(name, budget["used"].get(name, 0)) for name in LAYERS]
@@ -444,7 +445,7 @@ def _layers(budget: Value, width: int) -> list[str]:
     return [*fitting, *filled(kept, width, "    ", "  ")]
 
 
-def _cached(value: Value, width: int) -> list[str]:
+def _cached(value: Value, width: int) -> Lines:
     cached = value["cached"]
     if not cached:
         return []
@@ -470,7 +471,7 @@ def describe_rewrite(rewrite: Value) -> str:
     return f"{at} older messages are summarized"
 
 
-def _history_lines(value: Value, width: int) -> list[str]:
+def _history_lines(value: Value, width: int) -> Lines:
     history = value["history"]
     if not history:
         return []
@@ -478,10 +479,10 @@ def _history_lines(value: Value, width: int) -> list[str]:
         f"history: {plural(history['entries'], 'entry', 'entries')} in {plural(history['groups'], 'group')}, "
         f"{number(history['hidden_entries'])} hidden"
     )
-    return ["", *filled(text, width)]
+    return apart(text, width)
 
 
-def section_rows(value: Value, width: int) -> list[str]:
+def section_rows(value: Value, width: int) -> Lines:
     """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value["sections"], value.get("told", [])
     fixed = [one for one in sections if one["layer"] == "system"]
@@ -489,17 +490,18 @@ def section_rows(value: Value, width: int) -> list[str]:
     if rest := value.get("joins", {}).get("system", 0):
         rows.append(_blank("(no section)", number(rest), width))
     rows += [_row(one, _layer(value, one), width) for one in sections if one["layer"] != "system"]
-    lines = block("sections", [_heading(width), *rows], width)
+    yield from block("sections", [_heading(width), *rows], width)
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         text = f"{part} of the section budget (estimated){raised}"
-        lines += filled(text, width, "  ")
+        yield from filled(text, width, "  ")
     last = [_row(one, sum(each["tokens"] for each in told), width) for one in told]
-    return lines + block("sent last", [_heading(width), *last], width) + _reasons([*sections, *told], width)
+    yield from block("sent last", [_heading(width), *last], width)
+    yield from _reasons([*sections, *told], width)
 
 
-def _reasons(sections: list[Value], width: int) -> list[str]:
+def _reasons(sections: list[Value], width: int) -> Lines:
     """Return the reasons that sections are not whole, and the places of the whole texts."""
     lines: list[str] = []
     for one in sections:

@@ -75,7 +75,7 @@ def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) ->
         yield from _labelled(label, texts, width)
 
 
-def _titled_rows(rows: Sequence[str], width: int) -> list[str]:
+def _titled_rows(rows: Sequence[str], width: int) -> Lines:
     """Return the largest messages with a label before the first one, or above it if there is no room."""
     if not rows:
         return []
@@ -84,7 +84,7 @@ def _titled_rows(rows: Sequence[str], width: int) -> list[str]:
     return ["Largest".ljust(LABEL) + rows[0], *(" " * LABEL + row for row in rows[1:])]
 
 
-def _labelled(label: str, texts: Sequence[str], width: int) -> list[str]:
+def _labelled(label: str, texts: Sequence[str], width: int) -> Lines:
     """Return the first of `texts` that fits on one line after its label, or else the last one on several lines."""
     first, indent = (f"{label}: ", "  ") if width < NARROW else (label.ljust(LABEL), " " * LABEL)
     text = next((text for text in texts if cells(first + text) <= width), texts[-1])
@@ -100,7 +100,7 @@ def _size(value: Value) -> Sequence[str]:
     return f"{text} ({short(window)} window, {short(window - available)} reserved)", text
 
 
-def _legend(value: Value, room: int, look: ReportStyle) -> Iterator[str]:
+def _legend(value: Value, room: int, look: ReportStyle) -> Lines:
     """Yield the parts of the bar by their shades."""
     line, end = "", 0
     for role, shade, (name, tokens) in zip(ROLES, look.shades, window_parts(value), strict=True):

@@ -12,7 +12,7 @@ from nexus_cli.core.json_value import JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.lines import Lines, Value, block, dollars, filled, number
+from nexus_cli.reports.text.lines import Lines, Value, apart, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 
@@ -170,10 +170,10 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
         note = (
             f"The provider reported no usage for {number(total['estimated'])} of the requests; that usage is estimated."
         )
-        yield from ["", *filled(note, width)]
+        yield from apart(note, width)
 
 
-def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> list[str]:
+def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> Lines:
     """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
     if len(series) < 2:
         return []

@@ -202,7 +202,7 @@ def decision_text(value: Value, width: int) -> Lines:
             yield f"    and {more:,} more"
 
 
-def part_lines(part: Value, width: int) -> list[str]:
+def part_lines(part: Value, width: int) -> Lines:
     """Describe the decision on one simple command of a line."""
     rule = f"{part['rule']}, " if part["rule"] else ""
     command = one_line(" ".join(part["command"])) or "(an assignment)"

@@ -56,6 +56,6 @@ def goals_text(value: Value, width: int) -> Lines:
         yield from filled(f"The --until command is `{value['until']}`. /goal clear removes the command.", width)
 
 
-def _line(one: Value, indent: str, width: int) -> list[str]:
+def _line(one: Value, indent: str, width: int) -> Lines:
     mark = "x" if one["done"] else " "
     return filled(f"{one['id']} {one['text']}", width, f"{indent}    ", f"{indent}[{mark}] ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NotRequired, cast
 
 from nexus_cli.core.clock import format_local_minute
@@ -12,7 +12,7 @@ from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled, plural, table, when
 from nexus_cli.session.session_facts import AcceptedFacts
 
 HITS = 20
@@ -141,7 +141,7 @@ def memory_text(value: Value, width: int) -> Lines:
     if value.get("whole"):
         yield from _whole(kept, width)
         if value.get("more"):
-            yield from ["", *filled(f"Showing the best {len(facts)}; more match.", width)]
+            yield from apart(f"Showing the best {len(facts)}; more match.", width)
     elif kept:
         rows = [("id", "slot", "since", "from", "text")]
         rows += [(f["id"], f["slot"], when(f["at"])[:10], f.get("place") or f["source"], _statement(f)) for f in kept]
@@ -160,7 +160,7 @@ def fact_text(value: Value, width: int) -> Lines:
     return [*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines]
 
 
-def _forgotten(fact: Value, width: int, here: str) -> Iterator[str]:
+def _forgotten(fact: Value, width: int, here: str) -> Lines:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
     held = fact["told_in"]
@@ -180,7 +180,7 @@ def _waits(waiting: list[Value]) -> str:
     return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
 
 
-def _whole(facts: list[Value], width: int) -> Iterator[str]:
+def _whole(facts: list[Value], width: int) -> Lines:
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         worded = fact["state"] == "kept" and fact.get("waits")

@@ -5,7 +5,8 @@ Front ends choose from them. Only servers on loopback are queried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from nexus_cli.config.settings import Settings
@@ -56,36 +57,34 @@ class ModelReport(ModelObject):
     chosen: bool
 
 
-def list_models(
-    settings: Settings, environ: Mapping[str, str], servers: Sequence[LocalServer] | None = None
-) -> ModelsReport:
+def list_models(settings: Settings, servers: Sequence[LocalServer] | None = None) -> ModelsReport:
     """Return the chosen model, aliases, models of the keys, and those of local `servers` (None: search them)."""
-    chosen = unnamed_model(environ, settings)
+    chosen = unnamed_model(os.environ, settings)
     rows: dict[str, ModelObject] = {}
     with readonly_ledger() as ledger:
-        for name, why in _usable(settings, environ, chosen, local_servers() if servers is None else servers):
+        for name, why in _usable(settings, chosen, local_servers() if servers is None else servers):
             if name not in rows:
                 rows[name] = _figures(ledger, name, settings)
             rows[name]["because"].append(why)
     return {"version": 1, "chosen": chosen or None, "models": list(rows.values())}
 
 
-def show_model(name: str, settings: Settings, environ: Mapping[str, str]) -> ModelReport:
+def show_model(name: str, settings: Settings) -> ModelReport:
     """Return one model by its name or alias; raise `NexusError("usage", ...)` if its provider is unknown."""
     model = resolve_alias(name, settings)
     check_model(model)
-    chosen = unnamed_model(environ, settings)
+    chosen = unnamed_model(os.environ, settings)
     with readonly_ledger() as ledger:
         row = _figures(ledger, model, settings)
     servers = [server for server in local_servers() if model.startswith(server.prefix)]
-    row["because"] = [why for usable, why in _usable(settings, environ, chosen, servers) if usable == model]
+    row["because"] = [why for usable, why in _usable(settings, chosen, servers) if usable == model]
     told = {"provider": provider_of(model), "effort": takes_effort(model), "chosen": model == chosen}
     return ModelReport({"version": 1, **row, **told})
 
 
-def quick_names(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+def quick_names(settings: Settings) -> list[str]:
     """Return aliases and the models of the stored keys, without querying servers."""
-    return [*settings.alias, *dict.fromkeys(keys_present(environ, settings).values())]
+    return [*settings.alias, *dict.fromkeys(keys_present(os.environ, settings).values())]
 
 
 def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
@@ -94,14 +93,12 @@ def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
     return ModelObject({"name": name, "because": [], **to_json_value(info)})
 
 
-def _usable(
-    settings: Settings, environ: Mapping[str, str], chosen: str, servers: Sequence[LocalServer]
-) -> Iterator[tuple[str, str]]:
+def _usable(settings: Settings, chosen: str, servers: Sequence[LocalServer]) -> Iterator[tuple[str, str]]:
     if chosen:
         yield chosen, "chosen"
     for alias, name in settings.alias.items():
         yield name, f"alias {alias}"
-    for variable, name in keys_present(environ, settings).items():
+    for variable, name in keys_present(os.environ, settings).items():
         # A server of one's own has its own models, not those of the public host.
         if name in (list_served(provider_of(name)) or [name]):
             yield name, variable

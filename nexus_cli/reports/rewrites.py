@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even
@@ -12,7 +12,7 @@ from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.reports.text.lines import Value, block, dollars, filled, number, plural
+from nexus_cli.reports.text.lines import Lines, Value, block, dollars, filled, number, plural
 
 SUMMARY = "compact"
 """Agent of the conversations that request summaries."""
@@ -87,7 +87,7 @@ def _row(
     )
 
 
-def rewrite_lines(rows: Sequence[Value], width: int) -> Iterator[str]:
+def rewrite_lines(rows: Sequence[Value], width: int) -> Lines:
     """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
     heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
     if rows:

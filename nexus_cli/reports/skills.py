@@ -9,7 +9,7 @@ from typing import Literal
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
-from nexus_cli.reports.text.lines import Lines, Value, filled, plural, table
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.skills import (
     COMMAND,
@@ -109,11 +109,11 @@ def skills_text(value: Value, width: int) -> Lines:
     rows += [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
     rows += [(f"/{one['name']}", _name_origin(one), _describe(one)) for one in value.get("commands", ())]
     rows += agent_rows(value)
-    yield from table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
+    yield from table(rows, width, NO_SKILLS)
     if value["untrusted"]:
-        yield from ["", *filled(describe_untrusted(value["untrusted"], "guide"), width)]
+        yield from apart(describe_untrusted(value["untrusted"], "guide"), width)
     elif value["skills"]:
-        yield from ["", *filled("`nexus skill use NAME` prints the guide of a skill.", width)]
+        yield from apart("`nexus skill use NAME` prints the guide of a skill.", width)
     if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
         yield from filled(f"Listed in requests only by name or as a count: {plural(brief, 'skill')}.", width)
 

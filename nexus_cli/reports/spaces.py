@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, Value, apart, cut_line, filled, plural, table, when
 from nexus_cli.text.cells import cells, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -27,9 +27,7 @@ def spaces_text(value: Value, width: int) -> Lines:
     for one in value["spaces"]:
         new = "-" if one["new"] is None else f"{one['new']:,}"
         rows.append((one["id"], cut_line(one["name"], LONGEST), new, when(one["newest"]) or "-", _names(one)))
-    if len(rows) == 1:
-        return filled(name_commands(NONE), width)
-    return table(rows, width, right=(2,))
+    return table(rows, width, name_commands(NONE), right=(2,))
 
 
 def space_messages_text(value: Value, width: int) -> Lines:
@@ -37,7 +35,7 @@ def space_messages_text(value: Value, width: int) -> Lines:
     space, messages = value["space"], value["messages"]
     yield from filled(f"{space['name']}: {_names(space)}", width)
     if not messages:
-        yield from ["", *filled(SILENT, width)]
+        yield from apart(SILENT, width)
         return
     if before := value["unread_before"]:
         yield from filled(f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}", width)
@@ -58,11 +56,9 @@ def agent_goals_text(value: Value, width: int) -> Lines:
     for one in value["goals"]:
         kind = f"done {when(one['done'])}" if one["done"] else "long-term" if one["long_term"] else ""
         rows.append((one["id"], str(one["priority"]), kind, one["text"]))
-    if len(rows) == 1:
-        name = value["agent"]["name"]
-        how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
-        return filled(f"{name} has no goals. To add a goal: {how}", width)
-    return table(rows, width, right=(1,))
+    name = value["agent"]["name"]
+    how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
+    return table(rows, width, f"{name} has no goals. To add a goal: {how}", right=(1,))
 
 
 def new_line(width: int) -> str:
@@ -71,14 +67,15 @@ def new_line(width: int) -> str:
     return f"{side} {NEW} {side}"[:width]
 
 
-def message_lines(one: Value, width: int) -> list[str]:
+def message_lines(one: Value, width: int) -> Lines:
     """Return a message: time and name, then its text, on the same line if it fits."""
     sender = one["sender"]
     kind = " (agent)" if sender["type"] == "agent" else ""
     head = f"{format_local_minute(one['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
     text = [f"  {line}".rstrip() for line in wrap(sanitize(one["text"].strip("\n")), width - 2)]
     notes = [one["quiet"]] if one["quiet"] else []
-    notes += [f"{one['run']}: {', '.join(one['facts'])}"] if one["facts"] else []
+    if one["facts"]:
+        notes.append(f"{one['run']}: {', '.join(one['facts'])}")
     below = [line for note in notes for line in filled(f"[{one_line(note)}]", width, "  ")]
     first = text[0].strip() if len(text) == 1 else ""
     if first and cells(f"{head}: {first}") <= width:

@@ -112,7 +112,7 @@ def status_text(value: Value, width: int) -> Lines:
     return [*lines, *notes]
 
 
-def _line(name: str, said: str, width: int) -> list[str]:
+def _line(name: str, said: str, width: int) -> Lines:
     wide = width >= WIDE
     return filled(said if wide else f"{name}: {said}", width, "    ", f"{name:<13}" if wide else "")
 

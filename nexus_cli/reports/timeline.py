@@ -22,6 +22,7 @@ from nexus_cli.reports.text.lines import (
     SHORT_ID,
     Lines,
     Value,
+    apart,
     cut_line,
     describe_tokens,
     dollars,
@@ -107,7 +108,7 @@ def timeline_text(value: Value, width: int) -> Lines:
             yield from _row(row, width)
     if not rows:
         yield from filled("Nothing happened yet.", width)
-    yield from ["", *filled(_totals(value["totals"]), width)]
+    yield from apart(_totals(value["totals"]), width)
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         named = f" --session {value['session'][:SHORT_ID]}"
         yield from filled(
@@ -138,14 +139,15 @@ def _totals(total: Value) -> str:
     return " · ".join([*counts, tokens, cost, plural(total["drops"], "drop")])
 
 
-def _row(row: Value, width: int) -> list[str]:
+def _row(row: Value, width: int) -> Lines:
     """Return a row: time, who or what, then the words or facts, which are below on a narrow terminal."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
     kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
     notes = [kind] if kind.casefold() not in (*TYPED, name.casefold()) and not _is_posted(row) else []
     unseen = "new" if _is_posted(row) else "not sent yet"
-    notes += [unseen] if row["seen"] is False and row["kind"] != "assistant" else []
+    if row["seen"] is False and row["kind"] != "assistant":
+        notes.append(unseen)
     head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + ":"
     said = " · ".join(filter(None, map(one_line, _facts(row))))
     below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
@@ -180,7 +182,7 @@ def _below(row: Value) -> Iterator[str]:
         yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}{why}"
 
 
-def _said(row: Value, said: str, width: int, indent: str, head: str) -> list[str]:
+def _said(row: Value, said: str, width: int, indent: str, head: str) -> Lines:
     if row["kind"] in STATED:
         return [head + cut_line(said, width - cells(head))] if said else []
     return filled(said, width, indent, head)

@@ -67,19 +67,20 @@ def transcript_text(value: Value, width: int) -> Lines:
     return "\n\n".join("\n".join(block) for block in blocks if block).split("\n")
 
 
-def _head(value: Value, width: int) -> list[str]:
+def _head(value: Value, width: int) -> Lines:
     name = f" {value['name']}" if value.get("name") else ""
     turns = plural(value["turns"], "turn")
     facts = [f"session {value['id']}{name}", value["model"], value.get("recipe"), turns, value.get("folder")]
     facts += [f"{name} {value[name]}" for name in ("parent", "spawner") if value.get(name)]
-    facts += [dollars(value["cost_usd"])] if value.get("cost_usd") else []
+    if value.get("cost_usd"):
+        facts.append(dollars(value["cost_usd"]))
     lines = [cut_line(" · ".join(map(str, filter(None, facts))), width)]
     if origin := value.get("imported"):
         lines.append(cut_line(f"imported from {origin['from']}: {origin['file']}", width))
     return [*lines, *worker_lines(value, width)]
 
 
-def _block(event: e.Event, line: Value, titles: Mapping[str, str], width: int) -> list[str]:
+def _block(event: e.Event, line: Value, titles: Mapping[str, str], width: int) -> Lines:
     """Return the lines of an event; none if a person does not see it. `titles` are those of the calls."""
     match event:
         case e.TurnStart(text) | e.SteeringMessage(text):
@@ -96,7 +97,7 @@ def _block(event: e.Event, line: Value, titles: Mapping[str, str], width: int) -
     return wrapped(f"{when(line['at'])} {text}", width) if text else []
 
 
-def _message(text: str, line: Value, width: int) -> list[str]:
+def _message(text: str, line: Value, width: int) -> Lines:
     if line["actor"] == "nexus":
         return [cut_line(f"{when(line['at'])} {CONTINUED}", width)]
     said = wrapped("\n".join([text, *(f"[image {name}]" for name in line["images"])]), width - 2)
@@ -105,7 +106,7 @@ def _message(text: str, line: Value, width: int) -> list[str]:
     return [cut_line(" ".join([when(line["at"]), f"[{line['entry']}]", *who]), width), *marked]
 
 
-def _arguments(call: ToolCall, subject: str, width: int) -> list[str]:
+def _arguments(call: ToolCall, subject: str, width: int) -> Lines:
     """Return the other arguments besides the main one, texts unchanged."""
     lines: list[str] = []
     for name, value in call.arguments.items():
@@ -116,5 +117,5 @@ def _arguments(call: ToolCall, subject: str, width: int) -> list[str]:
     return lines
 
 
-def _output(title: str, text: str, width: int) -> list[str]:
+def _output(title: str, text: str, width: int) -> Lines:
     return [cut_line(f"* {title}", width), *folded(text.strip("\n"), width, INDENT)]

@@ -21,6 +21,7 @@ from nexus_cli.reports.text.lines import (
     Lines,
     Value,
     aligns,
+    apart,
     block,
     dollars,
     filled,
@@ -173,31 +174,33 @@ def usage_text(value: Value, width: int) -> Lines:
     ]
     if not total["requests"]:
         none = "No session has sent a request" + (" since then." if since else " yet.")
-        return [*filled(none, width), *others]
+        yield from [*filled(none, width), *others]
+        return
     requests = f"{count_requests(total)} of {plural(total['sessions'], 'session')}"
-    lines = usage_lines(total, requests, width)
+    yield from usage_lines(total, requests, width)
     if value.get("by"):
-        return [*lines, *_named_rows(value, width), *others]
+        yield from [*_named_rows(value, width), *others]
+        return
     days = value["days"]
     shown = days if since else days[-DAYS:]
-    lines += block(
+    yield from block(
         "by day", usage_rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown), width
     )
     if len(days) > len(shown):
         earlier = plural(len(days) - len(shown), "earlier day")
-        lines += filled(f"{earlier} not listed: --since {days[0]['day']} lists all", width, "  ")
-    lines += block("by model", usage_rows("model", value["models"]), width)
+        yield from filled(f"{earlier} not listed: --since {days[0]['day']} lists all", width, "  ")
+    yield from block("by model", usage_rows("model", value["models"]), width)
     projects = value["projects"][:PROJECTS]
-    lines += block("by project", usage_rows("project", projects), width)
+    yield from block("by project", usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
-        lines += filled(
+        yield from filled(
             f"{plural(hidden, 'project')} with less usage not listed: `nexus usage --json` lists all", width, "  "
         )
-    lines += price_hint(value["models"], width)
-    return [*lines, *others]
+    yield from price_hint(value["models"], width)
+    yield from others
 
 
-def _named_rows(value: Value, width: int) -> list[str]:
+def _named_rows(value: Value, width: int) -> Lines:
     """Return the sums of `--by`; in a terminal with bars, which scripts would have to cut off."""
     by = value["by"]
     rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
@@ -230,19 +233,18 @@ def count_requests(total: Value) -> str:
     return plural(total["requests"], "request") + without
 
 
-def usage_lines(total: Value, requests: str, width: int) -> list[str]:
+def usage_lines(total: Value, requests: str, width: int) -> Lines:
     """Describe a sum in one sentence, in which `requests` says of what, and the components of its cost in another."""
     cost = format_cost(total)
     cached = f" ({share(total['cache_read'], total['input'])} cached)" if total["input"] else ""
     text = f"{requests}: {number(total['input'])} tokens in{cached}, {number(total['output'])} out"
-    lines = filled(f"{cost} for {text}" if cost else text, width)
+    yield from filled(f"{cost} for {text}" if cost else text, width)
     components = total.get("known_cost", {})
-    if not (listed := list_components(components)):
-        return lines
-    rest = round_dollars(total["known_usd"] - sum(components.values()))
-    listed += f", {dollars(rest)} unknown (recorded by an older nexus)" if rest else ""
-    saved = f" The cache saved {dollars(total['saved_usd'])}." if total["saved_usd"] > 0 else ""
-    return [*lines, *filled(f"By component: {listed}.{saved}", width)]
+    if listed := list_components(components):
+        rest = round_dollars(total["known_usd"] - sum(components.values()))
+        listed += f", {dollars(rest)} unknown (recorded by an older nexus)" if rest else ""
+        saved = f" The cache saved {dollars(total['saved_usd'])}." if total["saved_usd"] > 0 else ""
+        yield from filled(f"By component: {listed}.{saved}", width)
 
 
 def format_cost(row: Value) -> str:
@@ -252,16 +254,12 @@ def format_cost(row: Value) -> str:
     return f"{dollars(row['known_usd'])}+" if row["known_usd"] else ""
 
 
-def price_hint(rows: Sequence[Value], width: int) -> list[str]:
+def price_hint(rows: Sequence[Value], width: int) -> Lines:
     """Return the way to set the price of models whose requests have none; the command is on its own line."""
     models = [row.get("model", row.get("name")) for row in rows if row["unpriced"] > row["unfinished"]]
     covered = [name for name in models if is_covered(name)]
     models = [name for name in models if name not in covered]
-    lines = (
-        ["", *filled(f"Covered by a subscription, at no cost per token: {', '.join(covered)}.", width)]
-        if covered
-        else []
-    )
+    lines = apart(f"Covered by a subscription, at no cost per token: {', '.join(covered)}.", width) if covered else []
     if not models:
         return lines
     others = f" (and {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict, cast
@@ -16,7 +15,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, filled, short, table, worker_title
+from nexus_cli.reports.text.lines import Lines, Value, apart, cut_line, dollars, filled, short, table, worker_title
 from nexus_cli.sections.skills import Skill
 
 
@@ -82,10 +81,10 @@ def workers_text(value: Value, width: int) -> Lines:
         offered = "The model can delegate work to these agents; you request one with @NAME:"
         yield from ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
     if value.get("untrusted"):
-        yield from ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]
+        yield from apart(describe_untrusted(value["untrusted"], "agent"), width)
 
 
-def worker_lines(value: Value, width: int) -> Iterator[str]:
+def worker_lines(value: Value, width: int) -> Lines:
     """Return a line for each worker of a session that is shown in full."""
     for one in value.get("workers", ()):
         facts = [

@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -24,9 +24,7 @@ _KEYS = (signal.SIGINT, signal.SIGQUIT)
 """Signals that a terminal sends to the whole foreground group; they are meant for the program there."""
 
 
-async def run_on_terminal(
-    command: Sequence[str], *, text: bytes | None = None, environ: Mapping[str, str] | None = None
-) -> int:
+async def run_on_terminal(command: Sequence[str], *, text: bytes | None = None) -> int:
     """Run `command` on the terminal, with `text` on its stdin if there is one; return its exit status, negative for a
     signal.
 
@@ -36,7 +34,7 @@ async def run_on_terminal(
     with _deaf():
         process = await start_program_async(
             command,
-            env=program_environment(os.environ if environ is None else environ),
+            env=program_environment(os.environ),
             stdin=None if text is None else asyncio.subprocess.PIPE,
             stdout=None if os.isatty(1) else 2,
         )

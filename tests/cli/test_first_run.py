@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -71,8 +72,10 @@ class Person:
 
     def start(self, environ: Mapping[str, str]) -> None:
         """The first start."""
-        loaded = load_settings(places(), environ)
-        FirstRun(loaded.settings, environ, self, self.read, self.read_key).run()
+        own = {name: os.environ[name] for name in ("HOME", "NEXUS_HOME") if name in os.environ}
+        with patch.dict(os.environ, {**environ, **own}, clear=True):
+            loaded = load_settings(places(), os.environ)
+            FirstRun(loaded.settings, self, self.read, self.read_key).run()
 
 
 @pytest.fixture(autouse=True)

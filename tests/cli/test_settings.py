@@ -10,7 +10,7 @@ import stat
 import subprocess
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -361,8 +361,8 @@ def test_a_broken_file_stops_ask_and_is_found_by_doctor(nexus: Run, config: Path
     assert looked.returncode == 1 and b"BROKEN" in looked.stdout
 
 
-def leaving(tmp_path: Path, *texts: str) -> dict[str, str]:
-    """An environment whose editor leaves these texts, one at each start, and keeps what it was given."""
+def leaving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *texts: str) -> None:
+    """Set an editor that leaves these texts, one at each start, and keeps what it was given."""
     for number, text in enumerate(texts):
         (tmp_path / f"leave{number}").write_text(text)
     script = tmp_path / "editor.sh"
@@ -372,7 +372,7 @@ def leaving(tmp_path: Path, *texts: str) -> dict[str, str]:
         'cat "$1" >"$here/given$number"\n'
         'cat "$here/leave$number" >"$1"\n'
     )
-    return {**os.environ, "EDITOR": f"sh {script}"}
+    monkeypatch.setenv("EDITOR", f"sh {script}")
 
 
 def test_the_template_sets_nothing_and_names_every_key() -> None:
@@ -384,53 +384,56 @@ def test_the_template_sets_nothing_and_names_every_key() -> None:
     } <= named and "do not edit" not in text
 
 
-def test_edit_offers_a_commented_file_and_writes_what_can_be_read(here: Places, tmp_path: Path) -> None:
-    environ = leaving(tmp_path, "[limits]\nmax_steps = 7  # mine\n\n\n")
-    assert edit_settings(here, environ, lambda error: False)
+def test_edit_offers_a_commented_file_and_writes_what_can_be_read(
+    here: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leaving(monkeypatch, tmp_path, "[limits]\nmax_steps = 7  # mine\n\n\n")
+    assert edit_settings(here, lambda error: False)
     assert (tmp_path / "given0").read_text() == settings_template()
     assert here.settings.read_text() == "[limits]\nmax_steps = 7  # mine\n"
     assert stat.S_IMODE(here.settings.stat().st_mode) == 0o600
     (tmp_path / "leave1").write_text(here.settings.read_text())
-    assert not edit_settings(here, environ, lambda error: False)
+    assert not edit_settings(here, lambda error: False)
 
 
 def test_edit_takes_nothing_away_that_was_set_meanwhile(
     here: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def edit(text: str, environ: Mapping[str, str], name: str) -> str:
+    async def edit(text: str, name: str) -> str:
         write_setting(here, "effort", "low")
         return 'model = "mine"'
 
     monkeypatch.setattr("nexus_cli.cli.setup.edit_config.edit_text", edit)
     with pytest.raises(NexusError, match="another process changed the file") as caught:
-        edit_settings(here, {}, lambda error: True)
+        edit_settings(here, lambda error: True)
     kept = here.config / "config.toml.rejected"
     assert str(kept) in caught.value.hint and kept.read_text() == 'model = "mine"\n'
     assert read_values(here.settings) == {"effort": "low"}
 
 
-def test_edit_of_nothing_makes_no_file(here: Places, tmp_path: Path) -> None:
-    assert not edit_settings(here, leaving(tmp_path, settings_template()), lambda error: False)
+def test_edit_of_nothing_makes_no_file(here: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaving(monkeypatch, tmp_path, settings_template())
+    assert not edit_settings(here, lambda error: False)
     assert not here.settings.exists()
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("broken", sample([text for text, _, _ in BROKEN], 4))
 def test_a_broken_edit_is_offered_again_and_never_takes_the_files_place(
-    here: Places, tmp_path: Path, broken: str
+    here: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     here.config.mkdir()
     here.settings.write_text('model = "old"\n')
     told: list[NexusError] = []
-    environ = leaving(tmp_path, broken, broken + "# ", 'model = "new"\n')
+    leaving(monkeypatch, tmp_path, broken, broken + "# ", 'model = "new"\n')
     with pytest.raises(NexusError) as caught:
-        edit_settings(here, environ, lambda error: told.append(error) or len(told) < 2)  # type: ignore[func-returns-value]
+        edit_settings(here, lambda error: told.append(error) or len(told) < 2)  # type: ignore[func-returns-value]
     assert len(told) == 2 and str(here.settings) in caught.value.line and "unchanged" in caught.value.line
     assert here.settings.read_text() == 'model = "old"\n'
     kept = here.config / "config.toml.rejected"
     assert kept.read_text().strip() == (broken + "# ").strip() and str(kept) in caught.value.line
     assert (tmp_path / "given1").read_text().strip() == broken.strip(), "what was typed is not lost"
-    assert edit_settings(here, environ, lambda error: True)
+    assert edit_settings(here, lambda error: True)
     assert here.settings.read_text() == 'model = "new"\n'
 
 

@@ -6,6 +6,7 @@ If no model is usable, a key is asked for first and stored at once; `config.toml
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -63,13 +64,11 @@ class FirstRun:
     def __init__(
         self,
         settings: Settings,
-        environ: Mapping[str, str],
         stream: Writable,
         read_line: ReadKey,
         read_key: ReadKey = read_hidden_line,
     ) -> None:
         self._settings = settings
-        self._environ = environ
         self._stream = stream
         self._read_line = read_line
         self._read_key = read_key
@@ -86,7 +85,7 @@ class FirstRun:
         self._say("Welcome to nexus. Found on this machine:")
         self._print_found(servers)
         models = self._usable(servers)
-        if not models and not named_model(self._environ, self._settings):
+        if not models and not named_model(os.environ, self._settings):
             self.log_in()
             models = self._usable(servers)
         model = self._model(models)
@@ -94,7 +93,7 @@ class FirstRun:
         self._write({"model": model, "allow": allow})
 
     def _usable(self, servers: Sequence[LocalServer]) -> Sequence[Value]:
-        models: Sequence[Value] = list_models(self._settings, self._environ, servers)["models"]
+        models: Sequence[Value] = list_models(self._settings, servers)["models"]
         return models
 
     def log_in(self) -> None:
@@ -103,7 +102,7 @@ class FirstRun:
         A provider whose address the environment names is the first one, with that address.
         """
         usable = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
-        named = {name: address_from_env(f"{name}/", self._environ) for name in usable}
+        named = {name: address_from_env(f"{name}/", os.environ) for name in usable}
         known = sorted(usable, key=lambda name: not named[name])
         self._say("nexus found no usable model. Which provider do you have an API key for?")
         rows = [
@@ -120,13 +119,13 @@ class FirstRun:
         for way in ways:
             self._put("\n".join(filled(way, self._width, "    ", "  - ")))
         name = self._ask("Provider", known[0], lambda text: _provider(text, known))
-        if key := ask_key(name, self._environ, self._stream, self._read_key):
+        if key := ask_key(name, self._stream, self._read_key):
             self._say(f"Key stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes the key.")
             return
         raise NexusError("config", "no model", "no valid key was given", "Use one of the options above")
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
-        keys = ", ".join(keys_present(self._environ, self._settings)) or "none"
+        keys = ", ".join(keys_present(os.environ, self._settings)) or "none"
         reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none was reached"
         for row in (f"keys: {keys}", f"model servers: {reached}"):
             self._put("\n".join(filled(row, self._width, "    ", "  ")))
@@ -150,7 +149,7 @@ class FirstRun:
             return begins[0]
         try:
             check_model(name)
-            resolve_endpoint(name, self._environ)
+            resolve_endpoint(name, os.environ)
         except NexusError as error:
             raise NexusError(error.kind, name, error.why, error.hint) from None
         return name

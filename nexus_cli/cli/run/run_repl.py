@@ -72,7 +72,7 @@ def run_repl(shared: SharedOptions) -> int:
         if chosen.announce and not shared.quiet:
             write_stderr_line(f"nexus: {chosen.announce}")
         if os.isatty(0) and chosen.model and not shared.no_save:
-            offer_login(chosen.model, os.environ, QuietStream(2), read_hidden_line)
+            offer_login(chosen.model, QuietStream(2), read_hidden_line)
         options = session_options(shared, settings, work, chosen.model, front="chat", interactive=True)
         return _ReplRun(shared, options, settings, work, "/resume" if picks else "").run()
 
@@ -86,7 +86,7 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
         keyless = error.what == "no model" and not keys_present(os.environ, settings) and not local_servers()
         if not keyless or shared.no_save or not os.isatty(0):
             raise
-    FirstRun(settings, os.environ, QuietStream(1), read_line).log_in()
+    FirstRun(settings, QuietStream(1), read_line).log_in()
     return choose_model(shared.model, os.environ, settings, resumes=resumes)
 
 
@@ -96,7 +96,7 @@ def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
     loaded = load_settings_in(here, found, os.environ)
     named = shared.model or os.environ.get("NEXUS_MODEL", "").strip() or shared.resume or shared.newest
     if is_first_run(found) and not (named or shared.no_save):  # a session to resume has its model
-        FirstRun(loaded.settings, os.environ, QuietStream(1), read_line).run()
+        FirstRun(loaded.settings, QuietStream(1), read_line).run()
         loaded = load_settings_in(here, found, os.environ)
     return loaded.settings
 
@@ -146,7 +146,7 @@ class _ReplRun:
             return open_session(options, settings, approver=approver, earlier=earlier, services=SERVICES)
 
         raw = QuietStream(1).write
-        backend = LocalSession(session, self._options, self._settings, reopen, os.environ, raw)
+        backend = LocalSession(session, self._options, self._settings, reopen, raw)
         backend.leaves_unchosen = bool(self._first)
         self._backend = backend
         repl = made.make_repl(backend, folder)

@@ -60,7 +60,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
         status = await client.get_status(agent)
         made = TerminalView(settings_in(folder), folder, lambda: backend.commands)
         approver, raw = made.make_approver(), QuietStream(1).write
-        backend = RemoteAgent(client, agent, status, url, folder, approver, os.environ, raw)
+        backend = RemoteAgent(client, agent, status, url, folder, approver, raw)
         repl, interrupt = made.make_repl(backend), Interrupt()
         interrupt.install(repl.request_exit, stop=made.view.interrupt)
         try:

@@ -18,7 +18,7 @@ def edit(source: Source) -> Act:
         raise NexusError("usage", "config edit", why, "`nexus config set KEY VALUE` changes a setting")
     from nexus_cli.cli.setup.edit_config import edit_settings  # noqa: PLC0415  (only for writing)
 
-    changed = edit_settings(places(), os.environ, partial(_again, source))
+    changed = edit_settings(places(), partial(_again, source))
     path = str(places().settings)
     return report_act(f"{path} was written.", path) if changed else report_act("nothing was changed.")
 

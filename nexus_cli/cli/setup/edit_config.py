@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from nexus_cli.config.paths import Places
@@ -20,7 +20,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.input.editor import edit_text
 
 
-def edit_settings(places: Places, environ: Mapping[str, str], again: Callable[[NexusError], bool]) -> bool:
+def edit_settings(places: Places, again: Callable[[NexusError], bool]) -> bool:
     """Open the whole file, or a template if there is none, in an editor; return False if nothing changed.
 
     `again` gets the error of an invalid text. If it returns True, the editor opens again. Else the error is raised, the
@@ -31,7 +31,7 @@ def edit_settings(places: Places, environ: Mapping[str, str], again: Callable[[N
     before = read_settings_text(path)
     text = first = before if path.exists() else settings_template()
     while True:
-        left = asyncio.run(edit_text(text, environ, path.name)).rstrip() + "\n"
+        left = asyncio.run(edit_text(text, path.name)).rstrip() + "\n"
         if left.strip() == first.strip():
             return False
         try:

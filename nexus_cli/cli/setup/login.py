@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated
 
@@ -76,7 +76,7 @@ def login(
         return _store_named(provider)
     name = find_provider(provider)
     if os.isatty(0):
-        key = ask_key(name, os.environ, QuietStream(2), read_hidden_line)
+        key = ask_key(name, QuietStream(2), read_hidden_line)
         if not key:
             raise NexusError("usage", "nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
     else:
@@ -134,11 +134,11 @@ def _what_next(provider: str) -> str:
     return "".join(f"\n{note}" for note in notes)
 
 
-def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_key: ReadKey) -> str:
+def ask_key(provider: str, stream: Writable, read_key: ReadKey) -> str:
     """Ask for the key of `provider` and return it; "" for an empty line, the end of input, or three invalid answers."""
     from nexus_cli.provider.key_check import KeyPrompt  # noqa: PLC0415  (few starts ask for a key)
 
-    prompt = KeyPrompt(provider, environ)
+    prompt = KeyPrompt(provider, os.environ)
     _say(stream, prompt.intro)
     while prompt.left and (line := read_key("Key (not shown): ")).strip():
         key, text = prompt.read(line)
@@ -149,13 +149,13 @@ def ask_key(provider: str, environ: Mapping[str, str], stream: Writable, read_ke
     return ""
 
 
-def offer_login(model: str, environ: Mapping[str, str], stream: Writable, read_key: ReadKey) -> None:
+def offer_login(model: str, stream: Writable, read_key: ReadKey) -> None:
     """Ask for the key of the provider of `model` if there is none, and store it; an empty line skips this."""
     provider = provider_of(model)
-    if provider not in SHAPES or not lacks_key(model, environ):
+    if provider not in SHAPES or not lacks_key(model):
         return
     _say(stream, f"{model} needs a key for {SHAPES[provider].title}, and none was found.")
-    if key := ask_key(provider, environ, stream, read_key):
+    if key := ask_key(provider, stream, read_key):
         key_name = split_key_name(model)[0]
         logout = f"nexus logout {provider}{f' --as {key_name}' if key_name else ''}"
         _say(stream, f"Key stored in {store_key(stored_name(provider, key_name), key)}; `{logout}` removes the key.")
@@ -165,7 +165,7 @@ def _say(stream: Writable, text: str) -> None:
     stream.write("\n".join([*filled(sanitize(text), min(stream.width, MOST_COLUMNS)), ""]))
 
 
-def lacks_key(model: str, environ: Mapping[str, str]) -> bool:
+def lacks_key(model: str) -> bool:
     """True if requests to `model` need a key and none is set or stored. A keyring that refuses to return the key counts
     as having it."""
     provider = provider_of(model)
@@ -173,7 +173,7 @@ def lacks_key(model: str, environ: Mapping[str, str]) -> bool:
     if stored_name(provider, key_name) in stored_names():
         return False
     try:
-        resolve_endpoint(model, environ)
+        resolve_endpoint(model, os.environ)
     except ProviderError as error:
         return error.kind == "auth"
     return False

@@ -7,7 +7,6 @@ screen places the box and decides when a message is sent.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -109,7 +108,6 @@ class InputBox:
         history: Path,
         vi: bool,
         save: bool = True,
-        environ: Mapping[str, str] = os.environ,
         names: Callable[[], Sequence[str]] | None = None,
     ) -> None:
         """Complete files of `project`, written relative to `folder`. Without `save`, write no history.
@@ -122,7 +120,6 @@ class InputBox:
         """Saves the image on the clipboard and returns its path, or ""."""
         self.notice: Callable[[str], None] = self.hint
         """Shows the person one line; by default below the box until the next change."""
-        self._environ = environ
         self._commands = commands
         self._vi = vi
         self._hint = ""
@@ -132,7 +129,7 @@ class InputBox:
         self._index = FileIndex(folder, project, listed=self._listed)
         self._history = ProjectHistory(history, project, save=save, notice=lambda text: self.notice(text))
         self.buffer = Buffer(
-            completer=Completions(folder, self._index, commands, desk, environ, names),
+            completer=Completions(folder, self._index, commands, desk, names),
             history=self._history,
             complete_while_typing=Condition(lambda: offers_completion(self.buffer.document.text_before_cursor)),
             on_text_changed=lambda buffer: self.hint(""),
@@ -310,7 +307,7 @@ class InputBox:
         self._editing = True
         before = self.text
         try:
-            after = await self.outside(lambda: edit_text(before, self._environ))
+            after = await self.outside(lambda: edit_text(before))
         except NexusError as error:
             self.notice(error.message + (f". {error.hint}" if error.hint else ""))
         else:

@@ -85,7 +85,6 @@ class Completions(Completer):
         index: FileIndex,
         commands: Callable[[], Mapping[str, Command]],
         desk: Callable[[], CommandContext | None],
-        environ: Mapping[str, str],
         names: Callable[[], Sequence[str]] | None = None,
     ) -> None:
         """`names` replace files in mentions."""
@@ -94,7 +93,6 @@ class Completions(Completer):
         self._index = index
         self._commands = commands
         self._desk = desk
-        self._environ = environ
         self._programs: list[str] | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -141,7 +139,7 @@ class Completions(Completer):
             return [*_fitting(place.text, agents), *files][:SHOWN]
         if place.kind == "program":
             if self._programs is None:
-                self._programs = await asyncio.to_thread(list_programs, self._environ.get("PATH", ""))
+                self._programs = await asyncio.to_thread(list_programs, os.environ.get("PATH", ""))
             return [name for name in self._programs if name.startswith(place.text)][:SHOWN]
         return await asyncio.to_thread(list_folder, place.text, self._folder)
 

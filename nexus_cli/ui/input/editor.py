@@ -11,7 +11,6 @@ import shlex
 import shutil
 import signal
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from nexus_cli.config.programs import find_named_program, find_program
@@ -25,15 +24,15 @@ FALLBACKS = ("vi", "nano", "pico")
 _HINT = "To use another editor, set VISUAL or EDITOR"
 
 
-async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.md") -> str:
+async def edit_text(text: str, name: str = "message.md") -> str:
     """Open `text` in the person's editor as a file of this name; return the edited text without its final newline.
 
     Uses `$VISUAL`, else `$EDITOR` (both may have arguments), else the first of `FALLBACKS` that exists. Raises
     `NexusError("usage", ...)` if there is no editor, if it fails, or if the file is missing, empty or not UTF-8
     afterwards.
     """
-    named, *arguments = find_editor(environ)
-    command = [_find(named, environ), *arguments]
+    named, *arguments = find_editor()
+    command = [_find(named), *arguments]
     try:
         folder = tempfile.mkdtemp(prefix="nexus-")
     except OSError as error:
@@ -41,16 +40,16 @@ async def edit_text(text: str, environ: Mapping[str, str], name: str = "message.
     try:
         path = Path(folder, name)
         _write(path, replace_surrogates(text))
-        await _run([*command, str(path)], environ)
+        await _run([*command, str(path)])
         return _left(path, command[0], text)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def find_editor(environ: Mapping[str, str]) -> list[str]:
+def find_editor() -> list[str]:
     """Return the editor's program and arguments; raise `NexusError("usage", ...)` if none is set and none is found."""
     for name in ("VISUAL", "EDITOR"):
-        value = environ.get(name, "").strip()
+        value = os.environ.get(name, "").strip()
         if not value:
             continue
         try:
@@ -58,15 +57,15 @@ def find_editor(environ: Mapping[str, str]) -> list[str]:
         except ValueError as error:
             why = f"{name} is not a valid command: {error}"
             raise NexusError("usage", "the editor", why, "Fix the quoting") from error
-    found = next(filter(None, (find_program(name, environ=environ) for name in FALLBACKS)), None)
+    found = next(filter(None, map(find_program, FALLBACKS)), None)
     if found is None:
         raise NexusError("usage", "the editor", f"no editor was found ({', '.join(FALLBACKS)})", _HINT)
     return [found]
 
 
-def _find(program: str, environ: Mapping[str, str]) -> str:
+def _find(program: str) -> str:
     try:
-        return find_named_program(program, environ=environ)
+        return find_named_program(program)
     except OSError as error:
         raise _cannot_start(program, error) from error
 
@@ -84,9 +83,9 @@ def _write(path: Path, text: str) -> None:
         raise NexusError("usage", "the editor", f"{path}: {error.strerror}", "Check TMPDIR") from error
 
 
-async def _run(command: list[str], environ: Mapping[str, str]) -> None:
+async def _run(command: list[str]) -> None:
     try:
-        status = await run_on_terminal(command, environ=environ)
+        status = await run_on_terminal(command)
     except (OSError, ValueError) as error:
         raise _cannot_start(command[0], error) from error
     if status:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import select
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -80,19 +80,19 @@ class Writable(Protocol):
 class Stream:
     """One of stdout and stderr."""
 
-    def __init__(self, descriptor: int, environ: Mapping[str, str] | None = None) -> None:
-        environ = os.environ if environ is None else environ
+    def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._environ = environ
         self.terminal = os.isatty(descriptor)
         """True if progress and rendering are wanted."""
-        self.colour = self.terminal and not environ.get("NO_COLOR") and environ.get("TERM", "") not in ("", "dumb")
+        self.colour = (
+            self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
+        )
         """True if control codes are wanted."""
 
     @property
     def width(self) -> int:
         """Columns, at least 10: from `COLUMNS`, else from the terminal, else 80."""
-        columns = self._environ.get("COLUMNS", "")
+        columns = os.environ.get("COLUMNS", "")
         if columns.isascii() and columns.isdigit() and int(columns):
             return max(10, int(columns))
         try:

@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -43,7 +43,7 @@ _APPLESCRIPT = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb")
 _HINT = "Install wl-copy, xclip or xsel, or use a terminal that supports OSC 52"
 
 
-async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
+async def copy_to_clipboard(text: str, write: Callable[[str], None]) -> str:
     """Copy `text` to the clipboard and describe the way: a program, tmux, or the terminal (OSC 52) through `write`.
 
     `write` sends its text to the terminal unchanged. A terminal's support for OSC 52 cannot be detected. Raises
@@ -52,29 +52,29 @@ async def copy_to_clipboard(text: str, environ: Mapping[str, str], write: Callab
     if not text:
         raise NexusError("usage", "nothing to copy", "the code block is empty")
     data = replace_surrogates(text).encode()
-    for command in _find_commands(_PROGRAMS, ("pbcopy",), environ):
-        if await _ran(command, data, environ):
+    for command in _find_commands(_PROGRAMS, ("pbcopy",)):
+        if await _ran(command, data):
             return f"copied with {os.path.basename(command[0])}"
-    tmux = find_program("tmux", environ=environ) if environ.get("TMUX") else None
+    tmux = find_program("tmux") if os.environ.get("TMUX") else None
     # -w forwards the text to the terminal around tmux; older versions do not have it.
-    if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data, environ):
+    if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data):
         return "copied to the tmux buffer, and to the terminal's clipboard if tmux may set it"
-    if environ.get("TERM", "") in ("", "dumb"):
+    if os.environ.get("TERM", "") in ("", "dumb"):
         raise NexusError("usage", "the clipboard", "no clipboard program worked, and TERM=dumb has no clipboard", _HINT)
     if len(data) > LARGEST:
         why = f"{len(data):,} bytes exceed the terminal limit ({LARGEST:,}), and no clipboard program worked"
         raise NexusError("usage", "the clipboard", why, "Install wl-copy, xclip or xsel")
     sequence = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
-    if environ.get("TMUX"):
+    if os.environ.get("TMUX"):
         sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     write(sequence)
     return "sent to the terminal's clipboard (OSC 52), if the terminal supports that"
 
 
-async def save_clipboard_image(environ: Mapping[str, str], folder: Path) -> str:
+async def save_clipboard_image(folder: Path) -> str:
     """Save the image on the clipboard in `folder` and return its path; "" if there is none."""
-    for command in _find_commands(_IMAGE_PROGRAMS, _IMAGE_OF_MAC, environ):
-        _, data = await _run(command, b"", environ, PIPE)
+    for command in _find_commands(_IMAGE_PROGRAMS, _IMAGE_OF_MAC):
+        _, data = await _run(command, b"", PIPE)
         if found := _APPLESCRIPT.search(data):
             data = bytes.fromhex(found[1].decode())
         kind = image_type(data[:16])
@@ -86,29 +86,27 @@ async def save_clipboard_image(environ: Mapping[str, str], folder: Path) -> str:
     return ""
 
 
-def _find_commands(
-    programs: Sequence[tuple[str, tuple[str, ...]]], of_mac: tuple[str, ...], environ: Mapping[str, str]
-) -> Iterator[list[str]]:
+def _find_commands(programs: Sequence[tuple[str, tuple[str, ...]]], of_mac: tuple[str, ...]) -> Iterator[list[str]]:
     """Yield the command lines of the programs that are there and have a display."""
-    is_mac = sys.platform == "darwin" and not environ.get("SSH_CONNECTION")
-    usable = [line for variable, line in programs if environ.get(variable)]
+    is_mac = sys.platform == "darwin" and not os.environ.get("SSH_CONNECTION")
+    usable = [line for variable, line in programs if os.environ.get(variable)]
     for name, *arguments in (*usable, *([of_mac] if is_mac else [])):
-        if program := find_program(name, environ=environ):
+        if program := find_program(name):
             yield [program, *arguments]
 
 
-async def _ran(command: list[str], data: bytes, environ: Mapping[str, str]) -> bool:
+async def _ran(command: list[str], data: bytes) -> bool:
     """True if the program accepted the text in time."""
-    return (await _run(command, data, environ, DEVNULL))[0] == 0
+    return (await _run(command, data, DEVNULL))[0] == 0
 
 
-async def _run(command: list[str], data: bytes, environ: Mapping[str, str], output: int) -> tuple[int, bytes]:
+async def _run(command: list[str], data: bytes, output: int) -> tuple[int, bytes]:
     """Return exit status and output of a program; one that is too slow is killed with all its children.
 
     Without `output`, a program that stays in the background to serve the text is not waited for.
     """
     try:
-        env = program_environment(environ)
+        env = program_environment(os.environ)
         process = await start_program_async(
             command, env=env, stdin=PIPE, stdout=output, stderr=DEVNULL, start_new_session=True
         )

@@ -26,9 +26,9 @@ class TerminalContext:
     earlier_answer: str
     """The newest answer from before this REPL, "" for none."""
 
-    def __init__(self, environ: Mapping[str, str], raw: Callable[[str], None]) -> None:
+    def __init__(self, raw: Callable[[str], None]) -> None:
         """`raw` writes to the terminal without sanitizing (the clipboard's escape)."""
-        self._environ, self._raw = environ, raw
+        self._raw = raw
         self._own_commands: Mapping[str, Command] = {}
         """The commands of the person and the project."""
         self._reading: asyncio.Task[None] | None = None
@@ -80,13 +80,13 @@ class TerminalContext:
 
     async def edit(self, text: str) -> str:
         with self.repl.jobs.wait_for_user():
-            return await self.repl.view.outside(lambda: edit_text(text, self._environ))
+            return await self.repl.view.outside(lambda: edit_text(text))
 
     async def save(self, name: str, default: str, pieces: Iterable[str]) -> None:
         self.say(f"Written to {await asyncio.to_thread(save_in, self.repl.backend.folder, name, default, pieces)}")
 
     async def copy(self, text: str) -> str:
-        return await copy_to_clipboard(text, self._environ, self._raw)
+        return await copy_to_clipboard(text, self._raw)
 
     def leave(self) -> None:
         self.repl.request_exit(asks=True)

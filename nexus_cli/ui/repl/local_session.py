@@ -55,11 +55,10 @@ class LocalSession(TerminalContext):
         options: Options,
         settings: Settings,
         reopen: Reopen,
-        environ: Mapping[str, str],
         raw: Callable[[str], None],
     ) -> None:
         """`environ` and `raw` as in `TerminalContext`."""
-        super().__init__(environ, raw)
+        super().__init__(raw)
         self.session, self.settings, self._reopen = session, settings, reopen
         self._options = self._begun = options
         self.leaves_unchosen = False

@@ -7,6 +7,7 @@ printed text is never drawn over: rather a copy of a row stays.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -44,13 +45,13 @@ _NAMES = tuple(
 )
 
 
-def breaks_lines(environ: Mapping[str, str]) -> bool:
+def breaks_lines() -> bool:
     """True if the terminal is known to rewrap drawn lines when its width changes."""
-    if environ.get("TMUX"):
+    if os.environ.get("TMUX"):
         return True
-    if environ.get("XTERM_VERSION") or environ.get("STY"):
+    if os.environ.get("XTERM_VERSION") or os.environ.get("STY"):
         return False
-    return any(environ.get(name) for name in _VARIABLES) or environ.get("TERM", "").startswith(_NAMES)
+    return any(os.environ.get(name) for name in _VARIABLES) or os.environ.get("TERM", "").startswith(_NAMES)
 
 
 class FittedRenderer(Renderer):
@@ -61,12 +62,11 @@ class FittedRenderer(Renderer):
         style: BaseStyle,
         output: TerminalOutput,
         rows_drawn: Callable[[], Mapping[int, str]],
-        environ: Mapping[str, str],
     ) -> None:
-        """`rows_drawn` returns the rows drawn as a whole, by number, as text; `environ` names the terminal."""
+        """`rows_drawn` returns the rows drawn as a whole, by number, as text."""
         self._rows_drawn = rows_drawn
-        self._breaks = breaks_lines(environ)
-        self._under_way = UNDER_WAY_TMUX if environ.get("TMUX") else UNDER_WAY
+        self._breaks = breaks_lines()
+        self._under_way = UNDER_WAY_TMUX if os.environ.get("TMUX") else UNDER_WAY
         self._whole_at = 0.0
         super().__init__(style, output)
 

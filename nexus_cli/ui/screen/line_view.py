@@ -11,7 +11,7 @@ import os
 import re
 import select
 import termios
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TypeVar
 
@@ -101,8 +101,8 @@ class LineView:
 
     echoes = True
 
-    def __init__(self, *, environ: Mapping[str, str], stdin: int = 0, stdout: int = 1) -> None:
-        self._stream = Stream(stdout, environ)
+    def __init__(self, *, stdin: int = 0, stdout: int = 1) -> None:
+        self._stream = Stream(stdout)
         self._stdin, self._stdout = stdin, stdout
         self._controller: ReplController | None = None
         self._done: asyncio.Future[None] | None = None

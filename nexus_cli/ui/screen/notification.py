@@ -6,7 +6,8 @@ A person who has pressed a key within `AWAY` seconds is present. The terminal is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable
 
 from nexus_cli.text.cells import cut, one_line
 
@@ -22,10 +23,9 @@ _BOTH = ("ghostty", "WezTerm", "iTerm.app")
 class Notifier:
     """Writes the notifications; `note_key` marks the person as present."""
 
-    def __init__(self, write: Callable[[str], None], environ: Mapping[str, str], *, enabled: bool) -> None:
+    def __init__(self, write: Callable[[str], None], *, enabled: bool) -> None:
         """`write` sends its text to the terminal unchanged."""
         self._write = write
-        self._environ = environ
         self.enabled = enabled
         self.run: Callable[[str], object] | None = None
         """Runs the person's own command with the line of a notification."""
@@ -79,9 +79,9 @@ class Notifier:
     def _desktop(self, text: str) -> str:
         """Return the desktop notification in each form that the terminal may support, through tmux if it runs."""
         forms = [f"\x1b]9;{PLAIN_TITLE}: {text}\x07", f"\x1b]777;notify;{PLAIN_TITLE};{text}\x07"]
-        if self._environ.get("TERM_PROGRAM") in _BOTH or self._environ.get("KITTY_WINDOW_ID"):
+        if os.environ.get("TERM_PROGRAM") in _BOTH or os.environ.get("KITTY_WINDOW_ID"):
             del forms[1]
-        if not self._environ.get("TMUX"):
+        if not os.environ.get("TMUX"):
             return "".join(forms)
         doubled = (form.replace("\x1b", "\x1b\x1b") for form in forms)
         return "".join(f"\x1bPtmux;{form}\x1b\\" for form in doubled)

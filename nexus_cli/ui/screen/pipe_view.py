@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from itertools import chain
 from typing import TypeVar
@@ -33,9 +33,9 @@ class PipeView(ReplView):
     echoes = False
     height = 24
 
-    def __init__(self, environ: Mapping[str, str], stdin: int = 0, stdout: int = 1) -> None:
-        self._stream = Stream(stdout, environ)
-        self._environ, self._stdin = environ, stdin
+    def __init__(self, stdin: int = 0, stdout: int = 1) -> None:
+        self._stream = Stream(stdout)
+        self._stdin = stdin
         self._done = asyncio.Event()
         self.settle: Callable[[], Awaitable[None]] = _nothing
         """Waits until the controller has processed the submitted line."""
@@ -43,7 +43,7 @@ class PipeView(ReplView):
     @property
     def width(self) -> int:
         """Columns: unlimited, since a reader wants whole lines, unless `COLUMNS` sets a limit."""
-        return self._stream.width if self._environ.get("COLUMNS") else ENDLESS
+        return self._stream.width if os.environ.get("COLUMNS") else ENDLESS
 
     def put(self, text: str) -> None:
         """Write `text`; end the view if the reader has left."""

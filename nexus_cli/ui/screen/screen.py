@@ -67,7 +67,6 @@ class Screen:
         box: InputBox,
         theme: Theme,
         *,
-        environ: Mapping[str, str],
         stdin: int = 0,
         stdout: int = 1,
         keys: Input | None = None,
@@ -77,7 +76,7 @@ class Screen:
         self._box = box
         self._codes = theme.codes
         self._size = size or (lambda: size_of(stdout))
-        self._output = TerminalOutput(stdout, self._size, environ, colour=theme.colour, codes=theme.codes)
+        self._output = TerminalOutput(stdout, self._size, colour=theme.colour, codes=theme.codes)
         self._output.lost = self._end
         self._stdin = stdin
         self._panel = QuestionPanel(
@@ -95,21 +94,21 @@ class Screen:
         """Held by the program that has the terminal: prompt-toolkit's own queue does not survive a cancellation."""
         self._handoff = TerminalHandoff()
         self._key_at = 0.0
-        self.notifier = Notifier(self._print, environ, enabled=True)
+        self.notifier = Notifier(self._print, enabled=True)
         self.help_left = False
         self._warned_at = 0.0
         self._controller: ReplController | None = None
         self._bindings = screen_bindings(box, self._panel, self._picker, self)
         self._own_bindings: KeyBindingsBase = KeyBindings()
         with self._output.kept_back():
-            self._app = self._made(keys or TerminalInput(stdin), environ)
+            self._app = self._made(keys or TerminalInput(stdin))
         self._focused = self._app.layout.current_window
         """The control that gets the focus back after a question."""
         self._mode = InputMode.INSERT
         """Its former vi mode."""
         self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
 
-    def _made(self, keys: Input, environ: Mapping[str, str]) -> Application[None]:
+    def _made(self, keys: Input) -> Application[None]:
         app = App(
             self._sized,
             self._end,
@@ -124,7 +123,7 @@ class Screen:
             terminal_size_polling_interval=None,
         )
         app.ttimeoutlen = ESCAPE_SECONDS
-        renderer = FittedRenderer(app._merged_style, self._output, lambda: self._layout.drawn, environ)
+        renderer = FittedRenderer(app._merged_style, self._output, lambda: self._layout.drawn)
         app.renderer = renderer
         self._renderer = renderer
         self._layout.last = lambda: renderer.last_rendered_screen

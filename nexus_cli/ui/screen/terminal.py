@@ -11,7 +11,7 @@ import fcntl
 import os
 import select
 import termios
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import StringIO
 
@@ -38,23 +38,21 @@ def size_of(descriptor: int) -> Size:
     return Size(rows=said.lines or FALLBACK.rows, columns=said.columns or FALLBACK.columns)
 
 
-def colour_depth(environ: Mapping[str, str]) -> ColorDepth | None:
+def colour_depth() -> ColorDepth | None:
     """Return the colour depth from `COLORTERM`, else None, so that prompt-toolkit derives it from `TERM`."""
-    return ColorDepth.DEPTH_24_BIT if environ.get("COLORTERM", "") in ("truecolor", "24bit") else None
+    return ColorDepth.DEPTH_24_BIT if os.environ.get("COLORTERM", "") in ("truecolor", "24bit") else None
 
 
 class TerminalOutput(Vt100_Output):
     """Writes bytes to a terminal. A failed write is reported once to `lost`; later writes are dropped."""
 
-    def __init__(
-        self, descriptor: int, get_size: Callable[[], Size], environ: Mapping[str, str], *, colour: bool, codes: bool
-    ) -> None:
+    def __init__(self, descriptor: int, get_size: Callable[[], Size], *, colour: bool, codes: bool) -> None:
         """Without `colour`, attributes such as bold are still written; without `codes`, they are not."""
         super().__init__(
             StringIO(),
             get_size,
-            term=environ.get("TERM"),
-            default_color_depth=colour_depth(environ) if colour else ColorDepth.DEPTH_1_BIT,
+            term=os.environ.get("TERM"),
+            default_color_depth=colour_depth() if colour else ColorDepth.DEPTH_1_BIT,
             enable_bell=False,
             enable_cpr=False,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -161,15 +160,15 @@ def test_a_window_that_a_refusal_named_is_that_of_the_place_it_came_from(
     assert ends[0].ok
     (told,) = [one.text for one in events if isinstance(one, event.Notice) and "used from now on" in one.text]
     assert f"{MODEL} at 127.0.0.1:8000" in told and "secret" not in told
-    there = models.show_model(MODEL, wide, os.environ)
+    there = models.show_model(MODEL, wide)
     assert (there["window"], there["window_told"]) == (8_192, True)
     assert "reported by the provider" in find_form("model")(there, 120) and "8,192?" not in find_form("model")(
         there, 120
     )
-    assert models.show_model(MODEL, Settings(models={MODEL: {"window": 50_000}}), os.environ)["window"] == 50_000
+    assert models.show_model(MODEL, Settings(models={MODEL: {"window": 50_000}}))["window"] == 50_000
     for elsewhere in ("http://127.0.0.1:8001/v1", ""):
         monkeypatch.setenv("OPENAI_API_BASE", elsewhere)
-        other = models.show_model(MODEL, wide, os.environ)
+        other = models.show_model(MODEL, wide)
         assert (other["window"], other["window_told"]) == (128_000, False)
         assert lived(Played(lambda request: "done"), tmp_path, 0, WORDS)[2][0].ok
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import pyte
 import pytest
@@ -108,7 +109,11 @@ async def opened(
     """A box in a running application whose Enter collects what was typed."""
     written = StringIO()
     output = Vt100_Output(written, lambda: size, term="xterm", enable_cpr=False)
-    with create_pipe_input() as source, create_app_session(input=source, output=output):
+    with (
+        patch.dict(os.environ, environ or {}),
+        create_pipe_input() as source,
+        create_app_session(input=source, output=output),
+    ):
         box = InputBox(
             folder=folder,
             project=folder,
@@ -116,7 +121,6 @@ async def opened(
             desk=lambda: cast(Any, object()),
             history=folder.parent / "data" / "history",
             vi=vi,
-            environ={**os.environ, **(environ or {})},
         )
         own = KeyBindings()
         layout = Layout(HSplit([box.container, Window(FormattedTextControl("status"), height=1)]), box.buffer)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -59,7 +60,7 @@ def offered(before: str, folder: Path, *, environ: Mapping[str, str] | None = No
     """What is offered at the end of `before`."""
     index = FileIndex(folder, folder)
     desk = cast(Any, object())
-    completions = Completions(folder, index, lambda: COMMANDS, lambda: desk, environ or {})
+    completions = Completions(folder, index, lambda: COMMANDS, lambda: desk)
 
     async def gather() -> list[Completion]:
         index.refresh()
@@ -68,7 +69,8 @@ def offered(before: str, folder: Path, *, environ: Mapping[str, str] | None = No
         asked = CompleteEvent(text_inserted=True)
         return [one async for one in completions.get_completions_async(Document(before), asked)]
 
-    return asyncio.run(gather())
+    with patch.dict(os.environ, environ or {}):
+        return asyncio.run(gather())
 
 
 def results(before: str, folder: Path, **more: Any) -> list[str]:
@@ -171,9 +173,9 @@ def test_a_completed_mention_is_read_back_as_the_file_it_names(name: str) -> Non
         except OSError:
             return
         for one in offered("see @x", Path(folder)):
-            assert read_mentions(f"see {one.text} now", Path(folder)).blocks == (
-                '<file path="x{}">\nfound\n</file>'.format(name.replace("&", "&amp;").replace('"', "&quot;")),
-            )
+            assert read_mentions(f"see {one.text} now", Path(folder)).blocks == [
+                '<file path="x{}">\nfound\n</file>'.format(name.replace("&", "&amp;").replace('"', "&quot;"))
+            ]
 
 
 def test_what_is_shown_of_a_name_is_harmless(tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_the_first_word_of_a_shell_line_is_a_program_the_others_are_paths(tmp_pa
 def test_without_a_list_of_the_project_names_are_completed_folder_by_folder(tmp_path: Path) -> None:
     (tmp_path / "here.md").write_text("")
     index = FileIndex(tmp_path, tmp_path, lister=_refused)
-    completions = Completions(tmp_path, index, lambda: COMMANDS, lambda: None, {})
+    completions = Completions(tmp_path, index, lambda: COMMANDS, lambda: None)
 
     async def gather() -> list[str]:
         asked = CompleteEvent(text_inserted=True)
@@ -220,7 +222,7 @@ def _refused(*_: object) -> Sequence[str]:
 def test_the_menu_of_a_bare_slash_begins_with_the_person_s_own_commands(tmp_path: Path) -> None:
     own = replace(command("zebra", "Ours (project)"), group=OWN, is_first=True)
     known = {**discover(), "zebra": own}
-    completions = Completions(tmp_path, FileIndex(tmp_path, tmp_path), lambda: known, lambda: cast(Any, object()), {})
+    completions = Completions(tmp_path, FileIndex(tmp_path, tmp_path), lambda: known, lambda: cast(Any, object()))
 
     def names(typed: str) -> list[str]:
         return [one.text for one in completions.get_completions(Document(typed), CompleteEvent())]

@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from search import sample
@@ -37,7 +38,8 @@ def script(tmp_path: Path, code: str) -> str:
 
 
 def edited(text: str, command: str, name: str = "EDITOR") -> str:
-    return asyncio.run(edit_text(text, {name: command, "PATH": os.environ["PATH"]}))
+    with patch.dict(os.environ, {name: command, "PATH": os.environ["PATH"]}, clear=True):
+        return asyncio.run(edit_text(text))
 
 
 def test_what_the_editor_leaves_is_the_text(tmp_path: Path) -> None:
@@ -61,7 +63,8 @@ def test_the_editor_is_started_without_the_environment_of_nexus(
     monkeypatch.chdir(tmp_path / "work")
     environ = {"EDITOR": script(tmp_path, 'printf "$PATH" > "$2"'), "PATH": f"{sys.prefix}/bin:{os.defpath}"}
     theirs = environ["PATH"] if sys.prefix == sys.base_prefix else os.defpath
-    assert asyncio.run(edit_text("", environ)) == theirs
+    with patch.dict(os.environ, environ, clear=True):
+        assert asyncio.run(edit_text("")) == theirs
 
 
 def test_an_editor_in_the_project_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,24 +73,32 @@ def test_an_editor_in_the_project_is_not_started(tmp_path: Path, monkeypatch: py
     (tmp_path / "vi").chmod(0o755)
     path = {"PATH": f"{tmp_path}{os.pathsep}{tmp_path / 'none'}"}
     for environ in ({"VISUAL": "./vi"}, {"EDITOR": f"{tmp_path}/vi -w"}, {"EDITOR": "vi", **path}, path):
-        with pytest.raises(NexusError, match=r"in the project|no editor was found") as caught:
-            asyncio.run(edit_text("x", environ))
+        with (
+            patch.dict(os.environ, environ, clear=True),
+            pytest.raises(NexusError, match=r"in the project|no editor was found") as caught,
+        ):
+            asyncio.run(edit_text("x"))
         assert "\n" not in caught.value.line
     assert not (tmp_path / "vi.ran").exists()
 
 
+def editor(environ: dict[str, str]) -> list[str]:
+    with patch.dict(os.environ, environ, clear=True):
+        return find_editor()
+
+
 def test_visual_comes_before_editor_and_both_may_have_arguments() -> None:
-    assert find_editor({"VISUAL": "code --wait 'a b'", "EDITOR": "ed"}) == ["code", "--wait", "a b"]
-    assert find_editor({"VISUAL": "  ", "EDITOR": "ed -s"}) == ["ed", "-s"]
+    assert editor({"VISUAL": "code --wait 'a b'", "EDITOR": "ed"}) == ["code", "--wait", "a b"]
+    assert editor({"VISUAL": "  ", "EDITOR": "ed -s"}) == ["ed", "-s"]
 
 
 def test_without_a_named_editor_one_that_is_there_is_taken(tmp_path: Path) -> None:
     nano = tmp_path / "nano"
     nano.write_text("#!/bin/sh\n")
     nano.chmod(0o755)
-    assert find_editor({"PATH": str(tmp_path)}) == [str(nano)]
+    assert editor({"PATH": str(tmp_path)}) == [str(nano)]
     with pytest.raises(NexusError, match="no editor was found") as caught:
-        find_editor({"PATH": str(tmp_path / "empty")})
+        editor({"PATH": str(tmp_path / "empty")})
     assert caught.value.kind == "usage" and "EDITOR" in caught.value.hint
 
 
@@ -132,11 +143,12 @@ def test_a_lone_surrogate_reaches_the_editor_as_a_replacement(tmp_path: Path) ->
     assert edited("a\ud800", script(tmp_path, "true")) == "a\ufffd"
 
 
-def test_a_cancelled_edit_ends_the_editor_and_leaves_nothing(tmp_path: Path) -> None:
-    command = script(tmp_path, 'echo $$ > "$0.pid"; exec sleep 60')
+def test_a_cancelled_edit_ends_the_editor_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", script(tmp_path, 'echo $$ > "$0.pid"; exec sleep 60'))
+    monkeypatch.delenv("VISUAL", raising=False)
 
     async def cancelled() -> None:
-        task = asyncio.create_task(edit_text("x", {"EDITOR": command, "PATH": os.environ["PATH"]}))
+        task = asyncio.create_task(edit_text("x"))
         pid = Path(f"{tmp_path}/an editor.pid")
         for _ in range(6000):
             if pid.exists() and pid.read_text():

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -17,7 +18,8 @@ from nexus_cli.ui.repl import clipboard
 
 
 def copy(text: str, environ: Mapping[str, str], write: Callable[[str], None]) -> str:
-    return asyncio.run(clipboard.copy_to_clipboard(text, environ, write))
+    with patch.dict(os.environ, environ, clear=True):
+        return asyncio.run(clipboard.copy_to_clipboard(text, write))
 
 
 @pytest.fixture(autouse=True)
@@ -106,11 +108,12 @@ def test_a_program_that_hangs_stops_nothing_and_leaves_no_child(
     monkeypatch.setattr(asyncio, "wait_for", give_up)
     # The child waits for the end of a pipe that only itself and its parent can write to.
     program(tmp_path / "bin", "xclip", 'mkfifo "$0.pipe"; sh -c \'exec 3<>"$1"; read x <&3\' x "$0.pipe" & wait')
-    environ = {"DISPLAY": ":0", "PATH": str(tmp_path / "bin"), "TERM": "xterm"}
+    for name, value in {"DISPLAY": ":0", "PATH": str(tmp_path / "bin"), "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
 
     async def play() -> int:
         ticks = 0
-        copying = asyncio.ensure_future(clipboard.copy_to_clipboard("x" * 200_000, environ, Terminal().write))
+        copying = asyncio.ensure_future(clipboard.copy_to_clipboard("x" * 200_000, Terminal().write))
         while not copying.done():
             await asyncio.sleep(0)
             ticks += 1
@@ -196,7 +199,8 @@ def test_an_image_on_the_clipboard_is_saved_once_and_for_its_owner_alone(
     program(tmp_path / "bin", name, code)
     (tmp_path / "bin" / f"{name}.image").write_bytes(IMAGE)
     here = {**environ, "PATH": str(tmp_path / "bin")}
-    paths = [asyncio.run(clipboard.save_clipboard_image(here, tmp_path / "pasted")) for _ in range(2)]
+    with patch.dict(os.environ, here, clear=True):
+        paths = [asyncio.run(clipboard.save_clipboard_image(tmp_path / "pasted")) for _ in range(2)]
     path = Path(paths[0])
     assert paths[0] == paths[1] and path.read_bytes() == IMAGE and path.suffix == ".png"
     assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
@@ -208,5 +212,6 @@ def test_what_is_no_image_is_not_saved(tmp_path: Path, monkeypatch: pytest.Monke
     program(tmp_path / "bin", "xclip", code)
     for environ in ({"DISPLAY": ":0"}, {}):
         here = {**environ, "PATH": str(tmp_path / "bin")}
-        assert asyncio.run(clipboard.save_clipboard_image(here, tmp_path / "pasted")) == ""
+        with patch.dict(os.environ, here, clear=True):
+            assert asyncio.run(clipboard.save_clipboard_image(tmp_path / "pasted")) == ""
     assert not (tmp_path / "pasted").exists()

@@ -126,7 +126,7 @@ class Stage:
 
         renderer = RichRenderer(self.view.put, lambda: self.view.width, theme)
         session = open_(opening, SETTINGS)
-        self.backend = LocalSession(session, opening, SETTINGS, open_, {}, lambda raw: None)
+        self.backend = LocalSession(session, opening, SETTINGS, open_, lambda raw: None)
         self.repl = Repl(self.backend, self.view, renderer, theme)
         self.backend.connect(self.repl)
         self.repl.draft = lambda: self.view.box
@@ -1191,7 +1191,7 @@ def test_the_commands_are_imported_beside_the_loop(tmp_path: Path, monkeypatch: 
 
 def test_the_footer_reads_its_dollars_again_when_a_worker_has_spent_some() -> None:
     nothing = cast(Any, None)
-    local = LocalSession(nothing, nothing, nothing, nothing, {}, nothing)
+    local = LocalSession(nothing, nothing, nothing, nothing, nothing)
     spent = e.StepEnd(1, "stop", Usage(cost_usd=0.0192))
     for event, is_read in ((e.AgentEvent("w1", "01", e.Text("x")), False), (e.AgentEvent("w1", "01", spent), True)):
         local._status = cast(Any, "figures")

@@ -7,7 +7,6 @@ What is typed is an order: `put TEXT`, `flood N`, `live N`, `spin`, `stop`, `ask
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 import time
@@ -206,7 +205,7 @@ class OrderedController(PlainController):
         await self.screen.outside(work)
 
     async def _edit(self) -> None:
-        text = await self.screen.outside(lambda: edit_text("text", os.environ))
+        text = await self.screen.outside(lambda: edit_text("text"))
         self.screen.put(f"edited {text!r}\n")
 
     async def stream(self, seconds: float) -> None:
@@ -223,7 +222,7 @@ class OrderedController(PlainController):
 
 async def main() -> None:
     controller, box = OrderedController(), cast("InputBox", PlainBox())
-    screen = controller.screen = Screen(box, Theme(), environ=os.environ)
+    screen = controller.screen = Screen(box, Theme())
     screen.put("ready\n")
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, screen.leave)
     if "--spin" in sys.argv:

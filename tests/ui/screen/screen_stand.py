@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import cast
+from unittest.mock import patch
 
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
@@ -40,14 +41,14 @@ class Stand:
         self.terminal = Emulator(columns, rows)
         self.keys = keys
         self.box, self.controller = box or cast("InputBox", PlainBox()), PlainController()
-        self.screen = self.controller.screen = Screen(
-            self.box,
-            theme or Theme(),
-            environ=environ,
-            stdout=self.file.fileno(),
-            keys=keys,
-            size=lambda: Size(rows=self.rows, columns=self.columns),
-        )
+        with patch.dict(os.environ, environ, clear=True):
+            self.screen = self.controller.screen = Screen(
+                self.box,
+                theme or Theme(),
+                stdout=self.file.fileno(),
+                keys=keys,
+                size=lambda: Size(rows=self.rows, columns=self.columns),
+            )
 
     def seen(self) -> list[str]:
         """The rows of the screen now."""

@@ -30,7 +30,7 @@ class Paper:
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.controller = PlainController()
-        self.face = self.controller.screen = LineView(environ={"TERM": "dumb"}, stdin=self.slave, stdout=self.slave)
+        self.face = self.controller.screen = LineView(stdin=self.slave, stdout=self.slave)
 
     def _read(self) -> None:
         try:
@@ -365,7 +365,7 @@ def test_a_terminal_that_is_gone_is_an_error_or_the_end() -> None:
     async def play() -> list[str]:
         master, slave = pty.openpty()
         controller = PlainController()
-        controller.screen = face = LineView(environ={"TERM": "dumb"}, stdin=slave, stdout=slave)
+        controller.screen = face = LineView(stdin=slave, stdout=slave)
         task = asyncio.ensure_future(face.run(controller))
         await asyncio.sleep(0)
         os.close(master)
@@ -388,7 +388,7 @@ def test_a_line_of_fifty_megabytes_from_a_pipe_arrives_whole() -> None:
         read, write = os.pipe()
         controller = PlainController()
         lengths: list[int] = []
-        face = LineView(environ={"TERM": "dumb"}, stdin=read, stdout=os.open(os.devnull, os.O_WRONLY))
+        face = LineView(stdin=read, stdout=os.open(os.devnull, os.O_WRONLY))
         controller.submit = lambda typed: lengths.append(len(typed.text))  # type: ignore[method-assign]
         controller.screen = face
 
@@ -411,7 +411,7 @@ def test_an_input_that_cannot_be_waited_for_is_the_end() -> None:
     async def play() -> None:
         nowhere = os.open(os.devnull, os.O_RDWR)
         try:
-            await LineView(environ={}, stdin=nowhere, stdout=nowhere).run(PlainController())
+            await LineView(stdin=nowhere, stdout=nowhere).run(PlainController())
         finally:
             os.close(nowhere)
 

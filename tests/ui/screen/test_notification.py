@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from unittest.mock import patch
 
 import pytest
 from ui.put_clock import run_at_once
@@ -23,7 +25,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_who_is_away_is_called() -> None:
     async def play() -> list[str]:
         said: list[str] = []
-        one = Notifier(said.append, {}, enabled=True)
+        one = Notifier(said.append, enabled=True)
         one.note_key()
         one.notify("done in x")
         await asyncio.sleep(0.25)
@@ -39,7 +41,7 @@ def test_only_who_is_away_is_called() -> None:
 def test_a_question_calls_also_who_goes_away_after_it_was_asked() -> None:
     async def play() -> list[str]:
         said: list[str] = []
-        one = Notifier(said.append, {}, enabled=True)
+        one = Notifier(said.append, enabled=True)
         for keys in (True, False):
             one.note_key()
             one.notify("bash; waits \x1b[2J", waits=True)
@@ -66,10 +68,11 @@ def test_a_question_calls_also_who_goes_away_after_it_was_asked() -> None:
 def test_a_terminal_gets_the_forms_that_it_knows(environ: dict[str, str], nine: int, seven: int) -> None:
     async def play(*, enabled: bool) -> str:
         said: list[str] = []
-        Notifier(said.append, environ, enabled=enabled).notify("done")
+        Notifier(said.append, enabled=enabled).notify("done")
         return "".join(said)
 
-    said = run_at_once(play(enabled=True))
+    with patch.dict(os.environ, environ):
+        said = run_at_once(play(enabled=True))
     assert (said.count("\x1b]9;"), said.count("\x1b]777;")) == (nine, seven)
     assert said.count("\x1bPtmux;\x1b\x1b]") == (2 if "TMUX" in environ else 0)
     assert run_at_once(play(enabled=False)) == ""

@@ -121,7 +121,7 @@ async def drawn(folder: Path) -> AsyncIterator[Keyboard]:
 async def line_by_line(folder: Path) -> AsyncIterator[Keyboard]:
     """The REPL of a terminal that can only be written to."""
     keys, out = Keys(), os.open(folder / "out", os.O_RDWR | os.O_CREAT)
-    view = LineView(environ={"TERM": "dumb"}, stdin=keys.slave, stdout=out)
+    view = LineView(stdin=keys.slave, stdout=out)
     controller = PlainController()
     controller.running = True
     running = asyncio.ensure_future(view.run(controller))
