@@ -402,7 +402,7 @@ def test_edit_takes_nothing_away_that_was_set_meanwhile(
         return 'model = "mine"'
 
     monkeypatch.setattr("nexus_cli.cli.setup.edit_config.edit_text", edit)
-    with pytest.raises(NexusError, match="another process changed the file") as caught:
+    with pytest.raises(NexusError, match="the file has changed in the meantime") as caught:
         edit_settings(here, {}, lambda error: True)
     kept = here.config / "config.toml.rejected"
     assert str(kept) in caught.value.hint and kept.read_text() == 'model = "mine"\n'
