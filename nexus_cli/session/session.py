@@ -31,6 +31,7 @@ from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.calls.waiting import WAITING
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.engine.requests.control import SteeringWords
 from nexus_cli.engine.requests.engine import Engine
@@ -135,9 +136,9 @@ class Session:
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
         if self.ledger is not None and self.ledger.is_kept and not self.saved:
-            why = "its ledger cannot be written, so it exists only in this process"
+            why = "not all of the session is saved; the rest exists only in this process"
             raise NexusError(
-                "ledger", f"session {self.id} cannot be left", why, "Save a copy with /export, then use /exit"
+                "ledger", f"cannot leave session {self.id}", why, "Save a copy with /export, then use /exit"
             )
 
     def is_copied_to(self, other: str) -> bool:
@@ -554,7 +555,8 @@ class Session:
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
         ended = outcome(self.state, error)
-        if continuations and (hooks := self.state.dispatcher.hooks):
+        awaited = self.workers.running() if self.workers else ()
+        if continuations and not awaited and (hooks := self.state.dispatcher.hooks) and ended.finish != WAITING:
             hooks.end_turn()
         for one in continuations:
             try:

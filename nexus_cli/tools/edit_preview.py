@@ -66,7 +66,7 @@ def name_changed_lines(before: str, after: str) -> str:
     changes = list(_changes(old, new))
     named = [_name_change(change, new) for change in changes[:_MOST_NAMED]]
     if len(changes) > _MOST_NAMED:
-        named.append(f"[{len(changes) - _MOST_NAMED:,} more changes, up to line {changes[-1].new_end:,}]")
+        named.append(f"[further changes: {len(changes) - _MOST_NAMED:,}, up to line {changes[-1].new_end:,}]")
     return "\n".join(named)
 
 
