@@ -133,11 +133,11 @@ def make_provider(settings: Settings, *, saves: bool = True) -> Provider:
 def refuse_while_busy(session: Session) -> None:
     """Raise `NexusError("usage", ...)` if workers or jobs of a session run, which another session would end."""
     if session.workers is not None and (busy := session.workers.running()):
-        why = f"{', '.join(busy)} {'is' if len(busy) == 1 else 'are'} still working in the background"
-        raise NexusError("usage", "the session cannot be left", why, "Wait, or stop workers with /agents stop NAME")
+        why = f"leaving would stop {', '.join(busy)}"
+        raise NexusError("usage", "cannot leave the session", why, "Wait, or stop workers with /agents stop NAME")
     if session.jobs is not None and (left := session.jobs.running()):
-        why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would be stopped"
-        raise NexusError("usage", "the session cannot be left", why, f"To stop it first: /jobs stop {left[0]}")
+        why = f"leaving would stop {', '.join(left)}"
+        raise NexusError("usage", "cannot leave the session", why, f"To stop a job: /jobs stop {left[0]}")
 
 
 def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Session]) -> Session:
