@@ -62,20 +62,26 @@ def example_arguments(tool: Tool) -> dict[str, Any]:
 def check_tool(tool: Tool) -> None:
     """Raise `AssertionError` if a tool breaks the contract of `nexus_cli.core.tool`."""
     _check_schema(tool)
-    assert 20 < len(tool.description) < 400 and "\n" not in tool.description, "a description is one short paragraph"
+    assert 20 < len(tool.description) < 400 and "\n" not in tool.description, (
+        "the description must be one line of 21 to 399 characters"
+    )
     properties = [schema.get("properties", {}) for schema in _schemas(dict(tool.parameters))]
     known = {name for one in properties for name, inner in one.items() if inner.get("sent", True)}
     quoted = [part for i, part in enumerate(tool.description.split("`")) if i % 2 and part.isidentifier()]
     assert set(quoted) <= known, f"the description names unknown arguments: {set(quoted) - known}"
     arguments = tool.parameters.get("required", tool.parameters["properties"])
     is_named = tool.subject in arguments or {tool.lists, tool.asks} & {*arguments}
-    assert is_named or not (tool.subject or arguments), "the subject is a required argument"
-    assert all(isinstance(need, type) for need in tool.needs), "needs are services"
-    assert tool.effect is not Effect.EDIT or (tool.preview and tool.check), "an edit can be previewed and checked"
+    assert is_named or not (tool.subject or arguments), "the subject must be a required argument"
+    assert all(isinstance(need, type) for need in tool.needs), "needs must be services"
+    assert tool.effect is not Effect.EDIT or (tool.preview and tool.check), (
+        "a tool that edits needs a preview and a check"
+    )
     given = example_arguments(tool)
     assert not check_arguments(given, tool.parameters)[1]
     paths = tool.find_paths(given)
-    assert bool(paths) == (tool.effect in (Effect.READ, Effect.EDIT)), "a call has paths if it reads or edits"
+    assert bool(paths) == (tool.effect in (Effect.READ, Effect.EDIT)), (
+        "a call must name paths if it reads or edits, and only then"
+    )
     assert all(isinstance(path, str) for path in paths)
 
 
@@ -87,7 +93,7 @@ def _check_schema(tool: Tool) -> None:
         assert not unsent & set(schema.get("required", ())), "a required argument must be sent to the model"
         assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
         if schema["type"] == "object":
-            assert schema["additionalProperties"] is False, "a misspelt argument would be ignored silently"
+            assert schema["additionalProperties"] is False, "`additionalProperties` must be false"
 
 
 def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
@@ -97,9 +103,11 @@ def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
 
 def check_command(command: Command) -> None:
     """Raise `AssertionError` if a slash command does not explain itself."""
-    assert inspect.iscoroutinefunction(command.run), "a slash command is a coroutine function"
+    assert inspect.iscoroutinefunction(command.run), "a slash command must be a coroutine function"
     summary = command.summary
-    assert summary.endswith(".") and 10 < len(summary) <= 50, "its docstring begins with a line of 11 to 50 characters"
+    assert summary.endswith(".") and 10 < len(summary) <= 50, (
+        "its docstring must begin with a sentence of 11 to 50 characters"
+    )
     assert command.help.startswith(summary)
     assert command.name.replace("-", "_").isidentifier() and command.usage == command.usage.strip()
 
@@ -109,9 +117,9 @@ def check_contributor(contributor: Contributor, sources: Sources, view: View) ->
     its layer, with a source, each form smaller than the one before, and the same again from the stored value."""
     value = contributor.read(sources)
     stored = json.loads(json.dumps(value))
-    assert stored == value, "a value is plain JSON data"
+    assert stored == value, "the value must be plain JSON data"
     found = contributor.render(value, view)
-    assert contributor.render(stored, view) == contributor.render(value, view) == found, "rendering is pure"
+    assert contributor.render(stored, view) == contributor.render(value, view) == found, "rendering must be pure"
     assert stored == value, "rendering must not change the value"
     for section in found:
         assert section.id == contributor.id or section.id.startswith(f"{contributor.id}."), section.id
@@ -141,7 +149,7 @@ def _check_one(
     one: object, expected: type, name: str, taken: Mapping[str, object], check: Callable[[Any], None]
 ) -> None:
     assert isinstance(one, expected), f"{one!r} is not a {expected.__name__}"
-    assert name not in taken, f"{name} is a name that nexus uses"
+    assert name not in taken, f"nexus already uses the name {name}"
     check(one)
 
 

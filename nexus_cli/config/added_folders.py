@@ -63,7 +63,7 @@ def merge_folders(kept: Iterable[str], added: Sequence[Path], project: Path) -> 
         if Path(one) in folders:
             continue
         if os.path.realpath(one) != one:  # real when it was added: a link has taken its place, or that of one above it
-            notices.append(f"added folder {one_line(one)[:200]} ignored: its path now leads to another folder")
+            notices.append(f"added folder {one_line(one)[:200]} ignored: its path now leads through a link")
             continue
         try:
             folders.append(check_folder(one, project, folders, "the added folder"))

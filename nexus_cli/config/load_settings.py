@@ -108,7 +108,9 @@ def check_value(key: str, value: Any, where: str = "") -> SettingValue:
         raise unknown_key_error(key, where)
     folder = split_key(key)[-1] if key.startswith("folder_keys.") else "/"
     if not folder.startswith(("/", "~/")):  # it would name another one in each folder that nexus is started in
-        raise NexusError("config", where or "the settings", f"{key} is not an absolute path", "Correct the path")
+        raise NexusError(
+            "config", where or "the settings", f"{key} does not name an absolute path", "Use an absolute path or ~/..."
+        )
     fit = rule.read(value) if rule else None
     if fit is None:
         shown = f'"{value}"' if isinstance(value, str) else str(value)

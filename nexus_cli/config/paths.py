@@ -126,4 +126,4 @@ def working_folder(directory: str = "", named: str = "--cd") -> Path:
         return Path(os.path.realpath(folder))
     except OSError as error:
         why = error.strerror or "it cannot be entered"
-        raise NexusError("usage", "the working folder", why, "Change to a folder that exists") from error
+        raise NexusError("usage", "the working folder", why, "Change to another folder") from error

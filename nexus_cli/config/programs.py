@@ -115,7 +115,7 @@ def own_interpreter(folder: Path | None = None) -> str:
     for path in (sys.executable, REAL_INTERPRETER):
         if not _leads_into(path, closed):
             return path
-    why = "nexus's Python is in the project, where commands can change it: install nexus elsewhere"
+    why = "commands can change nexus's Python where it is installed: install nexus elsewhere"
     raise ProgramRefused(why, sys.executable)
 
 

@@ -57,7 +57,7 @@ def read_token(url: str, path: Path | None = None) -> str:
     except FileNotFoundError as error:
         if named is None:
             hint = "Start a server with `nexus serve`, or pass another server's token with --token-file"
-            raise NexusError("config", url, "none of your servers is listening there", hint) from error
+            raise NexusError("config", url, "found no token for this server", hint) from error
         raise NexusError(
             "config", f"the token file {path}", "it does not exist", "`nexus serve` prints the path of the file"
         ) from error

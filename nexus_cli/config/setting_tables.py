@@ -130,7 +130,7 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
         },
     ),
     "services": NamedTable(
-        "Services: each `POST /trigger/NAME` to `nexus serve` starts a run with the request body as payload.",
+        "Services: events sent by `POST /trigger/NAME` to `nexus serve` start runs. The request body is the payload.",
         "ci-failed",
         {
             "instruction": _plain(
@@ -162,7 +162,8 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "sender": Setting(
                 None,
                 one_of("github", "gitlab", "slack"),
-                'Sender of the events: "github", "gitlab" or "slack". Its signatures and delivery ids are checked.',
+                'Sender of the events: "github", "gitlab" or "slack". Signatures (of GitLab: the token) and delivery '
+                "ids are checked.",
                 "github",
             ),
             "token_header": Setting(
@@ -199,8 +200,8 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
         },
     ),
     "hosts": NamedTable(
-        "Keys that `wait_for` sends to a host over TLS: an environment variable, or a key stored by `nexus login "
-        "GITHUB_TOKEN`.",
+        "Keys that `wait_for` sends to a host, to other machines only over TLS: an environment variable, or a key "
+        "stored by `nexus login GITHUB_TOKEN`.",
         '"api.github.com"',
         {
             "key": _plain(KEY_NAME, "GITHUB_TOKEN"),
@@ -235,8 +236,9 @@ OPEN_TABLES: Mapping[str, Setting] = {
             "CHATGPT_LOGIN": "chatgpt/gpt-5.4",
         },
         NAME,
-        "The model for each provider if its key is the only one in the environment and no model is set. The names "
-        "with _LOGIN stand for `nexus login github-copilot` and `nexus login chatgpt`.",
+        "The model for each provider, if no model is set and its key is the only one in the environment or, without "
+        "any there, the only stored one. The names with _LOGIN stand for `nexus login github-copilot` and "
+        "`nexus login chatgpt`.",
     ),
 }
 """Tables with keys that the person chooses; the value is of that rule."""

@@ -56,7 +56,9 @@ class CompactSettings:
         in_projects="replaces",
     )
     model: str = declare(
-        "", TEXT, 'The model that writes summaries. "": the session model, which is cheapest while its cache is warm.'
+        "",
+        TEXT,
+        'The model that writes summaries. "": the session model, which can reuse its cache while that is warm.',
     )
     seconds: float = declare(
         300.0,
@@ -73,7 +75,7 @@ class CompactSettings:
     extract: bool = declare(
         False,
         YES_OR_NO,
-        "Before a summary, store facts for other sessions in memory, which costs a request.",
+        "Before a summary, store facts for other sessions in memory, which costs at least one request.",
         in_projects="both",
     )
 
@@ -120,7 +122,7 @@ class ProviderSettings:
         "limit, retries continue for 65 seconds, unless this is 0.",
     )
     retry_seconds: float = declare(
-        120.0, SECONDS, "Seconds after the first attempt of a request in which a retry may begin."
+        120.0, SECONDS, "Maximum seconds between the first attempt of a request and the start of its last retry."
     )
 
 
@@ -322,7 +324,8 @@ class Settings:
         "",
         TEXT,
         "The model if neither --model nor NEXUS_MODEL is set: a litellm model name or an alias. "
-        '"": the model in [default_models] for the only provider whose key is in the environment.',
+        '"": the model in [default_models] for the only provider with a key in the environment, or else for the only '
+        "stored key.",
     )
     effort: str = declare(
         "",

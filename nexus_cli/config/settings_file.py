@@ -141,7 +141,7 @@ def read_settings_text(path: Path) -> str:
 def require_unchanged(path: Path, before: str) -> None:
     """Raise `NexusError("usage", ...)` if the text of the file is no longer `before`."""
     if read_settings_text(path) != before:
-        raise NexusError("usage", str(path), "another process changed the file", "Try again")
+        raise NexusError("usage", str(path), "the file has changed in the meantime", "Try again")
 
 
 @contextmanager

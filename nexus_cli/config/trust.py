@@ -123,7 +123,7 @@ def trust(project: Path, found: Configuration | None = None) -> None:
     if found.problem:
         raise NexusError("config", f"{project} is not trusted", found.problem, "Fix or remove the file")
     if not found.files:
-        why = f"it has no {FOLDER} and no other configuration for agents"
+        why = "it has no configuration that needs trust"
         raise NexusError("config", f"{project} is not trusted", why, "There is nothing to trust")
     items = found.items
     texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}

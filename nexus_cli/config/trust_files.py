@@ -101,7 +101,7 @@ def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> I
 def resolve_inside(name: str, path: str, root: str) -> str:
     real = os.path.realpath(path)
     if os.path.commonpath((real, root)) != root:
-        raise UnfitError(name, "is a link to outside the project")
+        raise UnfitError(name, "leads outside the project")
     return real
 
 

@@ -31,7 +31,7 @@ CAUSES: Mapping[str, str] = {
     "reload": "a reload",
     "resume": "a run resumed after waiting",
     "window": "sections were re-planned for a smaller window",
-    "refused": "an image rejected by the provider was removed",
+    "refused": "rejected images were removed",
     "undo": "a compaction was undone",
 }
 """Descriptions of epoch causes; other causes are shown as they are."""

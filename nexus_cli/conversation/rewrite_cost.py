@@ -61,9 +61,9 @@ def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: b
     spent, earned = (cost / MILLION, gain / MILLION) if _has_prices(info) else (None, None)
     if spent is None:
         ratio = f"prices unknown, assuming cached input costs {READ_RATIO:g} of uncached"
-        why = f"costs {cost:,.0f} input tokens ({cold:,} cold), saves {gain:,.0f} in {steps} steps ({ratio})"
+        why = f"costs {cost:,.0f} input tokens ({cold:,} cold), may save {gain:,.0f} in {steps} steps ({ratio})"
     else:
-        why = f"costs ${spent:.4f} ({cold:,} cold tokens), saves ${earned:.4f} in {steps} steps"
+        why = f"costs ${spent:.4f} ({cold:,} cold tokens), may save ${earned:.4f} in {steps} steps"
         why += "" if warm else "; no longer cached"
     return RewritePrice(cold, saved, steps, spent, earned, gain > cost, why, gain - cost)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from nexus_cli.core.message import ToolCall
 
 OUTSIDE, NETWORK = "it requests to run outside the sandbox", "it requests network access"
-NO_SANDBOX, NOT_KNOWN = "this system has no sandbox", "is not a known read-only command"
+NO_SANDBOX, NOT_KNOWN = "no sandbox is available", "is not a known read-only command"
 """Reasons for a question about a command; before the last one the program stands."""
 DEFINITION = "definition"
 """`Question.kind` of a call that a rule allows, of a tool whose server has changed its definition since."""

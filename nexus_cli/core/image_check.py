@@ -40,7 +40,7 @@ def describe_bad_image(data: bytes, size: int = 0) -> str:
     if sides is None:
         return f"it is not a complete {IMAGE_NAMES.get(kind) or 'PNG, JPEG, GIF or WebP'} image"
     if not (min(sides) > 0 and max(sides) <= MOST_SIDE):
-        return f"it has {sides[0]:,} x {sides[1]:,} pixels; at most {MOST_SIDE:,} per side can be sent"
+        return f"it has {sides[0]:,} x {sides[1]:,} pixels; 1 to {MOST_SIDE:,} per side can be sent"
     return ""
 
 

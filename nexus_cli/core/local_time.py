@@ -57,7 +57,10 @@ def local_zone() -> str:
     if not (datetime.now().astimezone().utcoffset() or time.daylight):
         return "UTC"
     raise NexusError(
-        "usage", "the time zone of this machine", "it has no name", "Add a zone, such as --zone Europe/Berlin"
+        "usage",
+        "the time zone of this machine",
+        "its name cannot be determined",
+        "Add a zone, such as --zone Europe/Berlin",
     )
 
 
@@ -73,7 +76,7 @@ def find_zone(name: str) -> ZoneInfo:
     found = _load_zone(name)
     if found is None:
         raise NexusError(
-            "usage", f"--zone {name[:80]!r}", "there is no such time zone", "Use a name such as Europe/Berlin or UTC"
+            "usage", f"--zone {name[:80]!r}", "unknown time zone", "Use a name such as Europe/Berlin or UTC"
         )
     return found
 

@@ -80,5 +80,5 @@ async def _go_on(context: ContextManager, control: Control, may_be_done: bool) -
         if may_be_done:
             return
         why = "there is no prompt, and the last answer of this session is complete"
-        raise NexusError("usage", "nothing to ask", why, 'Give a prompt: nexus ask -c "..."')
+        raise NexusError("usage", "nothing to ask", why, "Add a prompt")
     await record_user_message(context, control, Kind.STEER, GO_ON, actor="nexus")

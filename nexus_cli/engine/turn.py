@@ -163,8 +163,8 @@ async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
     preamble = await engine.prompt.draft_preamble(engine.context, readings.notices)
     if preamble.arrived and not readings.epoch_cause:
         readings.epoch_cause = "reload"
-        late = f"context section {', '.join(preamble.arrived)} finished loading"
-        line = f"{late}; the next request includes it and will miss the prompt cache"
+        late = f"new context finished loading: {', '.join(preamble.arrived)}"
+        line = f"{late}; the next request has that text and will miss the prompt cache"
         engine.control.emit_notice(line, warning=False)
     if preamble.text and engine.conversation.attach_preamble(preamble.text):
         preamble.settle()
@@ -225,11 +225,11 @@ def _repetition_error(dispatcher: Dispatcher, row: Sequence[ToolCall], is_refuse
     ran, refused = dispatcher.count_outcomes(earlier)
     if is_refused:
         refused += 1
-    why = f"{newest.name} was called {len(row)} times in a row with the same arguments"
+    why = f"the model repeated the same {newest.name} call {len(row)} times"
     if refused >= len(earlier):
-        why += " and was refused each time"
+        why += f"; {refused} were refused"
     else:
-        why += f" and the same result; {ran} ran, {refused} {'was' if refused == 1 else 'were'} refused"
+        why += f"; {ran} ran with the same result" + f", refused: {refused}" * bool(refused)
     _, just_refused = dispatcher.count_outcomes(earlier[:1])
     kind = "denied" if is_refused or just_refused else "limit"
     return NexusError(kind, "the turn was stopped", why, "Rephrase the request")

@@ -158,7 +158,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
         with _place_script(hook, permission) as script:
             done, stderr, variables = _start(hook, given, cwd, permission, stop, script)
     except (OSError, ValueError) as error:
-        return HookRun(hook, HookAnswer(), NOT_RUN, f"the hook cannot be started: {one_line(str(error))}")
+        return HookRun(hook, HookAnswer(), NOT_RUN, f"the hook could not be started: {one_line(str(error))}")
     seconds = round(time.monotonic() - began, 3)
     if done.timed_out:
         return HookRun(hook, HookAnswer(), LATE, f"it took longer than {hook.table.timeout:g} s", seconds)
@@ -167,16 +167,18 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     if done.status in NO_PROGRAM:
         if missing := NOT_FOUND.search(stderr):
             why = f"{missing[1]}: command not found"
-            said = f"a hook of {hook.source} did not run: {why}. Install the program, or see /hooks"
+            said = f"a hook of {hook.source} failed: {why}. Install the program, or see nexus hooks"
             return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, said)
-        return HookRun(hook, HookAnswer(), NOT_RUN, f"the hook cannot be started: {words}", seconds)
+        return HookRun(hook, HookAnswer(), NOT_RUN, f"a program could not be started: {words}", seconds)
     answer = read_answer(hook.table.event, done.status, stdout, stderr)
     if done.status not in (0, BLOCKS):
         why = f"exit {done.status}{': ' if words else ''}{words}"
         said = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
-            said = f"a hook of {hook.source} failed: hooks of a project have no network access; those in "
-            said += "your config.toml do. /timeline shows the error"
+            said = (
+                f"a hook of {hook.source} failed, perhaps because only hooks in your config.toml have network access. "
+            )
+            said += "nexus timeline shows the error"
         return HookRun(hook, answer, FAILED, why, seconds, said)
     answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)

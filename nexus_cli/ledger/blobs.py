@@ -74,5 +74,5 @@ def damage_at(what: str) -> Iterator[None]:
 
 
 def _damage_error(why: str) -> NexusError:
-    hint = "The ledger file was changed or the disk is failing: restore it from a backup, or start a new session"
+    hint = "Restore the ledger from a backup, or start a new session"
     return NexusError("ledger", "the ledger contains a damaged record", why, hint)

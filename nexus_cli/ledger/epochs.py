@@ -236,4 +236,4 @@ def current_head_lines(db: Database, lane: int) -> list[bytes]:
 
 
 def _unknown(epoch_id: int) -> NexusError:
-    return NexusError("usage", f"there is no epoch {epoch_id}", "this session has not reached it")
+    return NexusError("usage", f"epoch {epoch_id}", "the session has no such epoch")

@@ -166,7 +166,7 @@ def _create_or_upgrade(path: Path) -> sqlite3.Connection:
         connection.close()
     ready = _connect_if_current(path)
     if ready is None:
-        why = "its file system does not support SQLite's write-ahead log"
+        why = "SQLite's write-ahead log could not be enabled, perhaps because of its file system"
         raise NexusError(
             "ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to a folder on another file system"
         )

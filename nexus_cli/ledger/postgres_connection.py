@@ -65,14 +65,14 @@ KEYS = {
 _PLACEHOLDER = re.compile(r"\?(\d*)")
 
 _WHY = {
-    "23503": ("its session was deleted or changed by another process", "Start a new session"),
+    "23503": ("another process deleted or changed the session", "Start a new session"),
     "23505": ("another process continued the session", "Fork it with `nexus sessions fork`"),
     "25006": ("the server is read-only", "Use the primary server"),
     "40P01": ("another process was using the same rows", "Try again"),
     "42501": ("this database role lacks the permission", "Ask the server's administrator"),
     "53100": ("the server's disk is full", "Free some space on the server"),
     "53300": ("the server has no free connections", "Try again, or raise its max_connections"),
-    "55P03": ("another process held the lock", "Try again"),
+    "55P03": ("the lock was not free in time", "Try again"),
     "57014": (
         f"the server cancelled the statement, perhaps after its time limit of {STATEMENT_SECONDS} s",
         "Try again",
@@ -87,7 +87,7 @@ _WHY = {
 
 
 _HINTS = {
-    'database "': "Create the database: createdb NAME",
+    '" does not exist': "Create the database (createdb NAME) or the role (createuser NAME)",
     "no password supplied": "Put the password into ~/.pgpass",
     "password authentication failed": "Correct the password in ~/.pgpass or ledger.url",
 }

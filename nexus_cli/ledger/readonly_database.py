@@ -61,7 +61,7 @@ class ReadOnlyDatabase(Database):
         except sqlite3.OperationalError as error:
             if primary_code(error) not in UNWRITABLE:
                 raise ledger_error(error, self._what) from error
-            why = "the newest changes are in its write-ahead log, which can only be read in a writable folder"
+            why = "SQLite could not open it; if it has a write-ahead log, that can only be read in a writable folder"
             raise NexusError("ledger", self._what, why, _WRITABLE) from error
         except sqlite3.DatabaseError as error:
             raise ledger_error(error, self._what) from error
@@ -82,7 +82,7 @@ class ReadOnlyDatabase(Database):
 
     def _require_unchanged(self) -> None:
         if self._alone and _state(self._path) != self._state:
-            raise NexusError("ledger", self._what, "another program changed it in the meantime", "Try again")
+            raise NexusError("ledger", self._what, "the file has changed in the meantime", "Try again")
 
 
 def open_readonly(path: Path) -> ReadOnlyDatabase:

@@ -81,7 +81,7 @@ class SpaceTable:
         """
         name = check_name(name, "the name")
         if fold_name(name) in {fold_name(SELF), *([] if kind == AGENT else [AGENT_NAME])}:
-            raise NexusError("usage", f"the name {name}", "it is reserved for an agent", "Choose another name")
+            raise NexusError("usage", f"the name {name}", "this name is reserved", "Choose another name")
         with self._db.write():
             self._db.lock("entities")
             found = self.find_entity(name)

@@ -264,7 +264,8 @@ class ServerHost:
         if state.failures > RESTARTS:
             if since < REST_SECONDS:
                 raise ServerError(
-                    "died", f"{state.last}; it failed {state.failures} times and will not be restarted for a minute"
+                    "died",
+                    f"{state.last}; it failed {state.failures} times and will not be restarted for up to a minute",
                 )
             state.failures = 0
         elif state.failures > 1:

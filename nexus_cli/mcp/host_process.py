@@ -339,6 +339,6 @@ def _fill_in(server: ServerEntry, header: str, text: str) -> str:
     def value(match: re.Match[str]) -> str:
         if found := _read_variable(server, match[1]):
             return found
-        raise ServerError("start", f"{server.name}: the header {header} needs {match[1]}, which is not set")
+        raise ServerError("start", f"{server.name}: the header {header} needs {match[1]}, which has no value")
 
     return text if server.source == "editor" else _VARIABLE.sub(value, text)

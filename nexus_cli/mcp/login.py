@@ -187,7 +187,7 @@ def _settle(answered: asyncio.Future[AuthorizationCodeResult], query: dict[str, 
     if "code" in query:
         answered.set_result(AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss")))
     elif "error" in query:
-        why = f"the login was refused: {query['error']} {query.get('error_description', '')}".strip()
+        why = f"{query['error']} {query.get('error_description', '')}".strip()
         answered.set_exception(OAuthFlowError(why))
 
 

@@ -82,7 +82,7 @@ def read_servers(
             known = taken.setdefault(fit_name(str(name)), owner)
             twin = next((one for one in entries if fit_name(one) == fit_name(str(name))), None)
             if known != owner:
-                problems.append(f"{where} is skipped: you have a server with this name")
+                problems.append(f"{where} is skipped: another server has this name")
             elif twin not in (None, name):
                 problems.append(
                     f"{where} is skipped: its tool names would be the same as those of {twin}; rename one of them"
@@ -155,7 +155,7 @@ def parse_entry(
 
     command, url = _read_command(value, expand), value.get("url", value.get("serverUrl", ""))
     if bool(command) == bool(url):
-        raise ValueError("it needs either `command` or `url`")
+        raise ValueError("it needs exactly one of `command` and `url`")
     url = expand(url, "url") if url else ""
     if url and not url.startswith(("https://", "http://")):
         raise ValueError("url must begin with https:// or http://")
@@ -194,7 +194,7 @@ def _refuse_keys(names: Iterable[str], what: str) -> None:
     for name in names:
         plain = name.partition(":-")[0].removeprefix("env:")
         if is_provider_key(plain.upper()):
-            raise ValueError(f"{what} refers to {plain}: a project's server cannot get a provider key")
+            raise ValueError(f"{what} refers to {plain}: only your own servers can get a provider key")
 
 
 def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> str:
@@ -208,7 +208,7 @@ def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> s
     if environ.get(name):
         return environ[name]
     if not has_default:
-        raise ValueError(f"the variable {name} is not set")
+        raise ValueError(f"the variable {name} has no value")
     return default
 
 

@@ -176,7 +176,7 @@ class CallPermission:
         """Raise `NexusError("config", ...)` if no sandbox works here. For `sandbox.backend = "required"`."""
         found = self.probe_backend()
         if found is not None and found.backend == "none":
-            hint = "`nexus doctor` shows what is missing; `nexus config set sandbox.backend auto` makes it optional"
+            hint = "See `nexus doctor`; `nexus config set sandbox.backend auto` makes the sandbox optional"
             raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
 
     def check_rules(self, level: str) -> None:
@@ -191,7 +191,7 @@ class CallPermission:
         unread = self._rules.unread_denials if self._rules is not None and level == ALL else ()
         if unread:
             where, _, why = unread[0].partition(": ")
-            hint = "Correct the rule (`nexus config edit`), or choose a level other than all"
+            hint = "Correct the rule in that file, or choose a level other than all"
             raise NexusError("config", where, why, hint)
 
     def take_problems(self, level: str) -> list[str]:
@@ -199,7 +199,8 @@ class CallPermission:
         lines = list(self._rules.problems) if self._rules is not None else []
         if self.probe is not None and self.probe.backend == "none" and level != ALL:
             lines.append(
-                f"No sandbox: {self.probe.why or 'none available'}. Every command needs approval (see `nexus doctor`)"
+                f"No sandbox: {self.probe.why or 'none available'}. Commands that no rule allows need approval (see "
+                "`nexus doctor`)"
             )
         new = [line for line in lines if line not in self._told]
         self._told.update(new)

@@ -69,7 +69,12 @@ class Row:
 
 
 TABLE = (
-    Row("token_pressure", lambda now: now.token_pressure == "critical", Limits(mode=SINGLE), "the window is 80 % full"),
+    Row(
+        "token_pressure",
+        lambda now: now.token_pressure == "critical",
+        Limits(mode=SINGLE),
+        "at least 80 % of the window is used",
+    ),
     Row("token_pressure", lambda now: now.token_pressure == "high", Limits(max_iterations=2), "the window fills up"),
     Row("recent_errors", lambda now: now.recent_errors >= 3, Limits(mode=SINGLE, confirm=True), "calls keep failing"),
     Row("recent_errors", lambda now: now.recent_errors >= 2, Limits(max_iterations=2), "two calls could not run"),

@@ -44,7 +44,7 @@ def choose_model(
         return ModelChoice(model, f"Using {model}, because {variable} is {why}; to use another: --model NAME")
     if present:
         found = ", ".join(f"{variable} ({model})" for variable, model in present.items())
-        why = f"several keys are set: {found}"
+        why = f"several keys are available: {found}"
         hint = f"Choose a model: --model {first[1]}, NEXUS_MODEL=..., or nexus config set model ..."
     elif reached := servers():
         found = ", ".join(f"{server.name} at {server.url}" for server in reached)

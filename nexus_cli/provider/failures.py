@@ -142,7 +142,7 @@ def _hint_for(kind: str, model: str, status: int | None) -> str:
     if kind == "auth" and provider == "bedrock":
         return "Set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or AWS_BEARER_TOKEN_BEDROCK"
     if kind == "usage" and provider == "ollama_chat":
-        return f"`ollama pull {split_model_name(model)[1]}` downloads it; `nexus model list` shows the models you have"
+        return f"`ollama pull {split_model_name(model)[1]}` downloads the model; see `nexus model list`"
     if kind == "network" and provider in LOCAL:
         return f"Is the model server running? Its address is set by {where}"
     return {

@@ -86,7 +86,7 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
     if len(key) > 1 and key[0] == key[-1] and key[0] in "\"'":
         key = key[1:-1]
     what, again = f"{shape.title} key", f"Copy it again from {shape.page}"
-    why = f"it has {len(key)} characters, too few for a key" if len(key) < SHORTEST else ""
+    why = f"it is too short for a key (length: {len(key)})" if len(key) < SHORTEST else ""
     if not (key.isascii() and key.isprintable()) or " " in key:
         why = "it contains spaces or characters that no key contains"
     if why:

@@ -85,7 +85,7 @@ def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
 FIRST_LINES = "{\n    "
 KEYS = re.compile(r'\n    "([^"\\]+)": ')
 DEFAULT_WINDOW = 128_000
-HOW_TO_NAME = "`nexus model list` lists usable models; a name has the form PROVIDER/MODEL"
+HOW_TO_NAME = "`nexus model list` lists usable models; name any other model as PROVIDER/MODEL"
 TABLE = "model_prices_and_context_window_backup.json"
 CLAUDE_TO_4_5 = re.compile(r"(?:^|-)claude-(?:[34]|(?:sonnet|opus|haiku)-4)(?:-[0-5])?(?:-(?:sonnet|opus|haiku))?$")
 CLAUDE_WINDOW = 200_000

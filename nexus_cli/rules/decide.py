@@ -514,4 +514,4 @@ def _say_allowed(level: str, profile: Profile, ruled: CommandPart | None) -> str
         return "every part only reads"
     if ruled is not None:
         return f"allow {ruled.rule} ({ruled.source})"
-    return "level auto: confined to the project, without network"
+    return "level auto: in the sandbox, without network"

@@ -168,7 +168,7 @@ def _check_date(words: Sequence[Word]) -> None:
                 continue
         is_single = word.is_known or _QUOTED.fullmatch(word.text)
         if word.has_glob or not is_single or not _DATE.fullmatch(word.text.lstrip('"')):
-            raise NotReadOnly("date with an operand sets the clock")
+            raise NotReadOnly("date with these arguments may set the clock")
 
 
 def _check_subcommand(words: tuple[Word, ...], name: str, folders: Folders) -> None:

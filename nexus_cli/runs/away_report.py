@@ -68,7 +68,7 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
         return f"{origin} broke off; to resume it: nexus runs resume {run.id}"
     if run.waits is None:
         return f"{origin} {run.state}: {_cut(run, run.error or run.last_words)}".removesuffix(": ")
-    act = f"/runs or nexus runs resume {run.id}" if run.waits.kind == APPROVAL else "nexus space open"
+    act = f"nexus runs resume {run.id}" if run.waits.kind == APPROVAL else "nexus space open NAME"
     return f"{origin} waits for {cut_at_word(one_line(run.waits.why), LONGEST)} (to answer: {act})"
 
 

@@ -154,7 +154,7 @@ class RunDriver:
         """The folder of the project."""
         folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
-            why = "the folder no longer exists"
+            why = "there is no such folder"
             raise NexusError("usage", f"folder {folder}", why, "Restore the folder, or start the work in another one")
         return folder
 

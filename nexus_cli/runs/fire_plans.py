@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.clock import format_moment, utc_now
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import WAITING, Plan
 from nexus_cli.ledger import Ledger
@@ -55,8 +55,8 @@ def decide_firing(plan: Plan, now: float) -> Firing:
     facts = instruction_facts(plan, latest)
     if missed and plan.missed == "once":
         facts |= {"missed": missed, "missedSince": format_moment(first)}
-        which = "one time of this plan was" if missed == 1 else f"{missed:,} times of this plan were"
-        note = f"[nexus: {which} missed, since {facts['missedSince']}. This run is for all of them.]"
+        which = f"{plural(missed, 'run')} of this plan since {facts['missedSince']}"
+        note = f"[nexus: missed {which}. This run makes up for every missed one.]"
         facts["instruction"] += f"\n\n{note}"
     return Firing(facts, next_at)
 
@@ -86,7 +86,10 @@ def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
         folder = plan.options.get("folder")
         if keys and plan.cron and folder and not Path(folder).is_dir():  # the run that was just queued fails
             ledger.plans.change(plan.key, paused=True)
-            warn(f"{plan.id} is paused: folder {folder} no longer exists. To resume: nexus schedule resume {plan.id}")
+            warn(
+                f"{plan.id} is paused: folder {folder} no longer exists. Restore the folder, then: "
+                f"nexus schedule resume {plan.id}"
+            )
         queued += keys
     return queued
 

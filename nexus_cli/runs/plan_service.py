@@ -135,7 +135,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
             if prompt
             else "the prompt is missing"
         )
-        raise NexusError("usage", "the schedule", why, "Describe the task")
+        raise NexusError("usage", "the schedule", why, "Describe the task briefly")
     if new.missed not in MISSED:
         raise NexusError("usage", f"--missed {new.missed[:40]!r}", "must be once or skip")
     now = ledger.runs.now() + (new.after if new.cron else 0.0)
@@ -148,7 +148,7 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
         read_source(find_source(project_root(Path(options["folder"]))))
     options["allow"] = check_level(str(options.get("allow") or ASK), settings)
     if options.get("until") and options["allow"] not in UNASKED and not options.get("rules"):
-        why = f"unattended runs at level {options['allow']} cannot run commands"
+        why = f"unattended runs at level {options['allow']} can run only read-only commands"
         raise NexusError("usage", f"--until {options['until'][:80]!r}", why, "Add --allow auto")
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(
@@ -390,7 +390,7 @@ class PlanService(Plans):
         limits = {name: value for name, value in new.options["limits"].items() if name not in told}
         cost = new.options["max_cost"] or settings.max_cost
         often = f"repeatedly ({time.cron}, {time.zone}), first" if time.cron else "once,"
-        day = f"${settings.max_cost_day:g} per day for all plans"
+        day = f"${settings.max_cost_day:g} per day for all unattended runs"
         rows = [
             f"when: {often} at {first}",
             f"level: {new.options['allow']}, run unattended by `nexus serve`",

@@ -60,7 +60,7 @@ def refuse_unsigned(
         if not (at.isascii() and at.isdigit() and len(at) < 16):
             return "the header X-Slack-Request-Timestamp is missing or wrong"
         if abs(now - int(at)) > MOST_AGE:
-            return f"the request was replayed, or a clock is wrong: the timestamp is more than {MOST_AGE:g} s off"
+            return f"the timestamp is more than {MOST_AGE:g} s off: a replayed or late request, or a wrong clock"
         signed = b"v0:" + at.encode() + b":" + body
     else:
         name = token_header or _TOKEN_HEADERS.get(sender, BEARER)

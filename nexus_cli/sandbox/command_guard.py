@@ -229,6 +229,6 @@ def _lines(told: Iterable[RestoredPath], project: str) -> list[str]:
 def _describe_failure(project: str, error: Exception) -> str:
     why = error.strerror if isinstance(error, OSError) and error.strerror else f"{type(error).__name__}: {error}"
     return (
-        f"NOT CHECKED: nexus could not check whether the last command changed hooks, instructions or similar files in "
+        f"NOT CHECKED: nexus could not check whether a command changed hooks, instructions or similar files in "
         f"{project} ({why}). No command starts there until this check succeeds; do not run git there"
     )

@@ -116,7 +116,7 @@ def _describe_failure(profile: SandboxProfile, command: str, output: str, backen
     if lines and (profile.network or not needs_network):
         return lines[0]
     if refused and not profile.unix_sockets and (backend is Backend.BWRAP or profile.network or _UNIX.search(tail)):
-        return f"[sandbox: no Unix sockets; {outside}]"
+        return f"[sandbox: no Unix or raw sockets, no ports below 1024; {outside}]"
     if not profile.network and (needs_network or refused or _NETWORK.search(tail)):
         loopback = ", also no loopback without bubblewrap" if backend is Backend.LANDLOCK else ""
         lines.append(f"[sandbox: no network{loopback}; {network}]")

@@ -55,9 +55,9 @@ _REASONS = (
     (b"dubious ownership", "the repository belongs to another user; see safe.directory in `git help config`"),
     (b"Ignoring path", "git rejects names such as .Git; rename or delete that path"),
     (b"could not open directory", "a folder cannot be listed"),
-    (b"ut of memory", "git exceeded its memory limit"),
+    (b"ut of memory", "git ran out of memory"),
     (b"not a git repository", "not a git repository"),
-    (b"ermission denied", "a file of the repository cannot be read, or is a link out of the project"),
+    (b"ermission denied", "git was denied access to a file, or the file is a link out of the project"),
 )
 """Phrases in git's errors, and what is told instead."""
 _NAMED = re.compile(rb"(?:could not open directory '|Ignoring path )([^'\n]+)")
@@ -234,7 +234,7 @@ def merge_texts(program: str, texts: Sequence[bytes], *options: str, folder: Pat
         return git.try_run("merge-file", "-p", "-q", *options, *_SIDES)[:2]
 
 
-def failure(what: str, error: GitError | OSError, hint: str = "Your files were not changed") -> NexusError:
+def failure(what: str, error: GitError | OSError, hint: str = "The project's files were not changed") -> NexusError:
     """Return the error to show to a person when git or the disk failed, with `hint` unless the disk is full."""
     why = getattr(error, "strerror", "") or str(error)
     named = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why

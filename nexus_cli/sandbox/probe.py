@@ -117,7 +117,7 @@ def _why_none(setting: str) -> str:
         return (
             f"{SANDBOX_EXEC} is missing"
             if setting in ("auto", "required", "seatbelt")
-            else "only seatbelt runs on macOS"
+            else "macOS supports only seatbelt"
         )
     if not sys.platform.startswith("linux"):
         return f"no sandbox is supported on {sys.platform}"
@@ -125,10 +125,10 @@ def _why_none(setting: str) -> str:
         return f"the network cannot be blocked on {platform.machine()}"
     what = {
         "bwrap": "found no bwrap on the PATH that only you or root can replace",
-        "landlock": "the kernel has no Landlock",
+        "landlock": "Landlock is not available",
         "seatbelt": "only macOS supports seatbelt",
     }
-    return what.get(setting, "the kernel has no Landlock, and there is no bwrap")
+    return what.get(setting, "Landlock is not available, and no usable bwrap is on the PATH")
 
 
 def _try_walls(candidate: BackendProbe) -> tuple[tuple[str, ...], str]:

@@ -146,7 +146,7 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
 def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
     present = keys_to_choose_from(environ, settings)
     if present:
-        return f"none is configured, and several keys are set: {', '.join(present)}"
+        return f"none is configured, and several keys are available: {', '.join(present)}"
     return "none is configured, and no API key is set"
 
 

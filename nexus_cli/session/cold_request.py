@@ -46,12 +46,11 @@ async def _describe_compaction(state: SessionState, tokens: int) -> str:
 
     value = await preview_of(state)
     if not value["possible"] or value["after"] > WORTH * tokens:
-        return "To avoid it, start a new session"
+        return "To avoid that cost, start a new session"
     cost = value["cost"]
     now, then = cost["now"]["cold"], cost["next"][0]["with"]["warm"]  # the summary reads the same cold window
     if now is None or then is None:
-        return (
-            f"/compact first makes later requests smaller (to see its cost: {price_command(value['summary']['model'])})"
-        )
+        how = price_command(value["summary"]["model"])
+        return f"/compact first makes later requests smaller (cost unknown; to set the price: {how})"
     later = f"then {dollars(then)} for a request of {value['after']:,} tokens"
     return f"/compact first: {dollars(now)} for the summary, {later}"

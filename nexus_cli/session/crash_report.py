@@ -23,8 +23,10 @@ def report_bug(bug: BaseException) -> NexusError:
         why = "this process or this machine has reached its limit"
         return NexusError("internal", "too many open files", why, "Raise the limit, for example with ulimit -n 4096")
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
-        why = "this user or this machine has reached its process limit"
-        return NexusError("internal", "no thread can be started", why, "`ulimit -u` shows it; close other programs")
+        why = "a limit on processes or memory has been reached"
+        return NexusError(
+            "internal", "no thread can be started", why, "Close other programs; `ulimit -u` shows your process limit"
+        )
     frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(bug.__traceback__)]
     try:
         path = private_dir(places().log) / "nexus.log"

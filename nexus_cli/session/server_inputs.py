@@ -49,7 +49,7 @@ async def attach_named(state: SessionState, catalogue: Catalogue, open_server: O
     for server, uri in named[:MOST_NAMED]:
         await found.add_resource(server, uri)
     if len(named) > MOST_NAMED:
-        found.tell(f"only the first {MOST_NAMED} resources were attached")
+        found.tell(f"a message can attach at most {MOST_NAMED} resources; the others are sent as text")
     return found.add_to(trigger)
 
 

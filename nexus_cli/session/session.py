@@ -30,6 +30,7 @@ from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.calls.waiting import WAITING
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.engine.requests.control import SteeringWords
 from nexus_cli.engine.requests.engine import Engine
@@ -134,19 +135,19 @@ class Session:
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
         if self.ledger is not None and self.ledger.is_kept and not self.saved:
-            why = "its ledger cannot be written, so it exists only in this process"
+            why = "not all of the session is saved; the rest exists only in this process"
             raise NexusError(
-                "ledger", f"session {self.id} cannot be left", why, "Save a copy with /export, then use /exit"
+                "ledger", f"cannot leave session {self.id}", why, "Save a copy with /export, then use /exit"
             )
 
     def refuse_while_busy(self) -> None:
         """Raise `NexusError("usage", ...)` if workers or jobs run, which another session would end."""
         if self.workers is not None and (busy := self.workers.running()):
-            why = f"{', '.join(busy)} {'is' if len(busy) == 1 else 'are'} still working in the background"
-            raise NexusError("usage", "the session cannot be left", why, "Wait, or stop workers with /agents stop NAME")
+            why = f"leaving would stop {', '.join(busy)}"
+            raise NexusError("usage", "cannot leave the session", why, "Wait, or stop workers with /agents stop NAME")
         if self.jobs is not None and (left := self.jobs.running()):
-            why = f"{', '.join(left)} {'runs' if len(left) == 1 else 'run'} in the background and would be stopped"
-            raise NexusError("usage", "the session cannot be left", why, f"To stop it first: /jobs stop {left[0]}")
+            why = f"leaving would stop {', '.join(left)}"
+            raise NexusError("usage", "cannot leave the session", why, f"To stop a job: /jobs stop {left[0]}")
 
     def is_copied_to(self, other: str) -> bool:
         """Return True if the session with the id `other`, "" for none yet, was forked from this one."""
@@ -562,7 +563,8 @@ class Session:
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
         ended = outcome(self.state, error)
-        if continuations and (hooks := self.state.dispatcher.hooks):
+        awaited = self.workers.running() if self.workers else ()
+        if continuations and not awaited and (hooks := self.state.dispatcher.hooks) and ended.finish != WAITING:
             hooks.end_turn()
         for one in continuations:
             try:

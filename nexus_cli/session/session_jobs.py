@@ -359,7 +359,7 @@ class SessionJobs(Jobs):
         if found := self._jobs.get(name):
             return found
         there = ", ".join(self._jobs) or "none"
-        why = f"there is no job {name[:40]!r}. There are: {there}" if name else f"`job` is missing. There are: {there}"
+        why = f"there is no job {name[:40]!r}. Jobs: {there}" if name else f"the id of a job is missing. Jobs: {there}"
         return ToolResult(error=why, ran=False)
 
     def find_command(self, action: str, job: str = "", text: str = "") -> Mapping[str, Any] | None:

@@ -112,7 +112,7 @@ class UntilRounds(Continuation):
         self._stale = self._stale + 1 if made in self._seen else 0
         self._seen.add(made)
         if self._stale >= STALE:
-            why = f"it {self._describe_end(result)}, and {STALE} rounds in a row changed neither files nor its output"
+            why = f"it {self._describe_end(result)}, and {STALE} rounds in a row led to files and output seen before"
             raise NexusError("limit", f"stopped after {self._rounds} rounds of {self._named}", why, "Say what to try")
         return await self._message(result)
 
@@ -157,7 +157,12 @@ class UntilRounds(Continuation):
         """Make the next call, and a step of its own with the answer that the person has given."""
         tool = self._state.dispatcher.registry.get(TOOL)
         if tool is None:
-            raise NexusError("usage", f"--until {self._named}", f"this session has no tool {TOOL}", "Omit --no-tools")
+            raise NexusError(
+                "usage",
+                f"--until {self._named}",
+                f"this session has no tool {TOOL}",
+                "Omit --no-tools, or choose a model with tools",
+            )
         call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MOST_SECONDS})
         if refusal := self._state.dispatcher.begin_own_call(self._state.engine, call, tool, self._agreed):
             self._end_in_chat()

@@ -46,9 +46,7 @@ def locked_folder(folder: Path, stop: StopFlag, *, create: bool = False) -> Iter
         while descriptor >= 0 and not _take_lock(descriptor):
             stop.raise_if_pressed()
             if time.monotonic() > end:
-                raise ToolError(
-                    f"another process has been changing files in {folder} for {_WAIT:.0f} s: try again later"
-                )
+                raise ToolError(f"{folder} has been locked by another change for {_WAIT:.0f} s: try again later")
             time.sleep(_POLL)
         yield
 

@@ -136,7 +136,7 @@ class BackgroundProcess:
         """Return the output since the last call as text. Blocks while it is decoded."""
         data, lost = self.output.read_new(is_over=self.is_over)
         text = STYLE.sub("", decode_text(data))
-        return f"[... {lost:,} bytes were not kept ...]\n{text}" if lost else text
+        return f"[... bytes not kept: {lost:,} ...]\n{text}" if lost else text
 
     def last_lines(self, lines: int, characters: int) -> list[str]:
         """Return its last non-empty lines as text."""

@@ -68,7 +68,7 @@ def name_changed_lines(before: str, after: str) -> str:
     if len(changes) > _MOST_NAMED:
         first, last = changes[_MOST_NAMED].new_start + 1, changes[-1].new_end
         more = len(changes) - _MOST_NAMED
-        named.append(f"[{more:,} more changes: read lines {first}-{max(first, last)} to see them]")
+        named.append(f"[further changes: {more:,}; read lines {first}-{max(first, last)} to see them]")
     return "\n".join(named)
 
 

@@ -305,7 +305,10 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
     wanted = to_lf(old).removeprefix(_BOM).strip("\n").split("\n")
     lines = to_lf(text[:_LARGEST]).split("\n")
     keys = [_spell(line) for line in lines]
-    for parts, differs in ((wanted, ""), (_without_numbers(wanted), "line numbers are not part of a file")):
+    for parts, differs in (
+        (wanted, ""),
+        (_without_numbers(wanted), "its lines begin with line numbers, which the file does not have"),
+    ):
         stop.raise_if_pressed()
         named = [_spell(part) for part in parts]
         if not any(named):

@@ -105,7 +105,7 @@ def _split_list(pattern: str) -> list[str]:
 def _segments(pattern: str, *, literal: bool = False) -> list[re.Pattern[str] | None]:
     """Return one regular expression per name, None for `**`. With `literal` brackets match themselves."""
     if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
-        raise ToolError("the pattern is relative: name its folder in `path`")
+        raise ToolError("the pattern must be relative and without `..`: name its folder in `path`")
     names = [name for name in pattern.split("/") if name not in ("", ".")]
     if pattern.endswith("/"):
         names.append("**")

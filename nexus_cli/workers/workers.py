@@ -98,7 +98,7 @@ def find_reader(session: Session) -> Tool | None:
 
 async def _quote_file(path: str, session: Session, may_read: bool) -> str:
     if not may_read:
-        return f"{path}: not shown (reading is not for this run)"
+        return f"{path}: not shown (this run may not read files)"
     result = await read_unasked(path, session)
     if result is None or result.error:
         return f"{path}: not shown ({result.error if result else 'reading it needs permission'})"
@@ -228,7 +228,7 @@ class SessionWorkers(RunningWorkers[Session]):
         wait could last for ever."""
         running = len(self.running())
         if self._depth > 1 and (self._places.locked() or running >= self._budget()):
-            raise NexusError("limit", "all places are taken", f"{running} workers run", "Do it yourself, or later")
+            raise NexusError("limit", "all places are taken", f"running workers: {running}", "Do it yourself, or later")
 
     def _reserve(self, worker: Worker, wanted: Limits, spending: Spending) -> Limits:
         """Reserve the budget of a worker: workers that one message asks for get equal parts."""
@@ -282,7 +282,7 @@ class SessionWorkers(RunningWorkers[Session]):
         except asyncio.CancelledError:
             if not worker.has_ended:
                 worker.state = STOPPED
-                worker.error = "it was stopped before it began"
+                worker.error = "the worker was stopped before it started"
                 worker.session_id = worker.session_id if words else ""
         except Exception as bug:  # its parent continues
             worker.fail(report_bug(bug).message)
@@ -483,7 +483,7 @@ class SessionWorkers(RunningWorkers[Session]):
         worker = self.find(agent)
         if worker is None:
             there = ", ".join(self._workers) or "none"
-            return ToolResult(error=f"there is no worker {agent[:40]!r}. There are: {there}", ran=False)
+            return ToolResult(error=f"there is no worker {agent[:40]!r}. Workers: {there}", ran=False)
         if action == "stop":
             await self._stop(worker)
         if worker.has_ended and (action != "steer" or not self._never_again(worker)):
@@ -554,7 +554,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if self.session.state.rights().sub_agents is False:
             return "cannot continue: this run may not start workers"
         if not worker.session_id:
-            return "never began. Start another worker."
+            return "never started. Start another worker."
         try:
             over = worker.state == FINISHED and self._is_over(worker)
         except NexusError as error:  # its recipe is gone or not trusted any more
@@ -576,7 +576,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def recover(self, call_id: str) -> ToolResult | None:
         worker = next((one for one in self.all() if one.call == call_id), None)
         if worker is None:  # it is recorded before it is started
-            return ToolResult(error="no worker was started: nexus exited before", ran=False)
+            return ToolResult(error="nexus exited before it started a worker", ran=False)
         self._note_told(worker)
         return worker.result()
 
@@ -632,7 +632,7 @@ class SessionWorkers(RunningWorkers[Session]):
                     f"worktree {worker.worktree} is kept: see its `diff` with `agents`",
                 )
         except NexusError:
-            worker.error = f"the session of {worker.id} was deleted"
+            worker.error = f"the session of {worker.id} cannot be read"
             return
         if done:
             worker.state = FINISHED

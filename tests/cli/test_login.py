@@ -104,6 +104,6 @@ def test_a_key_in_the_environment_wins_and_is_named(nexus: Run) -> None:
 def test_the_only_key_in_the_environment_gives_the_model_whatever_is_stored(nexus: Run) -> None:
     nexus("login", "anthropic", stdin=b"sk-ant-0123456789")
     nexus("login", "openai", stdin=KEY.encode())
-    assert b"several keys are set: ANTHROPIC_API_KEY" in nexus("ask", "hi").stderr
+    assert b"several keys are available: ANTHROPIC_API_KEY" in nexus("ask", "hi").stderr
     shown = nexus("status", "--json", env={"GEMINI_API_KEY": "AIza0123456789"})
     assert json.loads(shown.stdout)["model"].startswith("gemini/")

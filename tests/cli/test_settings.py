@@ -209,7 +209,7 @@ def test_what_another_program_wrote_meanwhile_stays(here: Places, monkeypatch: p
         here.settings.write_text('model = "theirs"\n')
 
     monkeypatch.setattr(os, "fsync", synced)
-    with pytest.raises(NexusError, match="changed the file"):
+    with pytest.raises(NexusError, match="the file has changed"):
         write_setting(here, "limits.max_steps", "4")
     assert here.settings.read_text() == 'model = "theirs"\n'
     assert os.listdir(here.config) == ["config.toml"]
@@ -220,7 +220,7 @@ def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monk
     load(here, 'model = "a"\n')
     with FileLock.wait(here.config / ".config.toml.lock"), pytest.raises(NexusError) as told:
         write_setting(here, "model", "b")
-    assert "another process" in str(told.value) and "Try again" in told.value.hint
+    assert "locked by another change" in str(told.value) and "Try again" in told.value.hint
     write_setting(here, "model", "b")
     assert here.settings.read_text() == 'model = "b"\n'
 
@@ -404,7 +404,7 @@ def test_edit_takes_nothing_away_that_was_set_meanwhile(
         return 'model = "mine"'
 
     monkeypatch.setattr("nexus_cli.cli.setup.edit_config.edit_text", edit)
-    with pytest.raises(NexusError, match="another process changed the file") as caught:
+    with pytest.raises(NexusError, match="the file has changed in the meantime") as caught:
         edit_settings(here, lambda error: True)
     kept = here.config / "config.toml.rejected"
     assert str(kept) in caught.value.hint and kept.read_text() == 'model = "mine"\n'

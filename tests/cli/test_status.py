@@ -165,7 +165,7 @@ def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_no
     (places().config / "mcp.json").write_text('{"servers": {"code": {"command": "code"}, "none": {}}}')
     found = reported(tmp_path)
     assert [one["name"] for one in found["servers"]] == ["code", "git", "theirs"], "those of a session"
-    assert len(found["notices"]) == 1 and "needs either" in found["notices"][0]
+    assert len(found["notices"]) == 1 and "needs exactly one" in found["notices"][0]
     doctor = nexus("doctor", env={"COLUMNS": "300"}).stdout.decode()
     assert "MCP server none" in doctor
     (places().config / "mcp.json").write_text("{")

@@ -237,7 +237,7 @@ def test_nothing_is_undone_while_a_job_or_a_worker_runs(
     busy: Any = context.session.state.services[kind]
     monkeypatch.setattr(busy, "running", lambda: ["b1"])
     before = context.session.id
-    with pytest.raises(NexusError, match="the session cannot be left: b1"):
+    with pytest.raises(NexusError, match="cannot leave the session: leaving would stop b1"):
         context.run(f"rewind 1 {part}")
     assert work.path("b").exists() and context.session.id == before and not context.shown
     context.run("rewind 1 files")
@@ -249,7 +249,7 @@ def test_an_empty_copy_that_cannot_be_opened_leaves_its_reason(
 ) -> None:
     context.turn("first")
     monkeypatch.setattr(context.session.state.services[Jobs], "running", lambda: ["j1"])
-    with pytest.raises(NexusError, match="the session cannot be left: j1"):
+    with pytest.raises(NexusError, match="cannot leave the session: leaving would stop j1"):
         context.run("edit")
     assert [one.id for one in require_ledger(context).sessions()] == [context.session.id]
 

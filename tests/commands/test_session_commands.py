@@ -226,7 +226,7 @@ def test_a_session_whose_ledger_failed_is_not_copied_when_it_can_be_written_agai
     context.turn("kept in memory")
     assert not context.session.saved
     ledger.db.run("PRAGMA query_only = OFF")
-    with pytest.raises(NexusError, match="cannot be left"):
+    with pytest.raises(NexusError, match="cannot leave"):
         context.run("fork a copy")
     with the_ledger() as other:
         assert [info.id for info in other.sessions()] == [context.session.id]

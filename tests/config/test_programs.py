@@ -236,7 +236,7 @@ def test_helpers_run_on_no_python_of_the_project(project: Path, outside: Path, m
     (here / "python").symlink_to(outside.parent / "left-by-a-command")
     assert own_interpreter(project) == str(outside / "python"), "it was looked up when nexus started"
     monkeypatch.setattr(programs, "REAL_INTERPRETER", str(here / "python"))
-    with pytest.raises(ProgramRefused, match="in the project"):
+    with pytest.raises(ProgramRefused, match="commands can change nexus's Python"):
         own_interpreter(project)
     monkeypatch.setattr(sys, "executable", str(outside / "python"))
     assert own_interpreter(project) == str(outside / "python")

@@ -61,7 +61,7 @@ def test_a_record_that_another_process_keeps_is_a_plain_error(project: Path, mon
     monkeypatch.setattr("nexus_cli.config.record_file.WAIT", 0.02)
     with open(places().data / "trust.lock", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(NexusError, match="another process") as told:
+        with pytest.raises(NexusError, match="locked by another change") as told:
             revoke_trust(project)
     assert "Try again" in told.value.hint
     assert revoke_trust(project)

@@ -210,7 +210,7 @@ def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
     told_of = [line for line in done.told if "nexus: hook " in line]
     assert len(told_of) == 3, told_of
     assert any("exit 1: yyy" in line for line in told_of) and any("longer than 1 s" in line for line in told_of)
-    assert any("cannot be started" in line for line in told_of) and max(map(len, told_of)) < 500
+    assert any("could not be started" in line for line in told_of) and max(map(len, told_of)) < 500
     pid = int((place.folder / "ran-fork").read_text())
     assert until(lambda: not os.path.exists(f"/proc/{pid}"), 10)
     assert not any("yyy" in one or "xxx" in one for one in told(place))
@@ -318,7 +318,7 @@ def test_a_hook_reads_the_transcript_as_claude_code_keeps_one(place: Stage) -> N
 
 def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
     pre = {"event": "PreToolUse", "matcher": "Write", "on_timeout": "deny"}
-    for command, why in (("sleep 60", "longer than"), ("/no/such/program", "cannot be started")):
+    for command, why in (("sleep 60", "longer than"), ("/no/such/program", "could not be started")):
         personal(place, {**pre, "command": command, "timeout": 0.5})
         place.script(Worker(write("a.txt", "1\n")))
         assert place.ask("--allow", "edit", "write").status == 0
@@ -355,8 +355,8 @@ SPOIL = "echo 'import os; os.system(\"touch ran-forged\")' > .claude/hooks/guard
                 f"cp -p .claude/hooks/guard.py old && {SPOIL} && touch -r old .claude/hooks/guard.py",
                 "guard.py has changed",
             ),
-            ("rm .claude/hooks/guard.py && mkfifo .claude/hooks/guard.py", "guard.py no longer exists"),
-            ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py no longer exists"),
+            ("rm .claude/hooks/guard.py && mkfifo .claude/hooks/guard.py", "guard.py is gone or is not a regular file"),
+            ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py is gone or is not a regular file"),
             ("rm .claude/hooks/guard.py && ln -s /bin/true .claude/hooks/guard.py", "guard.py has changed"),
             ("truncate -s 900G .claude/hooks/guard.py", "guard.py has changed"),
             ("sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py", "it has changed"),

@@ -123,7 +123,7 @@ def test_in_effect_is_said_only_of_what_a_session_loads_and_the_rest_has_a_reaso
         "hook Stop {": "its `type` is prompt; only command, with a `command` string, is supported",
         "hook Worktr": "unknown event WorktreeCreate",
         "server bad": "url must begin with https:// or http://",
-        "server mine": "you have a server with this name",
+        "server mine": "another server has this name",
         "server off": "its entry disables it",
         "skill bare": "has no description",
         "skill open": "has front matter without a closing --- line",
@@ -171,7 +171,7 @@ def test_its_server_is_used_with_its_own_folder(place: Stage, model: Model) -> N
     assert done.status == 0 and "4 tools" in done.text, done
     assert listed(place)["server notes"] == "active", "its process has left nothing in its folder"
     assert place.run("mcp", "add", "plugin_hookify_notes", "/bin/false").status == 0
-    assert "you have a server with this name" in " ".join(place.run("mcp", "list").text.split())
+    assert "another server has this name" in " ".join(place.run("mcp", "list").text.split())
 
 
 def test_a_changed_source_changes_nothing_and_a_changed_copy_is_off_and_said(place: Stage, model: Model) -> None:

@@ -78,7 +78,7 @@ def test_a_server_that_ends_is_not_waited_for_any_longer(place: Stage, level: st
     fails = "bash", {"command": "sleep 1; echo no such module; exit 3", "background": True}
     done, seen = play(place, level, [fails, ("wait_for", {"url": f"tcp://127.0.0.1:{port}", "timeout": "1 hour"})])
     assert done.status == 0, done
-    assert "it has not come" in seen[1] and "exit status 3" in seen[1], seen
+    assert "the wait has ended: " in seen[1] and "exit status 3" in seen[1], seen
 
 
 def test_a_file_of_a_job_is_waited_for_within_the_turn(place: Stage, level: str) -> None:
@@ -94,7 +94,7 @@ def test_a_wait_that_would_end_a_job_is_refused_and_says_how_else(place: Stage, 
     runs = "bash", {"command": "exec sleep 300", "background": True}
     done, seen = play(place, level, [runs, ("wait_for", {"file": "never.txt"}), ("jobs", {"action": "list"})])
     assert done.status == 0, done
-    assert "it would end the turn, and j1 with it" in seen[1] and "10 minutes" in seen[1], seen
+    assert "waiting would end the turn and stop j1" in seen[1] and "10 minutes" in seen[1], seen
     assert "j1  running" in seen[2], seen
 
 

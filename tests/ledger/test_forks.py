@@ -112,7 +112,7 @@ def test_a_fork_begins_under_the_epoch_that_was_in_force(ledger: Ledger, make: S
     assert ledger.log(early.id).line_hashes(0, 4) == ledger.log(parent.id).line_hashes(0, 4)
     assert ledger.log(early.id).cursor() == ledger.log(late.id).cursor() == 4
     assert ledger.log(late.id).epoch(0) == make.epoch(0)
-    with pytest.raises(NexusError, match="no epoch 1"):
+    with pytest.raises(NexusError, match="epoch 1: the session has no such epoch"):
         ledger.log(early.id).epoch(1)
     assert (ledger.log(early.id).next_epoch(), ledger.log(late.id).next_epoch()) == (1, 2)
     ledger.log(early.id).begin_epoch(make.epoch(1, 0, (make.slot(4),), 4), [])

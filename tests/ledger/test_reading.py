@@ -124,7 +124,7 @@ def test_a_log_without_its_index_is_one_line_about_a_writable_folder(path: Path,
 
     status, (line,) = make.in_child(work)
     assert status == 0 and line.startswith(f"nexus: the ledger {path} cannot be read: ")
-    assert "in its write-ahead log" in line and "writable" in line
+    assert "if it has a write-ahead log" in line and "writable" in line
 
 
 def test_beside_one_who_writes_what_is_committed_is_read(path: Path, make: SimpleNamespace) -> None:
@@ -193,7 +193,7 @@ def test_what_is_written_meanwhile_is_never_half_read(path: Path, make: SimpleNa
     writer.log(session).append(make.user(2))
     assert database.one("SELECT count(*) FROM entries") == (1,), "it stands in the log alone"
     writer.close()
-    with pytest.raises(NexusError, match="another program changed it in the meantime"):
+    with pytest.raises(NexusError, match="the file has changed in the meantime"):
         database.all("SELECT count(*) FROM entries")
     database.close()
 

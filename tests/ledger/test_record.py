@@ -82,7 +82,7 @@ def test_an_epoch_comes_back_byte_for_byte(ledger: Ledger, make: SimpleNamespace
     assert on(ledger, lane).current_epoch() == second
     assert list(second.tools[0]["function"]) == list(on(ledger, lane).epoch(1).tools[0]["function"])
     assert on(ledger, lane).next_epoch() == 2
-    with pytest.raises(NexusError, match="there is no epoch 7"):
+    with pytest.raises(NexusError, match="epoch 7: the session has no such epoch"):
         on(ledger, lane).epoch(7)
 
 

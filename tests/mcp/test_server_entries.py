@@ -52,7 +52,7 @@ def test_personal_servers_come_from_both_files_and_broken_ones_are_one_line_each
     assert len(found.problems) == 7 and named.count("\n") == 6
     for words in (
         "mcp.json) is skipped: its tool names would be the same as those of of.f; rename one of them",
-        "needs either `command` or `url`",
+        "needs exactly one of `command` and `url`",
         "transport sse",
         "is not a table",
         "${input:key}",
@@ -125,7 +125,7 @@ def test_a_server_of_a_project_never_takes_a_personal_name(home: Path) -> None:
     trust.trust(home, trust.read_configuration(home, KINDS))
     found = read_servers(home, {})
     assert found.entries["team"].command == ("mine",)
-    assert len(found.problems) == 1 and "you have a server with this name" in found.problems[0]
+    assert len(found.problems) == 1 and "another server has this name" in found.problems[0]
 
 
 def test_variables_are_filled_in() -> None:
@@ -173,7 +173,7 @@ def test_while_a_personal_file_is_broken_no_server_of_a_project_counts(home: Pat
 )
 def test_a_server_of_a_project_gets_no_key_of_a_provider(home: Path, entry: dict[str, Any]) -> None:
     environ = {"OPENAI_API_KEY": "secret", "ANTHROPIC_API_KEY": "secret", "MISTRAL_API_KEY": "secret"}
-    with pytest.raises(ValueError, match="cannot get a provider key"):
+    with pytest.raises(ValueError, match="only your own servers can get a provider key"):
         parse_entry("one", entry, environ, "project", ".mcp.json", home)
     made = parse_entry("one", entry, environ)
     assert made is not None and "secret" not in made.shown

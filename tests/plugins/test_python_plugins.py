@@ -210,7 +210,7 @@ def test_the_contract_tests_find_what_breaks_it(install: Install) -> None:
     install(WHOLE)
     checks = dict(contract_checks("nexus_plugin_words"))
     checks["tool count_words"]()
-    with pytest.raises(AssertionError, match="bash is a name"):
+    with pytest.raises(AssertionError, match="already uses the name bash"):
         checks["tool bash"]()
     checks["command words"]()
     checks["contributor texts"]()

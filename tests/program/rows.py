@@ -134,11 +134,11 @@ ROWS = (
         requests=None,
         says="--timeout",
     ),
-    Row("fifth_call", 3, "limit", FOREVER, requests=5, says="5 times in a row"),
+    Row("fifth_call", 3, "limit", FOREVER, requests=5, says="call 5 times; 4 ran"),
     Row("length", 3, "length", {"default": {"text": "half an ans", "finish": "length"}}, says="cut off"),
     Row("refused", 3, "refused", {"default": {"text": "I must", "finish": "content_filter"}}),
     Row("overflow", 3, "overflow", settings=QUICK + f'[models."{MODEL}"]\nwindow = 1200\n', requests=0, says="system"),
-    Row("denied", 3, "denied", REFUSED, requests=5, says="refused each time"),
+    Row("denied", 3, "denied", REFUSED, requests=5, says="were refused"),
     Row(
         "rate_limit",
         75,

@@ -227,7 +227,7 @@ def test_a_pipe_gets_the_answer_untouched_and_stderr_nothing_raw(seen: Seen) -> 
 def test_a_folder_that_has_vanished_is_one_line(seen: Seen) -> None:
     for done in seen["gone_before"]:
         assert done.status == 2 and clean(done) and len(done.told) == 1
-        assert "the working folder" in done.told[0] and "Change to a folder that exists" in done.told[0]
+        assert "the working folder" in done.told[0] and "Change to another folder" in done.told[0]
 
 
 @pytest.mark.matrix

@@ -47,7 +47,7 @@ SOCKET = 'File "/usr/lib/python3.11/socket.py", line 232, in __init__\n    _sock
         ("curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect to server", "no network"),
         ("npm error code ENOTCACHED", "no network"),
         ("As a reminder, you're using offline mode (--offline)", "no network"),
-        ("dial unix /var/run/docker.sock: socket: operation not permitted", "no Unix sockets"),
+        ("dial unix /var/run/docker.sock: socket: operation not permitted", "no Unix or raw sockets"),
     ],
 )
 def test_a_failure_is_told_with_the_wall_it_met(output: str, wall: str) -> None:
@@ -64,7 +64,7 @@ def test_a_refused_socket_is_one_of_unix_where_the_command_has_a_network_of_its_
         "/usr/lib/python3.11/socket.py:232: PermissionError",
         "Error: listen EPERM: operation not permitted 0.0.0.0:8123",
     ):
-        assert "no Unix sockets" in describe_denial(WRITE, "make", output, Backend.BWRAP)
+        assert "no Unix or raw sockets" in describe_denial(WRITE, "make", output, Backend.BWRAP)
         assert "no loopback" in describe_denial(WRITE, "make", output, Backend.LANDLOCK)
     assert describe_denial(SandboxProfile("none", Path("/p"), Path("/p")), "make", SOCKET, Backend.LANDLOCK) == ""
 

@@ -34,7 +34,9 @@ def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> Non
             price = cold_price(session.state, session.engine.next_request())
             assert price is not None
             told = await warn_of_cold_request(session.state)
-            expected = f"about {price.input:,} tokens for ${price.cost_usd:.4f}. To avoid it, start a new session"
+            expected = (
+                f"about {price.input:,} tokens for ${price.cost_usd:.4f}. To avoid that cost, start a new session"
+            )
             assert told.endswith(expected) and await warn_of_cold_request(session.state) == "", "once"
 
     asyncio.run(live())

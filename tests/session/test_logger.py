@@ -82,7 +82,7 @@ def test_another_process_finds_the_lane_as_it_was_left(config: LogConfig) -> Non
     assert newest is not None and newest.manifest == row.manifest
     assert log.was_started("c1") and not log.was_started("c2")
     assert log.session.first_text == "please"
-    with pytest.raises(NexusError, match="no epoch 1"):
+    with pytest.raises(NexusError, match="epoch 1: the session has no such epoch"):
         log.epoch(1)
     log.close()
 

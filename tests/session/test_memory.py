@@ -534,7 +534,7 @@ def test_the_facts_of_another_project_cannot_be_reached(tmp_path: Path) -> None:
     one_turn(here, SAID, remembering(FACT))
     calls = calling(("forget", {"id": "m1"}), ("search_memory", {"query": "m1"}), ("search_memory", {"query": "fly"}))
     _, told = one_turn(there, "x", calls)
-    assert "there is no fact" in told[0] and told[1:] == ["nothing is remembered that fits"] * 2
+    assert "there is no fact" in told[0] and told[1:] == ["no stored fact matches"] * 2
     assert len(stored()) == 1
 
 

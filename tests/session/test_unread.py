@@ -74,7 +74,7 @@ def test_the_model_and_the_person_are_told_and_the_next_turn_has_them(tmp_path: 
     assert systems[1] == systems[2] and "A rule of the project." in systems[1] and LINE not in systems[1]
     told = [one.text for one in events if isinstance(one, event.Notice)]
     assert told[0] == "context section instructions was left out: took longer than 0 s"
-    assert len([text for text in told if "instructions finished loading" in text]) == 1
+    assert len([text for text in told if "finished loading: instructions" in text]) == 1
     with the_ledger() as ledger:
         [drop] = ledger.log(session.id).drops()
         assert drop.cause is Cause.LIMIT and drop.what == LINE[8:-1]

@@ -207,7 +207,7 @@ def test_a_server_that_goes_away_in_mid_turn_is_told_and_ends_it(served: Any, re
 def test_wrong_places_are_one_line(repl: Opens, places: Callable[..., Place], opened: Any) -> None:
     here = places(["x"])
     for arguments, said in (
-        (("--connect", "http://127.0.0.1:9"), "none of your servers is listening there"),
+        (("--connect", "http://127.0.0.1:9"), "found no token for this server"),
         (("--connect", "http://127.0.0.1:9", "-r", "agent-1"), "sessions list --all"),
         (("--connect", "http://127.0.0.1:99999"), "not a server URL"),
         (("--connect", "http://[::1"), "not a server URL"),

@@ -48,7 +48,7 @@ def test_a_lock_ends_with_its_process_and_waiting_for_it_ends_too(desk: Any, mon
         for name, arguments in (("edit_file", {"edits": [{"old": "x", "new": "y"}]}), ("write_file", {"content": "y"})):
             path = "new" if name == "write_file" else "a"
             error = desk.run(name, path=path, **arguments).error
-            assert "another process" in error and "try again" in error
+            assert "locked by another change" in error and "try again" in error
         assert os.listdir(desk.project) == ["a"]
         stop = StopFlag()
         stop.press()

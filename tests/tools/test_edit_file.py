@@ -111,7 +111,7 @@ def test_the_changed_lines_are_named_up_to_a_bound_and_how_far_they_go(desk: Any
     desk.write("a", "".join(f"x\nrow {n}\n" for n in range(1000)))
     output = desk.run("edit_file", path="a", edits=[_edit("x\n", "z\n", all=True)]).output
     assert output.startswith("[1,000 places]\n1 z\n3 z\n5 z\n")
-    assert output.endswith("\n199 z\n[900 more changes: read lines 201-1999 to see them]")
+    assert output.endswith("\n199 z\n[further changes: 900; read lines 201-1999 to see them]")
 
 
 def test_a_change_is_named_by_its_first_line_that_is_not_blank(desk: Any) -> None:

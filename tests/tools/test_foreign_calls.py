@@ -383,7 +383,7 @@ def test_lines_are_inserted_behind_a_line_of_a_file_that_was_read(desk: Any) -> 
         desk.run("read_file", path="a")
         assert desk.run("insert_lines", path="a", line=line, text=text).success
     assert path.read_bytes() == b"first\r\none\r\nbetween\r\ntwo\r\nlast"
-    assert "has 5 lines" in desk.run("insert_lines", path="a", line=6, text="x").error
+    assert "the file ends at line 5; no text" in desk.run("insert_lines", path="a", line=6, text="x").error
 
 
 def test_a_file_is_moved_where_no_link_is_possible(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:

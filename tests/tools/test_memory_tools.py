@@ -84,7 +84,7 @@ def test_found_facts_come_with_id_date_and_source() -> None:
         "m8 (project, 2026-01-02, typed by the person): deploys with fly",
     ]
     assert found.asked == [("deploy", (MemorySlot.PROJECT,))]
-    assert called("search_memory", Memory([]), query="x").output == "nothing is remembered that fits"
+    assert called("search_memory", Memory([]), query="x").output == "no stored fact matches"
 
 
 def test_a_search_that_finds_more_than_it_shows_says_so() -> None:

@@ -148,7 +148,7 @@ def test_beyond_the_hard_limit_bytes_are_counted_and_not_kept(desk: Any, monkeyp
     monkeypatch.setattr(editor_texts, "read_real_file", lambda path: files.read_real_file(path, 1000))
     desk.write("a", "x" * 1000 + "y" * 234)
     result = desk.run("read_file", path="a")
-    assert result.output.endswith("234 bytes follow]\n" + "x" * 1000)
+    assert result.output.endswith("; bytes that were not read: 234]\n" + "x" * 1000)
     assert result.uncounted == 234
     assert not desk.memory.files, "a digest of a part would be taken for the whole"
 

@@ -136,12 +136,12 @@ def test_a_process_of_the_system_is_none_that_a_command_has_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: os.stat("/proc/1").st_uid)
-    assert "of the system (processes of a command end with it;" in call(tmp_path, process=1).error
+    assert "is a system process (processes of a command end with it;" in call(tmp_path, process=1).error
     monkeypatch.undo()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         kernel = b"I 2 0 0 0 -1 69238880".split() + [b"0"] * 43  # containers do not show any
         monkeypatch.setattr(wait_conditions, "read_stat", lambda pid: kernel)
-        assert "of the system" in call(tmp_path, process=child.pid).error
+        assert "is a system process" in call(tmp_path, process=child.pid).error
         monkeypatch.undo()
         monkeypatch.setattr(Path, "read_bytes", lambda path: b"")  # as for a program that is just being started
         assert wait_of(call(tmp_path, process=child.pid))["value"] == describe_process(child.pid)

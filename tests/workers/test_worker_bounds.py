@@ -112,7 +112,7 @@ def test_a_session_that_reads_no_files_gets_none_by_naming_them_to_a_worker(tmp_
     crew = Crew({"ONE": doing("seen"), "root": handing({"task": "ONE", "files": ["a.py"]})})
     run(crewed(crew, tmp_path, recipe="blind"), "root")
     sent = str(next(request for role, request in crew.seen if role == "ONE").messages)
-    assert "inside = 1" not in sent and "a.py: not shown (reading is not for this run)" in sent
+    assert "inside = 1" not in sent and "a.py: not shown (this run may not read files)" in sent
 
 
 def test_an_answer_for_good_answers_the_same_question_of_other_workers(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_workers_without_end_leave_their_session_a_step(tmp_path: Path) -> None:
     behind = [{"task": f"TASK {number}", "wait": False} for number in range(50)]
     crew = Crew({"TASK": doing("x"), "root": handing(*behind)})
     events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=30)), "root")
-    assert any("no budget is left for a worker" in one for one in results(events))
+    assert any("too little budget is left for a worker" in one for one in results(events))
     assert outcome.ok, outcome.error
 
 
@@ -345,7 +345,7 @@ def test_workers_killed_before_they_began_have_never_begun(tmp_path: Path, monke
     session = crewed(crew, tmp_path, _root().id)
     assert [(one.id, one.state) for one in SessionWorkers(session).all()] == [(f"w{n}", "stopped") for n in range(1, 6)]
     events, _ = run(session, "steer it")
-    assert results(events, "agents") == ["w1 never began. Start another worker."]
+    assert results(events, "agents") == ["w1 never started. Start another worker."]
     assert {role for role, _ in crew.seen} == {"root"}
 
 

@@ -199,7 +199,7 @@ def test_a_worker_that_begins_has_a_request_to_work_and_one_to_report(
     crew = Crew({"TASK": doing(looks, "found"), "root": handing(*[f"TASK {number}" for number in range(workers)])})
     events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=most)), "root")
     done = [one for one in results(events) if one.endswith("found")]
-    refused = [one for one in results(events) if "no budget is left for a worker" in one]
+    refused = [one for one in results(events) if "too little budget is left for a worker" in one]
     assert outcome.ok and len(done) == began and len(done) + len(refused) == workers, results(events)
 
 
@@ -632,7 +632,7 @@ def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> No
         try:
             async for _ in session.run("root"):
                 pass
-            with pytest.raises(NexusError, match="w1 is still working"):
+            with pytest.raises(NexusError, match="leaving would stop w1"):
                 open_session(session.state.options, SETTINGS, approver=None, earlier=session)
             services = (WORKERS,)
             same = open_session(again, SETTINGS, approver=None, earlier=session, services=services)
@@ -670,7 +670,7 @@ def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
     events, outcome = run(crewed(Crew({"ONE": listens, "root": root}), tmp_path), "root")
     listed, steered, stopped, unknown = results(events, "agents")
     assert listed.startswith("w1 · ") and "gets this with its next step" in steered
-    assert "w1 · stopped" in stopped and "there is no worker 'w7'. There are: w1" in unknown
+    assert "w1 · stopped" in stopped and "there is no worker 'w7'. Workers: w1" in unknown
     assert outcome.ok
 
 

@@ -172,7 +172,7 @@ class FittedRecord(WorkRecord):
 
     def drop(self, drop_id: str, cause: Cause, at: str, count: Count) -> Drop:
         """Return the drop of the left-out items."""
-        what, text = f"{len(self.left)} older items of the record of the work", self.left_text
+        what, text = f"older items of the record of the work: {len(self.left)}", self.left_text
         return Drop(drop_id, what, count(text), cause, at, text=text)
 
 

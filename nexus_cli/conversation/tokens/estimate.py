@@ -211,7 +211,7 @@ class Estimate:
     def describe_margin(self) -> str:
         """Describe the margin for the error of our count."""
         until = f" until {ENOUGH} replies have reported their usage" if self.calibration.reports < ENOUGH else ""
-        return f"margin ({self.error:.0%} for the error of our token count{until})"
+        return f"margin ({self.error:.0%} for errors of the token estimate{until})"
 
     def countable(
         self, tokens: int, contents: WindowContents | None = None, like: Iterable[WindowItem] | None = None

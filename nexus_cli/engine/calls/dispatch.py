@@ -49,8 +49,10 @@ NOT_RUN = "not run: the session ended before this call started. Ask for it again
 INTERRUPTED = "interrupted while it ran: {who}"
 CANCELLED = "not run: {who}"
 PERSON = "the person stopped the turn"
-TIMEOUT = "the time limit was reached"
-AFTER_WAIT = "not run: this run waits until {}. Ask for it again after that if it is still wanted."
+TIMEOUT = "the turn's time limit was reached"
+AFTER_WAIT = (
+    "not run: this run waits for something first ({}). Ask for the call again after the wait if it is still wanted."
+)
 REPEATED = "not run: the same call came too often, so the turn was stopped"
 ERRORS = 2
 """Number of consecutive calls that could not run after which the model gets the notice `FAILED`."""

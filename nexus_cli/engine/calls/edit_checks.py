@@ -190,7 +190,7 @@ class EditChecks:
             state.edited.clear()
             if state in begun and not (state.reports is None or state.reports.done() or state.is_late_told):
                 state.is_late_told = True
-                notices.append(f"check `{state.check.name}` is slow: its findings follow with a later result")
+                notices.append(f"check `{state.check.name}` is slow: findings, if any, come with a later result")
             _tell_off(state, notices, control)
 
     async def aclose(self) -> None:
@@ -369,8 +369,10 @@ def _notices(context: ContextManager, control: Control, check: EditCheck, findin
     """Return the lines for the model about new findings; show the person how many there are."""
     conversation = context.conversation
     found = [one.line for one in findings]
-    what = "New findings" if all(one.is_sure for one in findings) else "Findings, some perhaps older than the edit"
-    notices = [f"Edit applied. {what}: {len(found)} of `{check.name}`", *found[:LINES]]
+    are_new = all(one.is_sure for one in findings)
+    count = plural(len(found), "new finding" if are_new else "finding")
+    doubt = "" if are_new else " (some may predate the edit)"
+    notices = [f"Edit applied. {count} of `{check.name}`{doubt}", *found[:LINES]]
     if rest := found[LINES:]:
         size = context.count("\n".join(rest))
         named, text = f"findings of {check.name}", "\n".join(found)
@@ -378,7 +380,6 @@ def _notices(context: ContextManager, control: Control, check: EditCheck, findin
         conversation.log.record_drop(drop)
         control.emit_drop(drop)
         notices.append(f"and {len(rest):,} more: recall {drop.id}")
-    count = plural(len(found), "new finding" if what == "New findings" else "finding")
     said = f"{count} of `{cut_at_word(check.name, NAME)}`: {one_line(found[0])}"
     control.emit_aside(event.Notice(cut_at_word(said, LENGTH), warning=False))
     return notices

@@ -163,7 +163,7 @@ class SessionHooks:
             self._check_stopped()
         self._prompt = self._prompt if self.is_worker else str(uuid.uuid4())
         if prompt and (why := await self._refuse_prompt(prompt)):
-            raise NexusError("denied", "your message was not sent", why, "Rephrase it, or see /hooks")
+            raise NexusError("denied", "your message was not sent", why, "Rephrase the message, or see nexus hooks")
         self._check_stopped()
 
     async def admit_steering(self, control: Control) -> None:
@@ -187,7 +187,7 @@ class SessionHooks:
             fields |= {"command_source": SOURCES[guide.origin], "prompt": prompt}
             runs += await self._fire(EXPANSION, [name, guide.name, guide.whole_name], fields)
         if why := self._find_refusal(runs):
-            raise NexusError("denied", "your message was not sent", why, "Rephrase it, or see /hooks")
+            raise NexusError("denied", "your message was not sent", why, "Rephrase the message, or see nexus hooks")
         self._add_section(EXPANSION, runs)
         self._check_stopped()
 
@@ -222,7 +222,7 @@ class SessionHooks:
         if not blocking:
             return ""
         if self._rounds >= MOST_ROUNDS:
-            self._tell(f"{blocking[0].hook.name} continued the turn {MOST_ROUNDS} times (the maximum); the turn ends")
+            self._tell(f"hooks continued the turn {MOST_ROUNDS} times (the maximum); the turn ends")
             return ""
         self._rounds += 1
         return "\n".join(self._words(run, _reason(run)) for run in blocking)
@@ -448,7 +448,7 @@ class SessionHooks:
     def _end_aside(self, task: asyncio.Task[Any]) -> None:
         self._asides.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            self._tell_once(f"a hook could not be run: {one_line(str(error))}")
+            self._tell_once(f"a hook failed: {one_line(str(error))}")
 
     async def _describe_session(self, event: str, *, is_read: bool) -> dict[str, Any]:
         """Return what the input of every hook has, of the person's session also for its workers."""
@@ -517,13 +517,13 @@ class SessionHooks:
         others = [hook for hook in hooks if hook.unknown_event]
         for source in dict.fromkeys(hook.source for hook in others):
             events = ", ".join(dict.fromkeys(hook.unknown_event for hook in others if hook.source == source))
-            lines.append(f"hooks of {source} are ignored (unknown events: {events})")
+            lines.append(f"hooks of {source} for unknown events are ignored: {events}")
         return lines
 
     def _check_stopped(self) -> None:
         if self._stopped is not None:
             why, self._stopped = self._stopped, None
-            raise NexusError("denied", "a hook stopped the turn", one_line(why), "See /hooks")
+            raise NexusError("denied", "a hook stopped the turn", one_line(why), "See nexus hooks")
 
     def _add_section(self, event: str, runs: Sequence[HookRun]) -> None:
         """Let the next request have what hooks add, as the section `hooks.EVENT`."""

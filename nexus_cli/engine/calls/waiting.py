@@ -44,7 +44,10 @@ class SessionWaits(Waits):
         if not self.ledger.is_kept or not self.log.is_saving:
             return "this session is not saved: its run could not be resumed"
         if jobs := self.ends_jobs():
-            return f"it would end the turn, and {jobs} with it: stop it first, or wait at most 10 minutes (`timeout`)"
+            return (
+                f"waiting would end the turn and stop {jobs}. Stop them first, or set `timeout` to 10 minutes or less "
+                "(no way out for a service)"
+            )
         return ""
 
     def begin(self, result: ToolResult) -> ToolResult:

@@ -15,8 +15,8 @@ from nexus_cli.core.typed_text import split_attachments
 REQUEST_MOST = 1_000
 """Most tokens of the person's current request that accompany a transcript."""
 HEADINGS_ASKED = (
-    'Use these headings, in English as they stand here: {}. Under "Rules" copy each standing instruction of the person,'
-    " word for word, one a line in quotes."
+    'Use exactly these headings, in English: {}. Under "Rules" quote each standing instruction of the person, word for'
+    " word, one per line."
 )
 
 
@@ -30,7 +30,7 @@ def describe_kept(plan: CompactionPlan) -> str:
     kept = [f"{person}, word for word", f"the newest {messages} of the conversation"]
     if plan.record_room:
         kept.append("a record of the files that were read or changed and of the commands with how they ended")
-    older = "" if every else " What older messages of the person still ask for is yours to carry over."
+    older = "" if every else " Include what older messages of the person still ask for."
     return f"Beside your summary the window keeps: {'; '.join(kept)}. Repeat none of this.{older}"
 
 

@@ -45,7 +45,7 @@ def draft_without_images(engine: Engine, error: ProviderError | None = None) -> 
     if error is None:
         return Rewrite(epoch, drops)
     names = ", ".join(map(_names, new))
-    notice = Notice(f"the provider rejected the request with {names} ({error.why}); nexus retries without the images")
+    notice = Notice(f"the provider rejected the request ({error.why}); nexus retries without {names}")
     return Rewrite(epoch, drops, price=engine.price_epoch(epoch), notice=notice)
 
 

@@ -146,7 +146,7 @@ class Spending:
         least_of = {**LEAST_BUDGET, **({} if wanted.max_steps else {"max_steps": self.kept + 2})}
         for name, least in least_of.items():
             if (value := getattr(left, name)) is not None and value < least:
-                raise self.reached(name, "no budget is left for a worker")
+                raise self.reached(name, "too little budget is left for a worker")
         over = {name: value for name in BUDGET if (value := getattr(wanted, name)) is not None}
         if left.max_steps is not None:
             left = replace(left, max_steps=left.max_steps - 1)
@@ -221,11 +221,11 @@ class Spending:
         if model.input_price is None or model.output_price is None or self.usage.cost_usd is None:
             hint = f"Set the price: {price_command(model.name)} (likewise output_price)"
             why = f"the price of {model.name} is unknown"
-            raise NexusError("usage", "--max-cost cannot be enforced", why, hint)
+            raise NexusError("usage", "max_cost cannot be enforced", why, hint)
 
     def describe_raise(self, name: str) -> str:
         """Return the hint for raising the limit `name` and continuing."""
-        chat = f"To raise it: /config limits.{name} VALUE, then /reload and /continue"
+        chat = f"To raise the limit: /config limits.{name} VALUE, then /reload and /continue"
         option = f"limits.{name}" if self.is_served else f"--{name.replace('_', '-')}"
         return self.raised_by(name, chat if self.is_chat else f"Continue with a higher {option}")
 

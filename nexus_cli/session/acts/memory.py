@@ -113,7 +113,7 @@ def _newest_that_fit(state: SessionState, facts: Sequence[Fact]) -> list[Fact]:
 
 def _line(fact: Fact) -> str:
     kind = "waits for the person" if fact.state is FactState.PROPOSED else "kept"
-    kind += f" in the place of {', '.join(fact.replaces)}" if fact.replaces else ""
+    kind += f", replaces {', '.join(fact.replaces)}" if fact.replaces else ""
     return f"{fact.id} ({fact.slot}, {fact.at[:10]}, {kind}): {neutralize(fact.statement)}"
 
 

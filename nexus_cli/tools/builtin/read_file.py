@@ -197,7 +197,7 @@ def _format_content(content: FileContent, part: ReadFileArguments, name: str, ca
     if "\r\n" in text.text:
         notes.append("CRLF line ends" if text.is_crlf else "mixed line ends")
     if content.beyond:
-        notes.append(f"only the first {HARD_LIMIT >> 20} MiB; {content.beyond} bytes follow")
+        notes.append(f"only the first {HARD_LIMIT >> 20} MiB; bytes that were not read: {content.beyond}")
     if not data:
         notes.append("empty file")
     joined = (name + "; ".join(notes)).removesuffix("; ")

@@ -32,4 +32,4 @@ async def run(arguments: SearchMemoryArguments, context: ToolContext) -> ToolRes
     if len(found) > LIMIT:
         lines.append(f"[the best {LIMIT}; there are more: narrow the query or name a slot]")
     told = tuple(fact.id for fact in found[:LIMIT])
-    return ToolResult("\n".join(lines) or "nothing is remembered that fits", facts=told)
+    return ToolResult("\n".join(lines) or "no stored fact matches", facts=told)

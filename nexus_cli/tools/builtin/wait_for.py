@@ -127,7 +127,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
             step = _FAR_STEP if address and not is_own else _STEP
             return await _wait_here(replace(made, until=until), until - now, step, look_once)
     except NexusError as error:  # the last job has ended
-        return ToolResult(f"[{made.why}: it has not come. {error.message}]")
+        return ToolResult(f"[the wait has ended: {error.message}. Not seen: {made.why}]")
     if why := waits.refusal():
         raise ToolError(why)
     return _begin(replace(made, until=until), now)
@@ -159,7 +159,7 @@ def _read_timeout(arguments: WaitForArguments) -> float | None:
 
 def _begin(wait: Wait, now: float) -> ToolResult:
     limit = f", at most {format_duration(wait.until - now)}" if wait.until is not None else ""
-    return ToolResult(f"This run sleeps until {wait.why}{limit}.", waits={"wait": to_json_value(wait)})
+    return ToolResult(f"This run now waits for this: {wait.why}{limit}.", waits={"wait": to_json_value(wait)})
 
 
 def _make_wait(arguments: WaitForArguments, context: ToolContext, now: float) -> Wait:
@@ -187,11 +187,11 @@ def _make_wait(arguments: WaitForArguments, context: ToolContext, now: float) ->
 def _wait_for_process(pid: int) -> Wait:
     value = describe_process(pid)
     if value is None:
-        raise ToolError(f"there is no process {pid}: it has ended ({ENDS_WITH})")
+        raise ToolError(f"there is no process {pid} ({ENDS_WITH})")
     if owner_of(pid) != os.getuid():
         raise ToolError(f"process {pid} belongs to another user ({ENDS_WITH})")
     if pid == 1 or is_kernel_thread(pid):
-        raise ToolError(f"process {pid} is one of the system ({ENDS_WITH})")
+        raise ToolError(f"process {pid} is a system process ({ENDS_WITH})")
     return Wait("process", f"process {pid} ends", value)
 
 

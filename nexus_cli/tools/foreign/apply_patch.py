@@ -139,7 +139,7 @@ def _parse(patch: str) -> list[_FilePatch]:
     """Return the changes of a patch. Raises `ToolError` with the line that is wrong."""
     lines = split_patch(patch.strip())
     if not lines or lines[0].strip() != PATCH_BEGIN or lines[-1].strip() != _END:
-        raise ToolError(f"a patch begins with `{PATCH_BEGIN}` and ends with `{_END}`")
+        raise ToolError(f"the patch must begin with the line `{PATCH_BEGIN}` and end with the line `{_END}`")
     files: list[_FilePatch] = []
     for number, line in enumerate(lines[1:-1], 2):
         head = next((head for head in (ADD, UPDATE, DELETE) if line.startswith(head)), "")

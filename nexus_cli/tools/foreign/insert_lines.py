@@ -88,7 +88,7 @@ def preview(arguments: InsertLinesArguments, context: ToolContext) -> EditPrevie
 def _insert(text: str, arguments: InsertLinesArguments) -> str:
     lines = split_lines(text)
     if arguments.line > len(lines):
-        raise ToolError(f"has {len(lines)} lines, so that none can be inserted behind line {arguments.line}")
+        raise ToolError(f"the file ends at line {len(lines)}; no text can be inserted after line {arguments.line}")
     at = sum(len(body) + len(end) for body, end in lines[: arguments.line])
     end = near_line_end(text, at, at)
     added = keep_line_ends("", arguments.text.removesuffix("\n") + "\n", end)

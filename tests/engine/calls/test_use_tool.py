@@ -154,7 +154,7 @@ def test_repeated_calls_are_equal_however_they_are_made(tmp_path: Path) -> None:
     both: list[tuple[str, dict[str, Any]]] = [("use_tool", TODO), ("todo", ITEMS)]
     model = Model(*both * 6)
     events, outcome = say(opened(tmp_path, model), "go on")
-    assert outcome.error and "same arguments" in str(outcome.error), outcome
+    assert outcome.error and "repeated the same todo call 5 times" in str(outcome.error), outcome
     assert sum(isinstance(event, ToolResultEvent) for event in events) < 12
 
 

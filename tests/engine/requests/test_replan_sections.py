@@ -212,7 +212,7 @@ def test_a_window_that_was_set_too_large_says_once_which_setting_to_correct(tmp_
 def assert_adds_up(message: str) -> None:
     """What a refused request needs, the margin and the room stand in the message, and are more than the room."""
     text = message.replace(",", "")
-    assert "margin (10% for the error of our token count until 5 replies have reported their usage)" in text
+    assert "margin (10% for errors of the token estimate until 5 replies have reported their usage)" in text
     found = re.search(r": ([^=:]*) = (\d+) tokens the (?:window|budget) is (\d+)", text)
     assert found is not None
     terms, total, room = found.groups()

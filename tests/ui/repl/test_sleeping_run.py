@@ -102,7 +102,7 @@ def test_a_call_behind_a_wait_is_not_run_and_nobody_is_said_to_have_stopped_the_
     stage.provider.script = script
     stage.play(scene())
     text = json.dumps(stage.provider.seen[-1])
-    assert "not run: this run waits until ci.log changes" in text, text
+    assert "not run: this run waits for something first (ci.log changes)" in text, text
     assert "was stopped" not in text, text
 
 
