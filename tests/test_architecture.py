@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_235, 0, 48),
     "plugins": (7_790, 0, 22),
     "provider": (29_362, 0, 57),
-    "reports": (90_052, 8_414, None),
+    "reports": (90_057, 8_414, None),
     "rpc": (17_671, 0, 16),
     "rules": (30_377, 0, 18),
     "runs": (23_839, 0, 42),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_207, 49_726)
+SUM = (973_212, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

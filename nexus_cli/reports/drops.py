@@ -82,5 +82,5 @@ def drop_text(value: Value, width: int) -> str:
     lines = [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
     lines += folded(str(value["text"]).removesuffix("\n"), width)
     if end < total:
-        lines += ["", *filled(f"`/drops {value['id']} {end}:` shows the rest.", width)]
+        lines += ["", *filled(f"`/drops {value['id']} {end}:` shows more.", width)]
     return "\n".join(lines)
