@@ -58,7 +58,7 @@ def undo_text(value: Value, width: int) -> str:
         lines += folded(moved["command"], width, "  ")
     if unsure:
         lines += filled(
-            f"{describe_unsure(unsure)} To revert them, repeat the command with --all or with their paths.",
+            f"{describe_unsure(unsure)} To revert them, undo the turn with --all, or with their paths.",
             width,
         )
     for what in value["unfollowed"]:
