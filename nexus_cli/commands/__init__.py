@@ -21,8 +21,8 @@ _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps i
 _MODES = "Type your task; Shift+Tab sets the permission level; /plan is read-only"
 _LEVEL = "Shift+Tab sets the permission level; /permissions shows what runs without asking"
 _PERSONAL = "See `nexus docs personal`: theme, keys, status line, title"
-_THEME = "/config ui.theme dark (or light) sets the theme from the next start on"
-_VI = "/config ui.keys vi turns on vi keys; they apply at the next start"
+_THEME = "/config ui.theme dark (or light) sets the theme"
+_VI = "/config ui.keys vi turns on vi keys"
 _REPORT = "`nexus doctor --json` in a shell prints details for a bug report"
 NEAR = 0.7
 """Least similarity (0 to 1) to a command that counts as misspelt. High, because different names are short and alike."""

@@ -13,7 +13,7 @@ def build_timeline(
     source: Source,
     space: Annotated[str, Option("NAME", "List the messages of a space and their runs.")] = "",
     run: Annotated[str, Option("ID", "List the states of a run and its session.")] = "",
-    reader: Annotated[str, Option("NAME", "With --space: list unread messages of this member.", "--as")] = "",
+    reader: Annotated[str, Option("NAME", "With --space: show which messages this member has not read.", "--as")] = "",
     last: Annotated[int, Option("N", "List the newest N rows.", is_positional=True)] = LAST,
 ) -> Report[
     TimelineReport

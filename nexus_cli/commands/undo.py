@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 Undone = Report[Annotated[Any, "undo.undo_turn.UndoReport"]]
 _APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
-Paths = Annotated[
-    list[str] | None, Option("[PATH]...", "Undo only changes to these files and folders.", is_argument=True)
-]
+Paths = Annotated[list[str] | None, Option("[PATH]...", "Only changes to these files and folders.", is_argument=True)]
 Turn = Annotated[
-    int | None, Option("N", "Number of the turn's message; default: the newest turn with changes.", is_positional=True)
+    int | None,
+    Option("N", "Number of the turn's message; undo defaults to the newest turn with changes.", is_positional=True),
 ]
 DryRun = Annotated[bool, Option(None, "Show the changes without making them.")]
 

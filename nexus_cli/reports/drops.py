@@ -94,4 +94,4 @@ def drop_text(value: Value, width: int) -> Lines:
     yield from [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
     yield from folded(value["text"].removesuffix("\n"), width)
     if end < total:
-        yield from apart(f"`/drops {value['id']} {end}:` shows the rest.", width)
+        yield from apart(f"`/drops {value['id']} {end}:` shows more.", width)

@@ -8,6 +8,7 @@ from pathlib import Path
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
 from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, Hook, list_hooks
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, Value, filled
 
 
@@ -35,8 +36,8 @@ def hooks_text(value: Value, width: int) -> Lines:
 
 
 def count_hooks(hooks: Sequence[Value]) -> str:
-    """Return `2 hooks; 1 more not trusted (/hooks)` for the status."""
+    """Return `2 hooks; 1 more not trusted (/hooks)`, in a shell `(nexus hooks)`, for the status."""
     states = [one["state"] for one in hooks]
     active, others = states.count(ACTIVE), [state for state in dict.fromkeys(states) if state != ACTIVE]
     more = [f"{states.count(state)} {state}" for state in sorted(others, key=lambda state: state != UNTRUSTED)]
-    return "; ".join([f"{active} active", *more]) + " (/hooks)"
+    return "; ".join([f"{active} active", *more]) + name_commands(" (nexus hooks)")

@@ -300,7 +300,7 @@ def test_drops_are_listed_and_printed_by_range(context: FakeContext) -> None:
     assert [one["id"] for one in listed["drops"]] == ["d1"]
     assert beginning["text"] == whole[: beginning["end"]] and beginning["total"] == len(whole)
     assert piece["text"] == whole[5:25]
-    assert f"`/drops d1 {beginning['end']}:` shows the rest" in find_form("drop")(beginning, 80)
+    assert f"`/drops d1 {beginning['end']}:` shows more" in find_form("drop")(beginning, 80)
     for wrong, why in (
         ("d9", "no drop d9"),
         ("nope", "no drop nope"),

@@ -63,7 +63,7 @@ def login(
     """
     provider, *further = words or ("",)
     if further:
-        why = "it takes one PROVIDER; a key as an argument would be visible in the shell's history and the process list"
+        why = "only PROVIDER is expected; as an argument, a key is visible in the shell's history and the process list"
         hint = "Run `nexus login PROVIDER` and paste or pipe the key. If you typed a key here, replace it"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
