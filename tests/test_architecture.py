@@ -489,7 +489,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "provider": (29_362, 0, 57),
     "reports": (90_143, 8_414, None),
     "rpc": (17_671, 0, 16),
-    "rules": (30_377, 0, 18),
+    "rules": (30_636, 0, 18),
     "runs": (23_839, 0, 42),
     "sandbox": (39_267, 0, 27),
     "sections": (37_296, 0, 63),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_650, 49_726)
+SUM = (974_909, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
