@@ -99,9 +99,7 @@ def test_what_cannot_be_looked_at_is_said_and_not_sent(place: Stage) -> None:
     play(place, ("read_file", {"path": "broken.png"}), ("read_file", several))
     done = place.ask("--stream-json", "look")
     assert done.status == 0 and done.text.count('"warning": "image/png,') == 1, done
-    assert re.search(r'"warning": "image 2 of 3 .* complete PNG image; image 3 of 3 .* 8,000 per side', done.text), (
-        done
-    )
+    assert re.search(r'"warning": "image 2 of 3 .* complete PNG image; image 3 of 3 .* 8,000 per side', done.text), done
     body = place.server.requests[-1].body
     told = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
     assert "not shown, it is not a complete PNG image" in told[0] and "<p>blue</p>" in told[1], told
