@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
+import io
 import os
 import stat
 from collections import Counter
@@ -103,7 +104,7 @@ def read_regular_file(path: Path) -> FileContent:
     Raises `ToolError` for a FIFO, socket or device (which are not opened, so that nothing blocks), `IsADirectoryError`
     for a folder, and `OSError`.
     """
-    _check_regular(os.stat(path).st_mode)
+    check_regular(os.stat(path).st_mode)
     return _read_descriptor(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY), HARD_LIMIT)
 
 
@@ -115,23 +116,31 @@ def read_real_file(path: Path, limit: int = HARD_LIMIT) -> FileContent:
 
 def read_file_at(folder: int, name: str, limit: int = HARD_LIMIT) -> FileContent:
     """Read `name` in the folder with this descriptor, as `read_real_file` does."""
-    _check_regular(stat_real(folder, name).st_mode)
+    check_regular(stat_real(folder, name).st_mode)
     return _read_descriptor(open_at(folder, name), limit)
 
 
 def _read_descriptor(descriptor: int, limit: int) -> FileContent:
     with open(descriptor, "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
-        _check_regular(status.st_mode)
+        check_regular(status.st_mode)
         parts: list[bytes] = []
         left = limit
-        while left > 0 and (part := file.read(min(left, 1 << 20))):
+        while left > 0 and (part := _read_ready(file, min(left, 1 << 20))):
             parts.append(part)
             left -= len(part)
         more = 0
         if left == 0:
-            more = max(status.st_size - limit, len(file.read(1)))
+            more = max(status.st_size - limit, len(_read_ready(file, 1)))
     return FileContent(b"".join(parts), more)
+
+
+def _read_ready(file: io.FileIO, most: int) -> bytes:
+    """Read bytes that are there now; raise `ToolError` for a file that would wait for more, as some of `/proc` do."""
+    part = file.read(most)
+    if part is None:
+        raise ToolError("has no more content now, and reading it would wait")
+    return part
 
 
 def encode_text(form: DecodedText | None, text: str) -> bytes:
@@ -145,7 +154,8 @@ def encode_text(form: DecodedText | None, text: str) -> bytes:
     return data
 
 
-def _check_regular(mode: int) -> None:
+def check_regular(mode: int) -> None:
+    """Raise `ToolError` for the mode of a FIFO, socket or device, `IsADirectoryError` for that of a folder."""
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(21, "is a folder")
     for test, name in _KINDS:

@@ -683,10 +683,11 @@ def test_what_a_command_makes_is_hidden_from_the_next_one_of_the_turn_if_a_rule_
 
 def test_a_question_that_a_deny_rule_makes_names_it_as_it_is_written(project: Path) -> None:
     write_settings("[rules]\ndeny = ['read_file(.env)']\n")
-    session = opened(project, ("bash", {"command": "cat .env"}), person=(person := Person()))
+    calls = [("bash", {"command": command}) for command in ("cp .env copy", "cat .env", "git diff -- .env")]
+    session = opened(project, *calls, person=(person := Person()))
     say(session, "go")
-    assert [one.rule.partition(" (~")[0] for one in person.asked] == ["deny read_file(.env)"]
-    assert decisions(session)[0]["rule"] == "deny read_file(.env)"
+    assert [one.rule.partition(" (~")[0] for one in person.asked] == ["deny read_file(.env)"], "of the copy alone"
+    assert {one["rule"] for one in decisions(session)} == {"deny read_file(.env)"}
 
 
 def test_rules_of_a_project_hold_from_the_next_turn_after_it_is_trusted(project: Path) -> None:

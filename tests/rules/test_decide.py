@@ -328,7 +328,7 @@ def test_the_parser_is_not_loaded_at_start(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ}).returncode == 0
 
 
-def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None:
+def test_a_command_that_names_a_file_of_a_read_rule_is_refused_or_asks(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / ".env")
     closed = RuleSet((parse_rule("deny", "read_file(.env)", TOOLS),))
@@ -338,7 +338,11 @@ def test_a_command_that_names_a_file_of_a_read_rule_asks(tmp_path: Path) -> None
             command, level=level, rules=closed, cwd=tmp_path, project=tmp_path, confined=True
         ).decision
 
-    for command in ("cat .env", "cat ./.env", "cd src && cat ../.env", "cat link", "head -5 src/.env", "cat .e*"):
+    shown = ("cat .env", "cat ./.env", "cd src && cat ../.env", "cat link", "head -5 src/.env", "git diff -- .env")
+    for command in (*shown, "grep -e KEY .env", "grep KEY < .env", "sed -n 1p .env"):
+        assert (decided(command), decided(command, "auto")) == ("deny", "deny"), command
+    named = ("grep -n .env .gitignore", "echo .env", "ls -l .env", "git check-ignore .env", "rm .env")
+    for command in ("cat .e*", *named):
         assert (decided(command), decided(command, "auto")) == ("ask", "ask"), command
     assert decided("cat README.md") == decided("ls src") == decided("make", "auto") == "allow"
     for command in ("cat .env", "cat ./.env", "cat link", "head -5 src/.env", "true; grep KEY .env | wc -l"):
@@ -373,8 +377,8 @@ def test_a_word_that_bash_computes_does_not_ask_for_files_that_the_sandbox_hides
         for rule in ("ask read_file(.env)", "deny read_file", "deny read_file(.git/config)"):
             assert decided(command, rule) == "ask", rule
         assert decided(command, confined=False) == decided(command, outside="why") == "ask"
-    for command in ("cat .env", "git show $X", "echo HEAD:$X | xargs git show"):
-        assert decided(command) == "ask", command
+    for command, verdict in (("cat .env", "deny"), ("git show $X", "ask"), ("echo HEAD:$X | xargs git show", "ask")):
+        assert decided(command) == verdict, command
     for command, verdict in (("ls src/*.py", "allow"), ("cat /etc/*", "ask"), ("cat ../*", "ask"), ("cat $X", "ask")):
         assert decided(command, "deny read_file(.env)") == verdict, "a name in every folder, hidden in the project"
 

@@ -19,6 +19,7 @@ from tools.documents import SCANNED, make_notebook, make_pdf
 from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.tools import documents, editor_texts, files
 from nexus_cli.tools.builtin import read_file
+from nexus_cli.tools.files import ToolError
 
 
 def test_a_text_file_comes_as_it_is_and_is_remembered(desk: Any) -> None:
@@ -130,9 +131,18 @@ def test_what_could_block_or_never_end_is_refused(desk: Any) -> None:
         os.fchdir(here)
         os.close(here)
         server.close()
-    assert desk.run("read_file", path="pipe").error == "pipe: is a FIFO, not a regular file"
-    assert desk.run("read_file", path="socket").error == "socket: is a socket, not a regular file"
-    assert desk.run("read_file", path="/dev/zero").error == "/dev/zero: is a device, not a regular file"
+    with open(desk.project / "large", "wb") as large:
+        large.truncate(5 << 30)
+    for tool, more in (("read_file", {}), ("grep", {"pattern": "x"}), ("write_file", {"content": "x"})):
+        assert desk.run(tool, path="pipe", **more).error == "pipe: is a FIFO, not a regular file"
+        assert desk.run(tool, path="socket", **more).error == "socket: is a socket, not a regular file"
+        assert desk.run(tool, path="/dev/zero", **more).error == "/dev/zero: is a device, not a regular file"
+    assert desk.run("grep", path="large", pattern="x").error == "large: is over 64 MiB: it is not searched"
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    with open(reading, "rb", buffering=0) as file, pytest.raises(ToolError, match="reading it would wait"):
+        files._read_ready(file, 1)  # as /proc/kmsg, which is called a regular file
+    os.close(writing)
 
 
 def test_what_is_not_there_is_an_error_with_the_cause(desk: Any) -> None:

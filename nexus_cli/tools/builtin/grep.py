@@ -23,7 +23,7 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools import grep_worker
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.editor_texts import find_unsaved
-from nexus_cli.tools.files import ToolError, decided_path, describe_problem
+from nexus_cli.tools.files import ToolError, check_regular, decided_path, describe_problem
 from nexus_cli.tools.listing import check_folder, is_regular_file, list_files
 from nexus_cli.tools.own_worker import find_library, run_walled, run_worker
 from nexus_cli.tools.patterns import PathPattern
@@ -66,7 +66,8 @@ async def run(arguments: GrepArguments, context: ToolContext) -> ToolResult:
 def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: StopFlag) -> ToolResult:
     project, path = context.project, arguments.path
     with open_folder(target.parent) as parent:
-        is_folder = stat.S_ISDIR(stat_real(parent, target.name).st_mode)
+        status = stat_real(parent, target.name)
+    is_folder = stat.S_ISDIR(status.st_mode)
     if is_folder:
         check_folder(target)
         root, prefix = target, "" if path in (".", "./", "") else path.rstrip("/") + "/"
@@ -77,6 +78,9 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
             why = f"none of {plural(len(listed), 'file')} fits `glob`" if listed else "there are no files to search"
             return ToolResult(f"no matches: {why}", counts={"matches": 0})
     else:
+        check_regular(status.st_mode)
+        if status.st_size > grep_worker.HARD_LIMIT:
+            raise ToolError(f"is over {grep_worker.HARD_LIMIT >> 20} MiB: it is not searched")
         root, names = target.parent, [target.name]
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
         if arguments.glob is not None and not PathPattern(arguments.glob).select([target.name, path]):
