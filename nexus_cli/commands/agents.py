@@ -12,10 +12,11 @@ from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import build_session
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.commands.worktree import diff_value, follow_apply_in, note_files_act
+from nexus_cli.commands.worktree import act_note, diff_value, follow_apply_in
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.core.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.reports.sessions import SessionReport
 from nexus_cli.reports.skills import list_agents
@@ -171,11 +172,12 @@ async def _remove(
         why = "a session is working in its worktree"
         raise usage_error("agents", f"review {row['id']}", why, "End that session first")
     more = await asyncio.to_thread(remove_applied, record, force=discards)
-    running = _running(context.session)
+    session, running = context.session, _running(context.session)
     if ended := running.find(row["id"]) if running else None:
         ended.close_review("discarded" if discards else "applied")
     if discards:
-        note_files_act(context.session, f"discarded the changes of worker {row['id']}")
+        note = act_note(f"discarded the changes of worker {row['id']}", session.dispatcher.call_changes.turn_number())
+        session.engine.conversation.memo(UNDONE_FILES, note)
     done = "discarded" if discards else "removed"
     context.say(f"Worktree {record.name} was {done}{f'; {more}' if more else ''}.")
 
