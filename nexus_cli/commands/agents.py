@@ -12,7 +12,7 @@ from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import build_session
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.commands.worktree import diff_value, follow_apply_in, note_files_act
+from nexus_cli.commands.worktree import diff_value, follow_apply_in, record_act
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -172,10 +172,12 @@ async def _remove(context: CommandContext, row: Value, record: WorktreeRecord, *
         why = "a session is working in its worktree"
         raise usage_error("agents", f"review {row['id']}", why, "End that session first")
     more = await asyncio.to_thread(remove_applied, record, force=discards)
-    if running := _running(context.session):
+    session = context.session
+    if running := _running(session):
         running.close_review(row["id"], "discarded" if discards else "applied")
     if discards:
-        note_files_act(context.session, f"discarded the changes of worker {row['id']}")
+        turn = session.dispatcher.call_changes.turn_number()
+        record_act(session.engine.conversation.log, f"discarded the changes of worker {row['id']}", turn)
     done = "discarded" if discards else "removed"
     context.say(f"Worktree {record.name} was {done}{f'; {more}' if more else ''}.")
 

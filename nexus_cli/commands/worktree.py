@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import ActReport, Authority, Noun, Option, Report, ServerMethod, Source, Verb
+from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
+from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import UNDONE_FILES, WORK
 from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
 from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
+    from nexus_cli.core.services import Log
     from nexus_cli.reports.diff import DiffReport
-    from nexus_cli.session.session import Session
     from nexus_cli.worktrees.apply_worktree import ApplyResult
 
 
@@ -97,6 +102,7 @@ def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktree
     if here := find_worktree(record.source):
         source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
+    _record_in_its_session(record, result)
     names = ", ".join(one.path for one in result.conflicts)
     left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your own changes are kept."
     status, note = (1, left) if names else (0, "")
@@ -115,28 +121,48 @@ async def apply_in_session(context: CommandContext, name: Name) -> None:
 async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: str, reviewed: str = "") -> ApplyResult:
     """Merge a worktree, or its `reviewed` state, into the project as a change of the session; record `of` whom the
     changes are."""
-    from nexus_cli.engine.requests.work_notes import work_note  # noqa: PLC0415
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
 
     apply = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
     result, _ = await context.session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, apply)
     context.show("applied", result.to_json(record))
-    names = ", ".join(one.path for one in result.conflicts)
-    if result.written or names:
-        work = work_note(record.source, result.written, of.removeprefix("worker "))
-        context.session.engine.conversation.memo(WORK, work)
-        conflicts = f"; conflicts are left in {names}" if names else ""
-        written = name_first(result.written, NAMED) or "no file"
-        note_files_act(context.session, f"applied the changes of {of} to the project: {written}{conflicts}")
-    if names:
-        context.say(f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. Your own changes are kept.")
+    turn = context.session.dispatcher.call_changes.turn_number()
+    _record_apply(context.session.engine.conversation.log, record, result, of, turn)
+    if conflicts := result.conflicts:
+        context.say(f"{plural(len(conflicts), 'conflict')} left for you to resolve. Your own changes are kept.")
     return result
 
 
-def note_files_act(session: Session, what: str) -> None:
+def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int) -> None:
+    """Record the files that an apply wrote, and the act of the person, if it changed anything."""
+    from nexus_cli.engine.requests.work_notes import work_note  # noqa: PLC0415
+
+    names = ", ".join(one.path for one in result.conflicts)
+    if result.written or names:
+        work = work_note(record.source, result.written, of.removeprefix("worker "))
+        log.record_memo(Memo(WORK, utc_now(), log.last_id(), work))
+        conflicts = f"; conflicts are left in {names}" if names else ""
+        written = name_first(result.written, NAMED) or "no file"
+        record_act(log, f"applied the changes of {of} to the project: {written}{conflicts}", turn)
+
+
+def record_act(log: Log, what: str, turn: int) -> None:
     """Record what the person did with the changes of a worktree; the model is told with its next request."""
-    turn = session.dispatcher.call_changes.turn_number()
-    session.engine.conversation.memo(UNDONE_FILES, {"told": f"the person {what}", "turn": turn, "shown": f"you {what}"})
+    value = {"told": f"the person {what}", "turn": turn, "shown": f"you {what}"}
+    log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), value))
+
+
+def _record_in_its_session(record: WorktreeRecord, result: ApplyResult) -> None:
+    """Record an apply outside of any session in the session whose work it is: the newest one in the worktree, or that
+    of its worker."""
+    from nexus_cli.ledger import Ledger  # noqa: PLC0415
+
+    with suppress(NexusError):  # the files are written; without a ledger nobody is told
+        place = ledger_place()
+        with closing(Ledger.open(place if ledger_exists(place) else None)) as ledger:
+            for info in ledger.sessions_in_worktree(str(record.source), record.name, workers=True)[:1]:
+                log = ledger.log(info.spawner or info.id)
+                _record_apply(log, record, result, f"worktree {record.name}", log.count_turns())
 
 
 def remove(

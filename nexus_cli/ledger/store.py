@@ -330,9 +330,10 @@ class Ledger:
         out. On a server those of a folder's repository belong to it, whoever has cloned it where."""
         return sessions.list_sessions(self.db, folder, limit, runs=runs, repository=self._repository_of(folder))
 
-    def sessions_in_worktree(self, project: str | None, worktree: str) -> list[SessionInfo]:
-        """Return the sessions of one project or of all in worktrees of this name, last used first."""
-        where, values = "spawner IS NULL AND worktree = ?", [worktree]
+    def sessions_in_worktree(self, project: str | None, worktree: str, *, workers: bool = False) -> list[SessionInfo]:
+        """Return the sessions of one project or of all in worktrees of this name, last used first; with `workers` also
+        theirs."""
+        where, values = "worktree = ?" if workers else "spawner IS NULL AND worktree = ?", [worktree]
         if project is not None:
             where, values = f"{where} AND project = ?", [worktree, replace_surrogates(project)]
         return sessions.select(self.db, f"{where} ORDER BY {sessions.LAST_USED}", *values)

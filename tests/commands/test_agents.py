@@ -19,6 +19,8 @@ from worktrees.repository import git, make_project
 from nexus_cli.commands import discover, find
 from nexus_cli.commands.agents import build_list
 from nexus_cli.commands.arguments import read_source
+from nexus_cli.commands.verb import Source
+from nexus_cli.commands.worktree import apply_changes
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.compaction.work_sources import make_record
@@ -354,6 +356,19 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
             assert (page.count(act), written.count(act), told(session.ledger, session.id).count(act)) == (1, 1, 1)
 
     over(context, session, work)
+
+
+def test_a_worktree_that_a_shell_applies_is_listed_in_the_session_of_its_worker(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    session = edits_in_a_worktree(project)
+    run(session, "root")
+    (record,) = list_worktrees(project)
+    apply_changes(Source(lambda: Ledger.open(None), str, str, Settings, lambda: project), record.name)
+    with closing(Ledger.open(places().ledger)) as ledger:
+        rows = session_timeline(ledger, session.id)["rows"]
+    assert [row["text"] for row in rows if row["kind"] == "files"] == [
+        f"you applied the changes of worktree {record.name} to the project: app.py"
+    ]
 
 
 @pytest.mark.matrix
