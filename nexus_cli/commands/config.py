@@ -12,7 +12,7 @@ from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source
 from nexus_cli.config.load_settings import LoadedSettings, join_key, rule_for, split_key, unknown_key_error
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
-from nexus_cli.config.setting_tables import SETTINGS, TABLES
+from nexus_cli.config.setting_tables import SETTINGS
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.errors import NexusError
@@ -57,9 +57,6 @@ def show_settings(
 def get_setting(source: Source, key: Key) -> Report[ConfigReport]:
     """Print the value of one setting."""
     parts = split_key(key)
-    if len(parts) == 1 and parts[0] in TABLES:
-        keys = [name for name in SETTINGS if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
-        raise NexusError("config", key, "it is a table of settings", f"Name one of them: {', '.join(keys)}")
     if rule_for(parts) is None:
         raise unknown_key_error(key)
     loaded, name = _load(source), join_key(parts)

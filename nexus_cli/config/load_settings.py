@@ -91,8 +91,11 @@ def is_rule_folder(parts: Sequence[str]) -> bool:
 
 
 def unknown_key_error(key: str, where: str = "") -> NexusError:
-    """Return the error for an unknown key, with the most similar known one."""
+    """Return the error for an unknown key, with the most similar known one; for a table, with the keys in it."""
     parts = split_key(key)
+    if len(parts) == 1 and parts[0] in TABLES:
+        keys = [name for name in SETTINGS if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
+        return NexusError("config", key, "it is a table of settings", f"Name one of them: {', '.join(keys)}")
     if parts[0] in REMOVED_TABLES:
         return NexusError("config", where or "the settings", f"{key} is no longer supported", "Remove it")
     stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""

@@ -15,10 +15,6 @@ from nexus_cli.core.elide import Count, Marker, elide_text
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.message import Role, ToolCall
 
-WORTH = 32
-"""Least tokens that cutting the person's words must save: a short request is not replaced by a marker of the same
-length."""
-
 
 @dataclass(frozen=True, slots=True)
 class MessageElider:
@@ -31,10 +27,10 @@ class MessageElider:
     inner: Callable[[WindowItem], Marker]
     """Returns the marker for a string inside its call arguments, whose offsets are those of that string alone."""
 
-    def elide(self, item: WindowItem, cap: int) -> WindowItem:
+    def elide(self, item: WindowItem, cap: int, worth: int) -> WindowItem:
         """Return `item` in about `cap` tokens, at least its markers. Return it unchanged if that would not make it
-        smaller, would cut the person's words for almost nothing, or if it is a placeholder, which is generated each
-        time."""
+        smaller, if it has the person's words and would save at most `worth` tokens, or if it is a placeholder, which
+        is generated each time."""
         if is_placeholder(item):
             return item
         message = item.message
@@ -44,7 +40,7 @@ class MessageElider:
         calls = tuple(self._elide_call(call, height, self.inner(item)) for call in message.tool_calls)
         short = replace(message, content=text, tool_calls=calls)
         tokens = self.measure(short, item.preamble)
-        if tokens >= item.tokens - (WORTH if message.role is Role.USER else 0):
+        if tokens >= item.tokens - (worth if message.role is Role.USER else 0):
             return item
         form = item.form if item.form is ItemForm.SUMMARY else ItemForm.ELIDED
         return replace(item, form=form, message=short, tokens=tokens)

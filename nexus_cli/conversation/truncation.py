@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.conversation.elide_message import WORTH, MessageElider, fill_level
+from nexus_cli.conversation.elide_message import MessageElider, fill_level
 from nexus_cli.conversation.groups import Group, flatten, group_tokens, newest_entry_id, run_requests
 from nexus_cli.conversation.strategies import Strategy
 from nexus_cli.core.entry import ItemForm, WindowItem
@@ -21,6 +21,9 @@ REQUEST_SHARE = 2 / 3
 needs the rest for its steps."""
 TRIES = 4
 """Attempts at a size before everything is cut down to its markers."""
+WORTH = 32
+"""Least tokens that cutting the person's words must save, unless they do not fit otherwise: a short request is not
+replaced by a marker of the same length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,23 +122,20 @@ def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, e
 
 def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
     """Return `group` in `budget` tokens, if its markers fit: its largest items are cut to one size."""
-    if group_tokens(group) <= budget:
-        return group
-    aim = budget
-    for _ in range(TRIES):
-        short = _level_items(group, aim, elider)
-        over = group_tokens(short) - budget
-        if over <= 0:
-            return short
-        aim -= max(over, WORTH)  # a cut that saves less is not made
-        if aim <= 0:
-            break
-    return _level_items(group, 0, elider)
+    for worth in (WORTH, 0):
+        aim = budget
+        for _ in range(TRIES):
+            short = _level_items(group, aim, elider, worth)
+            over = group_tokens(short) - budget
+            if over <= 0:
+                return short
+            aim -= max(over, worth)  # a cut that saves less is not made
+    return _level_items(group, 0, elider, worth)
 
 
-def _level_items(group: Group, budget: int, elider: MessageElider) -> Group:
+def _level_items(group: Group, budget: int, elider: MessageElider, worth: int) -> Group:
     height = fill_level([item.tokens for item in group], budget)
-    return tuple(elider.elide(item, height) if item.tokens > height else item for item in group)
+    return tuple(elider.elide(item, height, worth) if item.tokens > height else item for item in group)
 
 
 def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:

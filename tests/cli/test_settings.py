@@ -175,6 +175,12 @@ def test_any_name_survives_quoting(name: str) -> None:
     assert split_key(f"models.{quote_part(name)}.window") == ["models", name, "window"]
 
 
+def test_a_table_is_no_setting_and_its_keys_are_named(here: Places) -> None:
+    with pytest.raises(NexusError, match="it is a table of settings") as raised:
+        write_setting(here, "limits", "3")
+    assert "limits.max_steps" in raised.value.hint
+
+
 def test_setting_one_keeps_comments_and_is_private(here: Places) -> None:
     here.config.mkdir()
     here.settings.write_text('# mine\nmodel = "a"  # why\n\n[limits]\n# steps\nmax_steps = 5\n')

@@ -253,6 +253,16 @@ def test_one_oversized_message_fits_every_budget_that_can_hold_a_marker(counter:
             assert built[0].content.count(MARK) == 1
 
 
+@pytest.mark.parametrize(("counter", "least"), [(SimpleTokenCounter(), 14), (TiktokenCounter(), 20)])
+def test_a_short_message_that_does_not_fit_otherwise_is_cut_too(counter: Any, least: int) -> None:
+    for budget in range(least, 60):
+        context = manager(budget, token_counter=counter)
+        context.add_user_message("word " * budget)
+        built = context.build_messages()
+        assert tokens(context, built) <= budget
+        assert built[0].content.count(MARK) == 1
+
+
 def test_an_oversized_request_leaves_room_for_the_steps_of_its_run_and_is_cut_the_same_each_time() -> None:
     context = manager(1000)
     context.add_user_message("BEGIN" + "x" * 5000 + "END")

@@ -154,14 +154,14 @@ def _section_forms(conversation: Conversation, request: RequestPlan) -> dict[str
 
 
 def _require_known(name: str, known: Iterable[str]) -> None:
+    """Raise `NexusError` for an id that no section can have: an absent part of a contributor breaks the contract."""
     heads = {one.partition(".")[0] for one in known}
-    if name in known or name in heads:
-        return
     names = sorted({*known, *heads})
     near = nearest_name(name, names)
-    parts = [one for one in names if one.startswith(f"{name.partition('.')[0]}.")]
+    head = name.partition(".")[0]
+    if name in names or (head in heads and near in ("", head)):
+        return
     hint = f"Did you mean {near}?" if near else f"The sections are: {', '.join(names)}"
-    hint = f"Similar sections: {', '.join(parts)}" if parts and near not in parts else hint
     raise NexusError("usage", f"--require-section {name[:80]}", "there is no such section", hint)
 
 
