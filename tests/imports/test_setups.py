@@ -188,7 +188,7 @@ def test_what_differs_is_asked_about_and_both_may_stay(tmp_path: Path) -> None:
     assert settings.count("bash(rm *)") == 1 and 'deny = ["bash(rm *)"]' in settings
     stale = plan.changes[0]
     write(places().settings, "# changed meanwhile\n")
-    with pytest.raises(NexusError, match="changed the file"):
+    with pytest.raises(NexusError, match="the file has changed"):
         stale.write()
 
 
