@@ -473,35 +473,35 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (48_009, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (41_183, 0, 50),
+    "commands": (41_553, 0, 50),
     "config": (34_556, 0, None),
     "context": (9_028, 0, 18),
     "conversation": (50_824, 0, 118),
     "core": (39_322, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_954, 0, 69),
+    "engine": (52_990, 0, 70),
     "hooks": (7_620, 0, 21),
     "imports": (14_689, 0, 9),
-    "ledger": (51_482, 0, 30),
+    "ledger": (51_490, 0, 30),
     "mcp": (19_336, 0, 18),
-    "permission": (13_235, 0, 48),
+    "permission": (13_245, 0, 49),
     "plugins": (7_790, 0, 22),
     "provider": (29_362, 0, 57),
-    "reports": (90_038, 8_414, None),
+    "reports": (90_376, 8_414, None),
     "rpc": (17_671, 0, 16),
     "rules": (30_377, 0, 18),
     "runs": (23_839, 0, 42),
     "sandbox": (39_267, 0, 27),
     "sections": (37_296, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_972, 0, 78),
+    "session": (54_961, 0, 78),
     "spaces": (10_600, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_895, 27_198, 54),
-    "tree undo worktrees": (67_263, 0, 61),
-    "ui": (97_857, 0, 47),
-    "workers": (10_047, 0, 1),
+    "tree undo worktrees": (67_301, 0, 61),
+    "ui": (97_950, 0, 47),
+    "workers": (10_097, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_212, 49_726)
+SUM = (974_144, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -12,11 +12,10 @@ from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import build_session
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
-from nexus_cli.commands.worktree import act_note, diff_value, follow_apply_in
+from nexus_cli.commands.worktree import diff_value, follow_apply_in, record_act
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.core.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.reports.sessions import SessionReport
 from nexus_cli.reports.skills import list_agents
@@ -176,8 +175,8 @@ async def _remove(
     if ended := running.find(row["id"]) if running else None:
         ended.close_review("discarded" if discards else "applied")
     if discards:
-        note = act_note(f"discarded the changes of worker {row['id']}", session.dispatcher.call_changes.turn_number())
-        session.engine.conversation.memo(UNDONE_FILES, note)
+        turn = session.dispatcher.call_changes.turn_number()
+        record_act(session.engine.conversation.log, f"discarded the changes of worker {row['id']}", turn)
     done = "discarded" if discards else "removed"
     context.say(f"Worktree {record.name} was {done}{f'; {more}' if more else ''}.")
 

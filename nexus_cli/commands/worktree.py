@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,6 +23,7 @@ from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
 from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
+    from nexus_cli.core.services import Log
     from nexus_cli.reports.diff import DiffReport
     from nexus_cli.worktrees.apply_worktree import ApplyResult
 
@@ -101,7 +102,7 @@ def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktree
     if here := find_worktree(record.source):
         source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
-    _record_apply(record, result)
+    _record_in_its_session(record, result)
     names = ", ".join(one.path for one in result.conflicts)
     left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your files were not overwritten."
     status, note = (1, left) if names else (0, "")
@@ -125,9 +126,8 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
     apply = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
     result, _ = await context.session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, apply)
     context.show("applied", result.to_json(record))
-    turn, conversation = context.session.dispatcher.call_changes.turn_number(), context.session.engine.conversation
-    for kind, value in apply_notes(record, result, of, turn):
-        conversation.memo(kind, value)
+    turn = context.session.dispatcher.call_changes.turn_number()
+    _record_apply(context.session.engine.conversation.log, record, result, of, turn)
     if result.conflicts:
         context.say(
             f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. None of your files were overwritten."
@@ -135,27 +135,26 @@ async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: s
     return result
 
 
-def apply_notes(
-    record: WorktreeRecord, result: ApplyResult, of: str, turn: int
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the kinds and values of the memos of an apply: what it wrote, and what the model is told and people are
-    shown; none if it changed nothing."""
+def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int) -> None:
+    """Record the files that an apply wrote, and the act of the person, if it changed anything."""
     from nexus_cli.engine.requests.work_notes import work_note  # noqa: PLC0415
 
     names = ", ".join(one.path for one in result.conflicts)
     if result.written or names:
-        yield WORK, work_note(record.source, result.written, of.removeprefix("worker "))
+        work = work_note(record.source, result.written, of.removeprefix("worker "))
+        log.record_memo(Memo(WORK, utc_now(), log.last_id(), work))
         conflicts = f"; conflicts are left in {names}" if names else ""
         written = name_first(result.written, NAMED) or "no file"
-        yield UNDONE_FILES, act_note(f"applied the changes of {of} to the project: {written}{conflicts}", turn)
+        record_act(log, f"applied the changes of {of} to the project: {written}{conflicts}", turn)
 
 
-def act_note(what: str, turn: int) -> dict[str, Any]:
-    """Return the value of the memo of what the person did with the changes of a worktree."""
-    return {"told": f"the person {what}", "turn": turn, "shown": f"you {what}"}
+def record_act(log: Log, what: str, turn: int) -> None:
+    """Record what the person did with the changes of a worktree; the model is told with its next request."""
+    value = {"told": f"the person {what}", "turn": turn, "shown": f"you {what}"}
+    log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), value))
 
 
-def _record_apply(record: WorktreeRecord, result: ApplyResult) -> None:
+def _record_in_its_session(record: WorktreeRecord, result: ApplyResult) -> None:
     """Record an apply outside of any session in the session whose work it is: the newest one in the worktree, or that
     of its worker."""
     from nexus_cli.ledger import Ledger  # noqa: PLC0415
@@ -165,8 +164,7 @@ def _record_apply(record: WorktreeRecord, result: ApplyResult) -> None:
         with closing(Ledger.open(place if ledger_exists(place) else None)) as ledger:
             for info in ledger.sessions_in_worktree(str(record.source), record.name, workers=True)[:1]:
                 log = ledger.log(info.spawner or info.id)
-                for kind, value in apply_notes(record, result, f"worktree {record.name}", log.count_turns()):
-                    log.record_memo(Memo(kind, utc_now(), log.last_id(), value))
+                _record_apply(log, record, result, f"worktree {record.name}", log.count_turns())
 
 
 def remove(

@@ -184,13 +184,12 @@ class SessionRecord:
         yield from _epoch_events(log, own, self.read)
         yield from _request_events(own, self.read)
         yield from (Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in self._drops)
-        for kind, make in ((PIN, _pin_row), (GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row)):
+        taken = partial(_taken_row, self._ledger)
+        kinds = ((PIN, _pin_row), (GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row), (CLAIMED_RUN, taken))
+        for kind, make in kinds:
             yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
         acts = (memo for memo in log.memos(UNDONE_FILES) if "shown" in memo.value)
         yield from (Event(memo.entry, memo.at, partial(_files_row, memo)) for memo in acts)
-        yield from (
-            Event(memo.entry, memo.at, partial(_taken_row, memo, self._ledger)) for memo in log.memos(CLAIMED_RUN)
-        )
         shown = (memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"])
         for memo in shown:
             text = memo.value["text"].partition(UNDONE_BY)[0]
@@ -492,7 +491,7 @@ def _wait_row(memo: Memo) -> Row:
     return make_row(memo.at, "waiting", AGENT, str(wait["why"]), why=str(wait["kind"]), until=until)
 
 
-def _taken_row(memo: Memo, ledger: Ledger) -> Row:
+def _taken_row(ledger: Ledger, memo: Memo) -> Row:
     """Return the row of a run that was claimed, or resumed after a wait."""
     number, keys = int(memo.value["run"]), memo.value["signals"]
     name = f"run-{number}"
