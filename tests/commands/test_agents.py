@@ -352,7 +352,7 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         page = "".join(session_page(session.ledger, info, Settings()))
         written = "".join(session_pieces(session.ledger.log(session.id), info, "md"))
         for act in acts:
-            assert f" files: {act}" in timeline_text(value, 200)
+            assert f" files: {act}" in "\n".join(timeline_text(value, 200))
             assert (page.count(act), written.count(act), told(session.ledger, session.id).count(act)) == (1, 1, 1)
 
     over(context, session, work)
