@@ -52,21 +52,21 @@ _PATH = re.compile(r"[~\w./ -]*(?:/[~\w. -]|\.[A-Za-z]\w{0,4}\Z)[~\w./ -]*")
 """Matches text that looks like a path although no such file exists: with a slash, or with a file suffix."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Mentions:
     """The parts that mentioned files add to a message."""
 
-    blocks: tuple[str, ...] = ()
+    blocks: list[str] = field(default_factory=list)
     """Text blocks to append after the text, separated by a blank line."""
-    parts: tuple[Part, ...] = ()
+    parts: list[Part] = field(default_factory=list)
     """Images."""
-    notices: tuple[str, ...] = ()
+    notices: list[str] = field(default_factory=list)
     """Notes for the person about the reading of files, and failures."""
     uncounted: int = 0
     """Bytes beyond the hard limit: counted, not kept."""
-    files: tuple[AttachedFile, ...] = ()
+    files: list[AttachedFile] = field(default_factory=list)
     """Records of the attached files, in order."""
-    missing: tuple[str, ...] = ()
+    missing: list[str] = field(default_factory=list)
     """Words that look like a path to no existing file."""
 
     @property
@@ -267,12 +267,7 @@ def _image(descriptor: int, kind: str, name: str, what: str) -> Part:
 @dataclass(slots=True)
 class _Gathering:
     folder: Path
-    blocks: list[str] = field(default_factory=list)
-    parts: list[Part] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
-    uncounted: int = 0
-    files: list[AttachedFile] = field(default_factory=list)
-    missing: dict[str, None] = field(default_factory=dict)
+    found: Mentions = field(default_factory=Mentions)
     seen: set[tuple[int, int, tuple[int, int] | None]] = field(default_factory=set)
 
     def mention(self, written: str, *, exact: bool) -> None:
@@ -295,25 +290,27 @@ class _Gathering:
             return
         if len(named) <= _LONGEST and _PATH.fullmatch(named):
             near = nearest_path(str(self.folder), named)
-            self.missing[f"{named} (did you mean {near}?)" if near else named] = None
+            shown = f"{named} (did you mean {near}?)" if near else named
+            if shown not in self.found.missing:
+                self.found.missing.append(shown)
 
     def _add(self, written: str, path: str, *, lists: bool) -> None:
         try:
             if lists:
                 listed, count = _listing(written, path)
-                self.blocks.append(listed)
-                self.files.append(AttachedFile(written, FOLDER, len(listed.encode()), 1, count))
+                self.found.blocks.append(listed)
+                self.found.files.append(AttachedFile(written, FOLDER, len(listed.encode()), 1, count))
             elif os.path.isfile(path) or os.path.isdir(path):
                 read = read_attachment(written, f"@{written}", str(self.folder))
-                self.files.append(read.record)
-                self.parts += [read.part] if read.part else []
-                self.blocks += [read.block] if read.block else []
-                self.notices += [read.notice] if read.notice else []
-                self.uncounted += read.uncounted
+                self.found.files.append(read.record)
+                self.found.parts += [read.part] if read.part else []
+                self.found.blocks += [read.block] if read.block else []
+                self.found.notices += [read.notice] if read.notice else []
+                self.found.uncounted += read.uncounted
         except NexusError as error:
-            self.notices.append(f"{error.message}; not attached")
+            self.found.notices.append(f"{error.message}; not attached")
         except OSError as error:
-            self.notices.append(f"@{written}: {error.strerror}; not attached")
+            self.found.notices.append(f"@{written}: {error.strerror}; not attached")
 
 
 def read_mentions(text: str, folder: Path) -> Mentions:
@@ -322,23 +319,16 @@ def read_mentions(text: str, folder: Path) -> Mentions:
     Paths are relative to `folder`, `~` is expanded. Other words with an `@` (addresses, decorators) and devices stay
     text. Reads at most 64 MiB of each file; blocking.
     """
-    found = _Gathering(folder)
+    gathering = _Gathering(folder)
     for number, match in enumerate(_MENTION.finditer(text)):
         if number >= _MOST:
-            found.notices.append(f"only the first {_MOST:,} @ mentions were checked")
+            gathering.found.notices.append(f"only the first {_MOST:,} @ mentions were checked")
             break
         if match["quoted"] is not None:
-            found.mention(re.sub(r"\\(.)", r"\1", match["quoted"]), exact=True)
+            gathering.mention(re.sub(r"\\(.)", r"\1", match["quoted"]), exact=True)
         else:
-            found.mention(match["plain"], exact=False)
-    return Mentions(
-        tuple(found.blocks),
-        tuple(found.parts),
-        tuple(found.notices),
-        found.uncounted,
-        tuple(found.files),
-        tuple(found.missing),
-    )
+            gathering.mention(match["plain"], exact=False)
+    return gathering.found
 
 
 def _listing(written: str, path: str) -> tuple[str, int]:

@@ -130,7 +130,7 @@ class InputQueue:
         along = tuple(self.attached)
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
-        trigger = Trigger(text, "person", tuple(read.parts), read.files, read.uncounted, typed.pasted)
+        trigger = Trigger(text, "person", tuple(read.parts), tuple(read.files), read.uncounted, typed.pasted)
         if typed.text.startswith("/") or "$" in typed.shown or "@" in typed.shown:
             trigger = replace(trigger, expands=True)
         return QueuedMessage(typed, trigger, along)

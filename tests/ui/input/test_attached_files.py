@@ -41,12 +41,12 @@ def block(name: str, text: str) -> str:
 )
 def test_a_path_behind_an_at_sign_is_attached_whatever_stands_around_it(folder: Path, text: str) -> None:
     record = AttachedFile("src/a.py", "text", 9, 1, 1)
-    assert read_mentions(text, folder) == Mentions((block("src/a.py", "print(1)"),), files=(record,))
+    assert read_mentions(text, folder) == Mentions([block("src/a.py", "print(1)")], files=[record])
 
 
 @pytest.mark.parametrize("text", ['@"a b.txt"', 'see @"a b.txt".', '@"a b.txt'])
 def test_a_path_with_spaces_stands_in_quotes(folder: Path, text: str) -> None:
-    assert read_mentions(text, folder).blocks == (block("a b.txt", "spaced"),)
+    assert read_mentions(text, folder).blocks == [block("a b.txt", "spaced")]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_what_names_nothing_stays_words(folder: Path, text: str) -> None:
     ],
 )
 def test_what_looks_like_a_path_and_names_nothing_is_missing(folder: Path, text: str, missing: str) -> None:
-    assert read_mentions(text, folder) == Mentions(missing=(missing,))
+    assert read_mentions(text, folder) == Mentions(missing=[missing])
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_an_empty_file_is_named_as_such(folder: Path) -> None:
 
 def test_an_image_becomes_a_part(folder: Path) -> None:
     found = read_mentions("what is on @shot.png", folder)
-    assert found.blocks == () and [(p.media_type, p.data, p.name) for p in found.parts] == [
+    assert found.blocks == [] and [(p.media_type, p.data, p.name) for p in found.parts] == [
         ("image/png", PNG, "shot.png")
     ]
 
 
 def test_a_folder_becomes_a_short_listing(folder: Path) -> None:
-    assert read_mentions("@src", folder).blocks == ('<folder path="src">\na.py\n</folder>',)
+    assert read_mentions("@src", folder).blocks == ['<folder path="src">\na.py\n</folder>']
     many = folder / "many"
     many.mkdir()
     for number in range(205):
@@ -115,19 +115,19 @@ def test_the_same_file_is_attached_once_however_it_is_named(folder: Path) -> Non
 
 def test_home_and_absolute_paths_are_followed(folder: Path, _isolated: Path) -> None:
     (_isolated / "mine.txt").write_text("home\n")
-    assert read_mentions("@~/mine.txt", folder).blocks == (block("~/mine.txt", "home"),)
-    assert read_mentions(f"@{folder}/src/a.py", Path("/")).blocks == (block(f"{folder}/src/a.py", "print(1)"),)
+    assert read_mentions("@~/mine.txt", folder).blocks == [block("~/mine.txt", "home")]
+    assert read_mentions(f"@{folder}/src/a.py", Path("/")).blocks == [block(f"{folder}/src/a.py", "print(1)")]
 
 
 def test_names_are_escaped_as_for_attached_files(folder: Path) -> None:
     (folder / 'q"&.txt').write_text("x\n")
-    assert read_mentions('@"q\\"&.txt"', folder).blocks == (block("q&quot;&amp;.txt", "x"),)
+    assert read_mentions('@"q\\"&.txt"', folder).blocks == [block("q&quot;&amp;.txt", "x")]
 
 
 def test_what_cannot_be_read_is_told_and_the_rest_goes_along(folder: Path) -> None:
     (folder / "binary").write_bytes(b"\0\xff\x80" * 50)
     found = read_mentions("@binary and @src/a.py", folder)
-    assert found.blocks == (block("src/a.py", "print(1)"),)
+    assert found.blocks == [block("src/a.py", "print(1)")]
     assert len(found.notices) == 1 and "binary" in found.notices[0] and "not attached" in found.notices[0]
 
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_goes_along(folder: Path) -> No
 def test_a_file_without_permission_is_told(folder: Path) -> None:
     (folder / "src" / "a.py").chmod(0)
     found = read_mentions("@src/a.py", folder)
-    assert found.blocks == () and "Permission denied".lower() in found.notices[0].lower()
+    assert found.blocks == [] and "Permission denied".lower() in found.notices[0].lower()
 
 
 def test_a_pipe_or_a_device_is_never_opened(folder: Path) -> None:
@@ -149,7 +149,7 @@ def test_what_is_beyond_the_hard_limit_is_counted(folder: Path, monkeypatch: pyt
     with open(folder / "shot.png", "ab") as file:
         file.truncate(MOST_BYTES + 1)
     found = read_mentions("@long.txt @shot.png", folder)
-    assert found.uncounted == 500 and len(found.blocks[0]) < 1100 and found.parts == ()
+    assert found.uncounted == 500 and len(found.blocks[0]) < 1100 and found.parts == []
     assert len(found.notices) == 2
 
 
@@ -161,7 +161,7 @@ def test_a_file_that_is_not_utf_8_is_read_and_told(folder: Path) -> None:
 
 def test_very_many_at_signs_are_looked_at_up_to_a_bound(folder: Path) -> None:
     found = read_mentions("@x " * 5000 + "@src/a.py", folder)
-    assert found.blocks == () and "first 1,000" in found.notices[0]
+    assert found.blocks == [] and "first 1,000" in found.notices[0]
 
 
 @given(st.text(st.characters(exclude_categories=[])))
@@ -230,7 +230,7 @@ def test_a_missing_file_is_answered_with_the_nearest_name(folder: Path, monkeypa
     with pytest.raises(NexusError) as raised:
         read_attachment("note.md", "--file note.md")
     assert raised.value.hint == "Did you mean notes.md"
-    assert read_mentions("see @note.md", folder).missing == ("note.md (did you mean notes.md?)",)
+    assert read_mentions("see @note.md", folder).missing == ["note.md (did you mean notes.md?)"]
     (folder / unicodedata.normalize("NFD", "é.md")).write_text("decomposed")
     assert "decomposed" in read_mentions("see @é.md", folder).blocks[0]
     assert read_attachment("@notes.md", "--file").block == block("@notes.md", "x")
@@ -248,7 +248,7 @@ def test_a_range_behind_a_name_attaches_these_lines(folder: Path, text: str) -> 
     (folder / "b.txt").write_text(LINES)
     found = read_mentions(text, folder)
     name = "./b.txt" if "./" in text else "b.txt"
-    assert found.blocks == (part(name, "3-5", "line 3\nline 4\nline 5"),) and not found.notices
+    assert found.blocks == [part(name, "3-5", "line 3\nline 4\nline 5")] and not found.notices
     assert [one.to_json() for one in found.files] == [
         {"path": name, "type": "text", "bytes": 20, "lines": [3, 5], "of": 5}
     ]
@@ -264,7 +264,7 @@ def test_ranges_of_one_file_go_along_each_once(folder: Path) -> None:
 def test_a_file_that_is_really_called_like_that_wins(folder: Path) -> None:
     (folder / "b.txt").write_text(LINES)
     (folder / "b.txt:3-5").write_text("mine\n")
-    assert read_mentions("@b.txt:3-5", folder).blocks == (block("b.txt:3-5", "mine"),)
+    assert read_mentions("@b.txt:3-5", folder).blocks == [block("b.txt:3-5", "mine")]
     assert read_attachment("b.txt:3-5", "--file", str(folder)).block == block("b.txt:3-5", "mine")
 
 
@@ -293,7 +293,7 @@ def test_lines_that_are_not_there_are_one_clear_line(folder: Path, name: str, wh
 
 
 def test_a_range_of_a_missing_file_is_a_missing_file(folder: Path) -> None:
-    assert read_mentions("@src/b.py:3-5", folder).missing == ("src/b.py",)
+    assert read_mentions("@src/b.py:3-5", folder).missing == ["src/b.py"]
     with pytest.raises(NexusError, match="no such file"):
         read_attachment("src/b.py:3-5", "--file", str(folder))
 

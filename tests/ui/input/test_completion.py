@@ -173,9 +173,9 @@ def test_a_completed_mention_is_read_back_as_the_file_it_names(name: str) -> Non
         except OSError:
             return
         for one in offered("see @x", Path(folder)):
-            assert read_mentions(f"see {one.text} now", Path(folder)).blocks == (
-                '<file path="x{}">\nfound\n</file>'.format(name.replace("&", "&amp;").replace('"', "&quot;")),
-            )
+            assert read_mentions(f"see {one.text} now", Path(folder)).blocks == [
+                '<file path="x{}">\nfound\n</file>'.format(name.replace("&", "&amp;").replace('"', "&quot;"))
+            ]
 
 
 def test_what_is_shown_of_a_name_is_harmless(tmp_path: Path) -> None:
