@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from nexus_cli.core.json_value import ReportOfSession
-from nexus_cli.reports.text.lines import Lines, Value, filled, table
+from nexus_cli.reports.text.lines import Lines, Value, table
 
 
 class JobsReport(ReportOfSession):
@@ -17,7 +17,6 @@ class JobsReport(ReportOfSession):
 
 def jobs_text(value: Value, width: int) -> Lines:
     """List the jobs, each on one line where there is room."""
-    if not value["jobs"]:
-        return filled("No jobs. The model starts jobs with bash's `background` option.", width)
     rows = [(one["id"], one["how"], one["name"]) for one in value["jobs"]]
-    return table([("id", "state", "command"), *rows], width)
+    none = "No jobs. The model starts jobs with bash's `background` option."
+    return table([("id", "state", "command"), *rows], width, none)

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, filled, table
+from nexus_cli.reports.text.lines import Lines, Value, table
 
 
 class KeyObject(TypedDict):
@@ -26,7 +26,6 @@ class KeysReport(VersionedReport):
 
 def keys_text(value: Value, width: int) -> Lines:
     """List the keys with their places."""
-    if not value["keys"]:
-        return filled(name_commands("No keys. `nexus login PROVIDER` stores a key."), width)
     rows = [(one["name"], one["key_name"], one["place"]) for one in value["keys"]]
-    return table([("key", "name", "place"), *rows], width)
+    none = name_commands("No keys. `nexus login PROVIDER` stores a key.")
+    return table([("key", "name", "place"), *rows], width, none)

@@ -174,13 +174,13 @@ def plugins_text(value: Value, width: int) -> Lines:
     """List each plugin with its items; `numbers` by which a person chooses stand before theirs."""
     numbers = value.get("numbers", {})
     if not value["plugins"] and not value.get("python"):
-        return filled(NONE, width)
-    lines: list[str] = []
-    for plugin in value["plugins"]:
+        yield from filled(NONE, width)
+        return
+    for place, plugin in enumerate(value["plugins"]):
         title = f"{plugin['name']} {plugin['version']}".rstrip()
-        lines += [*([""] if lines else []), *filled(title, width, "  ")]
+        yield from [*([""] if place else []), *filled(title, width, "  ")]
         for text in (plugin["description"], f"from {plugin['source']}"):
-            lines += filled(text, width, "  ", "  ") if text else []
+            yield from filled(text, width, "  ", "  ") if text else []
         for item in plugin["items"]:
             is_first = item["state"] == "new" and not value.get("diff")
             state = f" [{STATES[item['state']]}]" if STATES[item["state"]] and not is_first else ""
@@ -188,13 +188,13 @@ def plugins_text(value: Value, width: int) -> Lines:
             key = f"{item['kind']} {item['name']}"
             mark = f"{numbers[key]:>2} " if key in numbers else "  "
             problem = f" [no effect: {item['problem']}]" if item["problem"] else ""
-            lines += filled(f"{key}{what}{state}{problem}", width, " " * 6, mark)
+            yield from filled(f"{key}{what}{state}{problem}", width, " " * 6, mark)
         for one in plugin["left_out"]:
-            lines += filled(f"left out: {one}", width, " " * 6, "  ")
+            yield from filled(f"left out: {one}", width, " " * 6, "  ")
         if plugin["problem"]:
-            lines += filled(plugin["problem"], width, "  ", "  ")
-    for plugin in value.get("python", ()):
-        lines += [*([""] if lines else []), *filled(f"{plugin['name']} (Python, {plugin['package']})", width, "  ")]
+            yield from filled(plugin["problem"], width, "  ", "  ")
+    for place, plugin in enumerate(value.get("python", ()), len(value["plugins"])):
+        yield from [*([""] if place else []), *filled(f"{plugin['name']} (Python, {plugin['package']})", width, "  ")]
         for one in (*plugin["adds"], *plugin["problems"]):
-            lines += filled(one, width, " " * 6, "  ")
-    return [*lines, *folded(value.get("diff", ""), width, "  ")]
+            yield from filled(one, width, " " * 6, "  ")
+    yield from folded(value.get("diff", ""), width, "  ")

@@ -12,12 +12,6 @@ from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, table
 
 def plans_text(value: Value, width: int) -> Lines:
     """List the plans, sorted by their next time."""
-    found = value["plans"]
-    if not found:
-        return filled(
-            name_commands("Nothing is scheduled. Use `nexus schedule add PROMPT` with --at, --in or --cron."),
-            width,
-        )
     rows = [("id", "next", "when", "level", "made by", "last run", "work")]
     rows += [
         (
@@ -29,9 +23,10 @@ def plans_text(value: Value, width: int) -> Lines:
             _last(one),
             _title(one),
         )
-        for one in found
+        for one in value["plans"]
     ]
-    return table(rows, width)
+    none = name_commands("Nothing is scheduled. Use `nexus schedule add PROMPT` with --at, --in or --cron.")
+    return table(rows, width, none)
 
 
 def plan_text(value: Value, width: int) -> Lines:

@@ -107,7 +107,7 @@ def skills_text(value: Value, width: int) -> Lines:
     rows += [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
     rows += [(f"/{one['name']}", _name_origin(one), _describe(one)) for one in value.get("commands", ())]
     rows += agent_rows(value)
-    yield from table(rows, width) if len(rows) > 1 else filled(NO_SKILLS, width)
+    yield from table(rows, width, NO_SKILLS)
     if value["untrusted"]:
         yield from ["", *filled(describe_untrusted(value["untrusted"], "guide"), width)]
     elif value["skills"]:

@@ -27,9 +27,7 @@ def spaces_text(value: Value, width: int) -> Lines:
     for one in value["spaces"]:
         new = "-" if one["new"] is None else f"{one['new']:,}"
         rows.append((one["id"], cut_line(one["name"], LONGEST), new, when(one["newest"]) or "-", _names(one)))
-    if len(rows) == 1:
-        return filled(name_commands(NONE), width)
-    return table(rows, width, right=(2,))
+    return table(rows, width, name_commands(NONE), right=(2,))
 
 
 def space_messages_text(value: Value, width: int) -> Lines:
@@ -58,11 +56,9 @@ def agent_goals_text(value: Value, width: int) -> Lines:
     for one in value["goals"]:
         kind = f"done {when(one['done'])}" if one["done"] else "long-term" if one["long_term"] else ""
         rows.append((one["id"], str(one["priority"]), kind, one["text"]))
-    if len(rows) == 1:
-        name = value["agent"]["name"]
-        how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
-        return filled(f"{name} has no goals. To add a goal: {how}", width)
-    return table(rows, width, right=(1,))
+    name = value["agent"]["name"]
+    how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
+    return table(rows, width, f"{name} has no goals. To add a goal: {how}", right=(1,))
 
 
 def new_line(width: int) -> str:

@@ -37,17 +37,14 @@ def worktrees_report(project: Path | None) -> WorktreesReport:
 
 def worktrees_text(value: Value, width: int) -> Lines:
     """List the worktrees of a project or of all."""
-    found = value["worktrees"]
-    if not found:
-        return filled("No worktrees here. `nexus -w NAME` creates a worktree.", width)
     is_all = value["project"] is None
     rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
     now = local_now()
-    for one in found:
+    for one in value["worktrees"]:
         state = f"{one['state']}, in use" if one["in_use"] else one["state"]
         project = [one["project"]] if is_all else []
         rows.append((one["name"], state, _changes(one), format_age(one["created"], now), *project, one["folder"]))
-    return table(rows, width)
+    return table(rows, width, "No worktrees here. `nexus -w NAME` creates a worktree.")
 
 
 def _changes(one: Value) -> str:

@@ -197,8 +197,10 @@ def wrapped(text: str, width: int) -> list[str]:
     return [piece.rstrip() for piece in wrap(sanitize(text + "\n")[:-1], width)]
 
 
-def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (), whole: bool = False) -> list[str]:
-    """Return `rows` (the first is the heading) as aligned lines.
+def table(
+    rows: Sequence[Sequence[str]], width: int, none: str = "", *, right: Sequence[int] = (), whole: bool = False
+) -> list[str]:
+    """Return `rows` (the first is the heading) as aligned lines; `none` if there is only a heading.
 
     The last column takes the rest of `width` and is cut to it, or wrapped if `whole`. If too little is left for it each
     row becomes a paragraph: its label (the first cell, or the last if the first is a number), then the others by name,
@@ -207,6 +209,8 @@ def table(rows: Sequence[Sequence[str]], width: int, *, right: Sequence[int] = (
     rows = [[one_line(cell) for cell in row] for row in rows]
     if not rows:
         return []
+    if none and not rows[1:]:
+        return filled(none, width)
     columns = list(zip(*rows, strict=True))
     sizes = [max(map(cells, column)) for column in columns[:-1]]
     room = width - sum(sizes) - 2 * len(sizes)
