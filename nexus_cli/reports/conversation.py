@@ -177,7 +177,8 @@ class Replay:
             case Kind.ASSISTANT:
                 made = self.calls_of(entry)
                 calls |= {one.call.id: one.call for one in made}
-                held += [event.Text(entry.message.content)] if entry.message.content else []
+                if entry.message.content:
+                    held.append(event.Text(entry.message.content))
                 held += made
             case Kind.TOOL:
                 call_id = str(entry.message.tool_call_id)

@@ -117,7 +117,8 @@ def describe_kept(kept: Value) -> list[str]:
     parts = [f"your {plural(kept['words'], 'message')} verbatim{left}"]
     record = [plural(kept["files"], "file")] if kept["files"] else []
     failing = f" ({kept['failing']:,} failing)" if kept["failing"] else ""
-    record += [plural(kept["commands"], "command") + failing] if kept["commands"] else []
+    if kept["commands"]:
+        record.append(plural(kept["commands"], "command") + failing)
     if record or kept["record_left"]:
         parts.append(f"{', '.join(record) or 'nothing'} from the record" + _left(kept["record_left"], drops[1:2]))
     return [*parts, f"summary {kept['summary']:,}"]
@@ -126,7 +127,8 @@ def describe_kept(kept: Value) -> list[str]:
 def _left(number: int, drop: Sequence[str], part: int = 0) -> str:
     """Describe a drop and the way to read it; `part` of it is still in the window."""
     told = [f"{number - part:,} earlier"] if number > part else []
-    told += [f"{part:,} in part"] if part else []
+    if part:
+        told.append(f"{part:,} in part")
     return f", {', '.join(told)}: recall({', '.join(drop)})" if told else ""
 
 
@@ -196,7 +198,8 @@ def worker_figures(row: Value) -> list[str]:
     """Return the steps, tokens and dollars of a worker that are not zero."""
     steps, tokens, cost = row["steps"], row["tokens"], row["cost_usd"]
     made = [plural(steps, "step")] if steps else []
-    made += [f"{short(tokens if tokens < 9_950 else round(tokens, -3))} tokens"] if tokens else []
+    if tokens:
+        made.append(f"{short(tokens if tokens < 9_950 else round(tokens, -3))} tokens")
     return made + ([dollars(cost)] if cost else [])
 
 
@@ -275,8 +278,10 @@ def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int) ->
     if not (outcome.changed or counted):
         return ""
     facts = [counted or plural(len(outcome.changed), "file")]
-    facts += [plural(commands, "command")] if commands else []
-    facts += [dollars(outcome.usage.cost_usd)] if outcome.usage.cost_usd else []
+    if commands:
+        facts.append(plural(commands, "command"))
+    if outcome.usage.cost_usd:
+        facts.append(dollars(outcome.usage.cost_usd))
     return f" {dot} ".join([*facts, *(["/undo to revert"] if counted and "/undo" not in counted else [])])
 
 

@@ -423,7 +423,8 @@ def _parts(value: Value) -> Iterator[str]:
         yield f"and {plural(len(joined), 'further event')}"
     facts = [f"session {value['session']}" if value["session"] else "no session yet"]
     facts += [f"resumed {value['resumes']} times" if value["resumes"] != 1 else "resumed once"]
-    facts += [dollars(value["cost_usd"])] if value["cost_usd"] else []
+    if value["cost_usd"]:
+        facts.append(dollars(value["cost_usd"]))
     yield " · ".join(facts)
     yield from _record_lines(value)
     if value["error"] and not value["waits_for"]:

@@ -73,7 +73,8 @@ def _find_files(place: Path) -> Iterator[Path]:
         return
     around = {kind: [place, *(place / name for name in folders_of(kind))] for kind in PLACES}
     found = [(folder / inner, kind) for kind, inner in PLACES.items() for folder in around[kind]]
-    found += [(place, SKILL)] if place.name == PLACES[SKILL] else []
+    if place.name == PLACES[SKILL]:
+        found.append((place, SKILL))
     yield from [path for folder, kind in found for _, path in list_guide_files(folder, kind)][:MOST]
 
 

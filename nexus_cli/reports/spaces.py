@@ -74,7 +74,8 @@ def message_lines(one: Value, width: int) -> Lines:
     head = f"{format_local_minute(one['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
     text = [f"  {line}".rstrip() for line in wrap(sanitize(one["text"].strip("\n")), width - 2)]
     notes = [one["quiet"]] if one["quiet"] else []
-    notes += [f"{one['run']}: {', '.join(one['facts'])}"] if one["facts"] else []
+    if one["facts"]:
+        notes.append(f"{one['run']}: {', '.join(one['facts'])}")
     below = [line for note in notes for line in filled(f"[{one_line(note)}]", width, "  ")]
     first = text[0].strip() if len(text) == 1 else ""
     if first and cells(f"{head}: {first}") <= width:

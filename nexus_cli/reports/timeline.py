@@ -145,7 +145,8 @@ def _row(row: Value, width: int) -> Lines:
     kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
     notes = [kind] if kind.casefold() not in (*TYPED, name.casefold()) and not _is_posted(row) else []
     unseen = "new" if _is_posted(row) else "not sent yet"
-    notes += [unseen] if row["seen"] is False and row["kind"] != "assistant" else []
+    if row["seen"] is False and row["kind"] != "assistant":
+        notes.append(unseen)
     head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + ":"
     said = " · ".join(filter(None, map(one_line, _facts(row))))
     below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]

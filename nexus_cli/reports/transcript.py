@@ -72,7 +72,8 @@ def _head(value: Value, width: int) -> Lines:
     turns = plural(value["turns"], "turn")
     facts = [f"session {value['id']}{name}", value["model"], value.get("recipe"), turns, value.get("folder")]
     facts += [f"{name} {value[name]}" for name in ("parent", "spawner") if value.get(name)]
-    facts += [dollars(value["cost_usd"])] if value.get("cost_usd") else []
+    if value.get("cost_usd"):
+        facts.append(dollars(value["cost_usd"]))
     lines = [cut_line(" · ".join(map(str, filter(None, facts))), width)]
     if origin := value.get("imported"):
         lines.append(cut_line(f"imported from {origin['from']}: {origin['file']}", width))

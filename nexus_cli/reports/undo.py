@@ -36,8 +36,10 @@ def undo_text(value: Value, width: int) -> Lines:
     counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
     references = value.get("references", [])
     back = _name_references([one for one in references if one["restored"]])
-    counts += [f"{plural(len(back), 'reference')} restored"] if back else []
-    counts += [f"{len(value['kept'])} kept"] if value["kept"] else []
+    if back:
+        counts.append(f"{plural(len(back), 'reference')} restored")
+    if value["kept"]:
+        counts.append(f"{len(value['kept'])} kept")
     yield from filled(_headline(value, ", ".join(counts)), width)
     for kind, paths in kinds:
         yield from _listed([f"{kind:<9} {path}" for path in paths], width)

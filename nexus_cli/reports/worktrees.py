@@ -51,9 +51,12 @@ def _changes(one: Value) -> str:
     if one["problem"]:
         return str(one["problem"])
     parts = [f"{plural(one['files'], 'file')} +{one['added']} -{one['removed']}"] if one["files"] else []
-    parts += [plural(one["commits"], "commit")] if one["commits"] else []
-    parts += [f"also {', '.join(one['kept'][:3])}"] if one["kept"] else []
-    parts += [f"not included: {', '.join(one['carried'][:3])}"] if one["carried"] and parts else []
+    if one["commits"]:
+        parts.append(plural(one["commits"], "commit"))
+    if one["kept"]:
+        parts.append(f"also {', '.join(one['kept'][:3])}")
+    if one["carried"] and parts:
+        parts.append(f"not included: {', '.join(one['carried'][:3])}")
     return ", ".join(parts) or "-"
 
 

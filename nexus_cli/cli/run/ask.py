@@ -234,21 +234,26 @@ class PromptReader:
         for name in self._files:
             read = read_attachment(name, f"--file {name}")
             files.append(read.record)
-            parts += [read.part] if read.part else []
-            blocks += [read.block] if read.block else []
+            if read.part:
+                parts.append(read.part)
+            if read.block:
+                blocks.append(read.block)
             self.inputs.append((f"--file {name}", read.block))
-            notices += [read.notice] if read.notice else []
+            if read.notice:
+                notices.append(read.notice)
             uncounted += read.uncounted
         if self._reader and not self._reader.empty:
             piped = self._reader.read()
-            notices += [piped.notice] if piped.notice else []
+            if piped.notice:
+                notices.append(piped.notice)
             uncounted += piped.uncounted
             if self._from_stdin:
                 blocks[0] = piped.text.strip("\n")
             else:
                 blocks.append(f"<stdin>\n{piped.text.removesuffix(chr(10))}\n</stdin>")
             self.inputs.append(("stdin", piped.text))
-        self.inputs += [("the prompt", self._words)] if self._words else []
+        if self._words:
+            self.inputs.append(("the prompt", self._words))
         text = "\n\n".join(block for block in blocks if block.strip())
         source = "stdin" if self._from_stdin and blocks[0] else "person"
         calls = not self._from_stdin and ("/" in self._words[:1] or "$" in self._words or "@" in self._words)

@@ -56,9 +56,9 @@ def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
 def brief(plan: Value) -> str:
     """Describe a request in one line."""
     budget = plan["budget"]
-    used, available = int(budget["used"]["total"]), max(1, int(budget["available"]))
+    used, available = budget["used"]["total"], max(1, budget["available"])
     layers = ", ".join(f"{layer} {number(budget['used'][layer])}" for layer in LAYERS)
-    entries = plural(int(plan.get("entries", 0)), "entry", "entries")
+    entries = plural(plan.get("entries", 0), "entry", "entries")
     return (
         f"request {plan.get('step', '')}: {number(used)} of {number(available)} tokens "
         f"({share(used, available)}: {layers}), {entries}, {name_basis(plan['basis'])}"

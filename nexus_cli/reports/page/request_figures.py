@@ -75,7 +75,8 @@ def describe_request(one: RequestFigures) -> str:
     """Return the size of a request, the part from the cache, and its cost."""
     cost = one.row.counted.cost_usd
     facts = [f"{number(one.used.total)} tokens"]
-    facts += [f"{share(one.cached, one.used.total)} from the cache"] if one.cached else []
+    if one.cached:
+        facts.append(f"{share(one.cached, one.used.total)} from the cache")
     return " · ".join([*facts, *([dollars(cost)] if cost else [])])
 
 

@@ -158,7 +158,8 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
     facts = [markup.time(row.manifest.at, TIME), markup.text(one.model), describe_request(one)]
     facts.append("reported" if row.reported else "estimated")
     facts += [f"{number(usage.output)} out", list_components(to_json_value(usage)["cost"])] if usage else ["no answer"]
-    facts += [markup.text(row.finish)] if row.finish and row.finish not in ("stop", "tool_calls") else []
+    if row.finish and row.finish not in ("stop", "tool_calls"):
+        facts.append(markup.text(row.finish))
     sections = sorted((part for part in one.sections if part[1]), key=lambda part: -part[1])
     listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])
     listed += f" and {len(sections) - NAMED} smaller" if len(sections) > NAMED else ""

@@ -303,9 +303,12 @@ class _Gathering:
             elif os.path.isfile(path) or os.path.isdir(path):
                 read = read_attachment(written, f"@{written}", str(self.folder))
                 self.found.files.append(read.record)
-                self.found.parts += [read.part] if read.part else []
-                self.found.blocks += [read.block] if read.block else []
-                self.found.notices += [read.notice] if read.notice else []
+                if read.part:
+                    self.found.parts.append(read.part)
+                if read.block:
+                    self.found.blocks.append(read.block)
+                if read.notice:
+                    self.found.notices.append(read.notice)
                 self.found.uncounted += read.uncounted
         except NexusError as error:
             self.found.notices.append(f"{error.message}; not attached")

@@ -42,11 +42,11 @@ def _draw(form: str, value: Value, width: int, theme: Theme) -> str:
 def folder_diff_lines(value: Value, width: int, theme: Theme) -> Iterator[str]:
     """Draw `/diff`: the diff, then the files without diff lines; without git, the files that the session changed."""
     if value["source"] != "git":
-        why = str(value["why"])
+        why = value["why"]
         yield from filled(f"{why[:1].upper()}{why[1:]}; showing the files changed by this session.", width)
         yield from _names(value["files"], width) or ["  none"]
         return
-    if text := str(value["text"]).rstrip("\n"):
+    if text := value["text"].rstrip("\n"):
         yield from diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True)
         if value.get("cut"):
             yield from filled(f"[diff truncated: {value['cut']}]", width)
@@ -54,7 +54,7 @@ def folder_diff_lines(value: Value, width: int, theme: Theme) -> Iterator[str]:
         yield from filled("No uncommitted changes.", width)
     if unread := value["unread"]:
         yield from ["", *filled("Not shown (too large or binary):", width), *_names(unread, width)]
-    if more := int(value["untracked_count"]) - len(value["untracked"]):
+    if more := value["untracked_count"] - len(value["untracked"]):
         yield from filled(f"[and {plural(more, 'untracked file')} not listed]", width)
 
 

@@ -425,7 +425,8 @@ class RichRenderer:
         if isinstance(line, FinishedCall) and (call := next(calls, None)):
             call.after.append(line)
             return
-        self._beside += [line] if line else []
+        if line:
+            self._beside.append(line)
         if not self._markdown.is_open:
             self._show_beside()
 

@@ -247,7 +247,8 @@ def _rows(text: str, names: bool) -> list[_Row]:
             if named:
                 gone = path == "/dev/null"
                 changes = _describe(*_count(parsed[place + 1 :]), new=old == "/dev/null", gone=gone)
-                rows += [_Row(DiffLine("dim", ""))] if rows else []
+                if rows:
+                    rows.append(_Row(DiffLine("dim", "")))
                 rows.append(_Row(DiffLine("file", f"{name}  {changes}")))
         elif line.role == "hunk":
             if hunk is not None or line.text:

@@ -87,7 +87,8 @@ def describe_session(value: Value, shown: int) -> str:
     facts = [f"session {value['short']}", one_line(str(value.get("name") or ""))]
     facts += [f"last used {format_age(str(value['at']), local_now())}"]
     earlier = int(value["turns"]) - shown
-    facts += [f"{plural(earlier, 'earlier turn')}: {REST}"] if earlier > 0 else []
+    if earlier > 0:
+        facts.append(f"{plural(earlier, 'earlier turn')}: {REST}")
     return ", ".join(filter(None, facts))
 
 

@@ -169,7 +169,8 @@ class ScreenLayout(Container):
         """Draw everything from the top of `write_position`."""
         plan, columns, y = self._plan or self.plan(), write_position.width, write_position.ypos
         above = [*self.shown.live[-plan.live :][: plan.live], *[""] * plan.gap]
-        above += [self.shown.spinner] if plan.spinner else []
+        if plan.spinner:
+            above.append(self.shown.spinner)
         above += _folded(self.shown.queued, plan.queued)
         rows: dict[int, str] = dict(enumerate(above, y))
         y += len(above)

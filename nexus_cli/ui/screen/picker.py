@@ -142,7 +142,8 @@ class PickerPanel:
     def _head(self, titles: Sequence[str], columns: int) -> list[str]:
         found, more = len(self._found), self._total - len(self._found)
         facts = [f"{self._selected + 1} of {found:,}"] if found > self._visible else []
-        facts += [f"{more:,} more by search"] if more else []
+        if more:
+            facts.append(f"{more:,} more by search")
         place = "  " + ", ".join(facts) if facts else ""
         *above, last = titles
         last = cut(last + place, columns, self._theme.signs.cut)
