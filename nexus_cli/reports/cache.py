@@ -33,6 +33,7 @@ from nexus_cli.reports.text.lines import (
     Lines,
     Value,
     aligns,
+    apart,
     block,
     dollars,
     filled,
@@ -250,7 +251,7 @@ def cache_text(value: Value, width: int) -> Lines:
     yield from _beside([row for row in rows if row["lane"] != "main"], width)
     yield from rewrite_lines(value["rewrites"], width)
     if value["total"]["misses"]:
-        yield from ["", *filled(name_commands("`nexus cache why N` explains request N."), width)]
+        yield from apart(name_commands("`nexus cache why N` explains request N."), width)
 
 
 def miss_text(value: Value, width: int) -> Lines:

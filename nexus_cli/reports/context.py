@@ -42,6 +42,7 @@ from nexus_cli.reports.request_view import (
 from nexus_cli.reports.text.lines import (
     Lines,
     Value,
+    apart,
     block,
     cut_line,
     describe_attached,
@@ -470,7 +471,7 @@ def _history_lines(value: Value, width: int) -> Lines:
         f"history: {plural(history['entries'], 'entry', 'entries')} in {plural(history['groups'], 'group')}, "
         f"{number(history['hidden_entries'])} hidden"
     )
-    return ["", *filled(text, width)]
+    return apart(text, width)
 
 
 def section_rows(value: Value, width: int) -> Lines:

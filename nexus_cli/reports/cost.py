@@ -13,7 +13,7 @@ from nexus_cli.core.usage import UsageSum
 from nexus_cli.engine.requests.request_history import was_answered
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.lines import Lines, Value, block, dollars, filled, number
+from nexus_cli.reports.text.lines import Lines, Value, apart, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 
@@ -169,7 +169,7 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
     yield from price_hint(value["models"], width)
     if total.get("estimated"):
         note = f"{number(total['estimated'])} of the requests reported no usage; their usage is estimated."
-        yield from ["", *filled(note, width)]
+        yield from apart(note, width)
 
 
 def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> Lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled
 
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 
@@ -18,4 +18,4 @@ def doctor_text(value: Value, width: int) -> Lines:
     last = "nexus can work here." if value["ok"] else "Something is broken, see above."
     if value["ok"] and not value["model"]:
         last = "nexus needs a model to work here, see above."
-    yield from ["", *filled(last, width)]
+    yield from apart(last, width)

@@ -6,7 +6,7 @@ from typing import NotRequired
 
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import SHORT_ID, Lines, Value, filled, folded, name_cause, number, table
+from nexus_cli.reports.text.lines import SHORT_ID, Lines, Value, apart, filled, folded, name_cause, number, table
 
 
 class DropReport(VersionedReport):
@@ -51,7 +51,7 @@ def drops_text(value: Value, width: int) -> Lines:
     lines = table(rows, width, right=(1,))
     again = sum(1 for d in out if d.get("recalls"))
     asked = asked_again(again, len(out), len(drops))
-    lines += ["", *filled(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)]
+    lines += apart(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)
     beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)
     if beyond:
         lines += filled(f"{beyond:,} bytes exceeded the hard limits and were not kept.", width)
@@ -82,4 +82,4 @@ def drop_text(value: Value, width: int) -> Lines:
     yield from [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
     yield from folded(value["text"].removesuffix("\n"), width)
     if end < total:
-        yield from ["", *filled(f"`/drops {value['id']} {end}:` shows the rest.", width)]
+        yield from apart(f"`/drops {value['id']} {end}:` shows the rest.", width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Lines, Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled
 from nexus_cli.text.cells import one_line
 
 WIDEST = 36
@@ -50,10 +50,7 @@ def help_text(value: Value, width: int) -> Lines:
         for group in value["more"]:
             yield from filled(" ".join(group["names"]), width, " " * 10, f"{group['name']}:".ljust(10))
         more = "/help NAME explains a command; /help all explains all commands and the keys."
-        yield from [
-            "",
-            *filled(f"{more} ? on an empty line lists the keys; nexus docs WORDS searches the docs.", width),
-        ]
+        yield from apart(f"{more} ? on an empty line lists the keys; nexus docs WORDS searches the docs.", width)
 
 
 def _call(command: Value) -> str:
@@ -72,7 +69,7 @@ def _one(command: Value, width: int) -> Lines:
     if command["aliases"]:
         yield from filled("also " + ", ".join(f"/{name}" for name in command["aliases"]), width)
     for paragraph in command["help"].split("\n\n"):
-        yield from ["", *filled(paragraph, width)]
+        yield from apart(paragraph, width)
     options = command.get("options", ())
     size = min(WIDEST, max((len(name) for name, _ in options), default=0) + 4)
     if options:
@@ -80,4 +77,4 @@ def _one(command: Value, width: int) -> Lines:
     for name, what in options:
         yield from _columns(f"  {name}", what, size, width)
     if command["idle"]:
-        yield from ["", *filled("During a turn, the command waits until the turn ends.", width)]
+        yield from apart("During a turn, the command waits until the turn ends.", width)

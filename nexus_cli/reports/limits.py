@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
-from nexus_cli.reports.text.lines import Lines, Value, filled, limit, plural
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled, limit, plural
 from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
@@ -50,4 +50,4 @@ def why_text(value: Value, width: int) -> Lines:
     state = f"Token pressure is {signals['token_pressure']}; {failed} in a row could not run"
     state += f"; the event class is {signals['event_class']}" if signals["event_class"] else ""
     ends = f"The recipe {value['recipe']} tightens its limits accordingly."
-    yield from ["", *filled(f"{state}. {ends}", width)]
+    yield from apart(f"{state}. {ends}", width)

@@ -12,7 +12,7 @@ from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled, plural, table, when
 from nexus_cli.session.session_facts import AcceptedFacts
 
 HITS = 20
@@ -141,7 +141,7 @@ def memory_text(value: Value, width: int) -> Lines:
     if value.get("whole"):
         yield from _whole(kept, width)
         if value.get("more"):
-            yield from ["", *filled(f"Showing the best {len(facts)}; more match.", width)]
+            yield from apart(f"Showing the best {len(facts)}; more match.", width)
     elif kept:
         rows = [("id", "slot", "since", "from", "text")]
         rows += [(f["id"], f["slot"], when(f["at"])[:10], f.get("place") or f["source"], _statement(f)) for f in kept]

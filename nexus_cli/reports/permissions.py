@@ -6,7 +6,7 @@ from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.status import sandbox_line
-from nexus_cli.reports.text.lines import Lines, Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.hidden_signs import mark_on_one_line
 
@@ -55,16 +55,16 @@ def permissions_text(value: Value, width: int) -> Lines:
         yield from filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
     here = value["bound_by"] == "/permissions"
     by = "Set for this session" if here else f"Set by: {value['bound_by']}"
-    yield from ["", *filled(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)]
+    yield from apart(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)
     if value["sandbox"]:
         yield from filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width)
     if value["rules"]:
-        yield from ["", *filled("Rules:", width)]
+        yield from apart("Rules:", width)
         for rule in value["rules"]:
             yield from filled(f"{rule['decision']:<5} {rule['rule']}  ({rule['from']})", width, "    ", "  - ")
     for problem in value["problems"]:
         yield from filled(f"Problem: {problem}", width, "    ", "  ")
     if value["allowed"]:
-        yield from ["", *filled("Allowed for this session:", width)]
+        yield from apart("Allowed for this session:", width)
         for one in value["allowed"]:
             yield from filled(mark_on_one_line(one), width, "    ", "  - ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Lines, Value, filled, plural
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled, plural
 
 SHOWN = 5
 """Most facts that are named by their ids."""
@@ -16,5 +16,5 @@ def reflection_text(value: Value, width: int) -> Lines:
         every = "all" if len(new) > 1 and not value["older"] else "ID" if len(new) > 1 else new[0]
         names = ", ".join(new) if len(new) <= SHOWN else f"{new[0]} to {new[-1]}"
         lessons = f"{plural(len(new), 'new lesson')} ({names})"
-        lines += ["", *filled(f"{lessons}: /memory to review, /memory accept {every} to keep.", width)]
+        lines += apart(f"{lessons}: /memory to review, /memory accept {every} to keep.", width)
     return lines

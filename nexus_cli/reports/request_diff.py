@@ -12,7 +12,7 @@ from nexus_cli.core.json_value import ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
-from nexus_cli.reports.text.lines import Lines, Value, block, filled, number, paragraphs
+from nexus_cli.reports.text.lines import Lines, Value, apart, block, number, paragraphs
 
 _SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
 
@@ -225,7 +225,7 @@ def between_text(value: Value, width: int) -> Lines:
     ]
     yield from block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
     if not (rows or told or named or moved):
-        yield from ["", *filled("Nothing differs.", width)]
+        yield from apart("Nothing differs.", width)
 
 
 def _seen_cells(one: Value) -> tuple[str, str]:

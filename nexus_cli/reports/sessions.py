@@ -20,7 +20,7 @@ from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import SessionInfo, makers_of
 from nexus_cli.reports.conversation import open_calls, replay_of
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, number, plural, table, when
+from nexus_cli.reports.text.lines import Lines, Value, apart, cut_line, filled, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
@@ -197,7 +197,7 @@ def sessions_text(value: Value, width: int) -> Lines:
         place = f"{s['person']}: " if persons > 1 else ""
         place += f"-w {s['worktree']}: " if s.get("worktree") else ""
         rows.append((named, when(s["updated"]), number(s["turns"]), cut_line(place + run + what, TITLE)))
-    return [*table(rows, width, right=(2,)), *(["", *filled(left, width)] if left and width < WIDE else ())]
+    return [*table(rows, width, right=(2,)), *(apart(left, width) if left and width < WIDE else ())]
 
 
 def describe_more_sessions(value: Value) -> str:

@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.json_value import VersionedReport
-from nexus_cli.reports.text.lines import Lines, Value, filled
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -30,5 +30,5 @@ def settings_text(value: Value, width: int) -> Lines:
         text = sanitize(f"{key} = {toml_literal(setting['value'])}")
         line = f"{text:<58}  # {sanitize(setting['origin'])}" if is_named else text
         lines += [line] if cells(line) <= width else filled(line, width, "    ", "")
-    foot = ["", *filled(f"Your file: {path}. /config KEY VALUE changes a setting.", width)] if path else []
+    foot = apart(f"Your file: {path}. /config KEY VALUE changes a setting.", width) if path else []
     return [*lines, *foot]

@@ -9,7 +9,7 @@ from typing import Literal
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
-from nexus_cli.reports.text.lines import Lines, Value, filled, plural, table
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.skills import (
     COMMAND,
@@ -109,9 +109,9 @@ def skills_text(value: Value, width: int) -> Lines:
     rows += agent_rows(value)
     yield from table(rows, width, NO_SKILLS)
     if value["untrusted"]:
-        yield from ["", *filled(describe_untrusted(value["untrusted"], "guide"), width)]
+        yield from apart(describe_untrusted(value["untrusted"], "guide"), width)
     elif value["skills"]:
-        yield from ["", *filled("`nexus skill use NAME` prints the guide of a skill.", width)]
+        yield from apart("`nexus skill use NAME` prints the guide of a skill.", width)
     if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
         yield from filled(f"{brief:,} of them appear in requests only by name or as a count.", width)
 

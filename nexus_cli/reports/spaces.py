@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, Value, apart, cut_line, filled, plural, table, when
 from nexus_cli.text.cells import cells, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -35,7 +35,7 @@ def space_messages_text(value: Value, width: int) -> Lines:
     space, messages = value["space"], value["messages"]
     yield from filled(f"{space['name']}: {_names(space)}", width)
     if not messages:
-        yield from ["", *filled(SILENT, width)]
+        yield from apart(SILENT, width)
         return
     if before := value["unread_before"]:
         yield from filled(f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}", width)

@@ -22,6 +22,7 @@ from nexus_cli.reports.text.lines import (
     SHORT_ID,
     Lines,
     Value,
+    apart,
     cut_line,
     describe_tokens,
     dollars,
@@ -107,7 +108,7 @@ def timeline_text(value: Value, width: int) -> Lines:
             yield from _row(row, width)
     if not rows:
         yield from filled("Nothing happened yet.", width)
-    yield from ["", *filled(_totals(value["totals"]), width)]
+    yield from apart(_totals(value["totals"]), width)
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         named = f" --session {value['session'][:SHORT_ID]}"
         yield from filled(

@@ -20,7 +20,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.reports.text.lines import Lines, Value, filled, join_names, number
+from nexus_cli.reports.text.lines import Lines, Value, apart, filled, join_names, number
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections import recipe_file
 from nexus_cli.sections.recipe import NAME, recipe_names
@@ -296,12 +296,12 @@ def trust_text(value: Value, width: int) -> Lines:
         elif item["kind"] in ("rule", "variable", "hook", "server") or item["what"]:
             yield from filled(f"{what}: {item['what']}" if item.get("what") else what, width, " " * 6, "  ")
         if item["diff"]:
-            yield from ["", *filled(f"{SINCE[item['state']]}: {what}", width, "  ")]
+            yield from apart(f"{SINCE[item['state']]}: {what}", width, "  ")
             for line in item["diff"].splitlines():
                 first, *rest = fold(expand_tabs(sanitize(line)), width - 4)
                 yield from [f"  {first}", *(f"    {piece}" for piece in rest)]
     if value["unsupported"]:
-        yield from ["", *filled("Does not work here:", width, "  ")]
+        yield from apart("Does not work here:", width, "  ")
         for line in value["unsupported"]:
             yield from filled(line, width, " " * 6, "  ")
     stands = STANDS[value["state"]]
@@ -309,4 +309,4 @@ def trust_text(value: Value, width: int) -> Lines:
         stands += (
             f" Active: {join_names(value['active'])}{', except for the files named above' * bool(value['problems'])}."
         )
-    yield from ["", *filled(stands, width)]
+    yield from apart(stands, width)

@@ -21,6 +21,7 @@ from nexus_cli.reports.text.lines import (
     Lines,
     Value,
     aligns,
+    apart,
     block,
     dollars,
     filled,
@@ -256,11 +257,7 @@ def price_hint(rows: Sequence[Value], width: int) -> Lines:
     models = [row.get("model", row.get("name")) for row in rows if row["unpriced"] > row["unfinished"]]
     covered = [name for name in models if is_covered(name)]
     models = [name for name in models if name not in covered]
-    lines = (
-        ["", *filled(f"Covered by a subscription, at no cost per token: {', '.join(covered)}.", width)]
-        if covered
-        else []
-    )
+    lines = apart(f"Covered by a subscription, at no cost per token: {', '.join(covered)}.", width) if covered else []
     if not models:
         return lines
     others = f" (and {plural(len(models) - 1, 'other model')})" if len(models) > 1 else ""

@@ -13,7 +13,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, filled, short, table, worker_title
+from nexus_cli.reports.text.lines import Lines, Value, apart, cut_line, dollars, filled, short, table, worker_title
 from nexus_cli.sections.skills import Skill
 
 
@@ -77,7 +77,7 @@ def workers_text(value: Value, width: int) -> Lines:
         offered = "The model can delegate work to these agents; you request one with @NAME:"
         yield from ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
     if value.get("untrusted"):
-        yield from ["", *filled(describe_untrusted(value["untrusted"], "agent"), width)]
+        yield from apart(describe_untrusted(value["untrusted"], "agent"), width)
 
 
 def worker_lines(value: Value, width: int) -> Lines:

@@ -186,6 +186,11 @@ def filled(text: str, width: int, indent: str = "", first: str | None = None) ->
     return [*lines, line] if gap else lines
 
 
+def apart(text: str, width: int, indent: str = "") -> list[str]:
+    """Return `text` as a paragraph of its own: filled, below an empty line."""
+    return ["", *filled(text, width, indent)]
+
+
 def folded(text: str, width: int, indent: str = "") -> list[str]:
     """Return the lines of `text` unchanged, except that long ones are broken: for code, output and typed text."""
     lines = expand_tabs(sanitize(text + "\n")).split("\n")[:-1]
