@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_600, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
-    "tools": (58_218, 27_198, 54),
+    "tools": (58_221, 27_198, 54),
     "tree undo worktrees": (67_307, 0, 61),
     "ui": (97_018, 0, 47),
     "workers": (10_146, 0, 1),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_820, 49_726)
+SUM = (971_823, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -207,7 +207,7 @@ class ToolRegistry:
         near = self.foreign.find_nearest(name) or self.nearest(name)
         hint = f" Did you mean {near}?" if near else ""
         named = [tool.name for tool in self._tools.values() if not (tool.server and tool.behind)]
-        return f"there is no tool {name!r}.{hint} Available: {', '.join(named)}."
+        return f"there is no tool {name!r}.{hint} Available: {', '.join(named) or 'none'}."
 
     def describe(self, name: str) -> str:
         """Return name, description and arguments of the tool with this exact name, "" if there is none."""
