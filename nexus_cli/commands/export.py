@@ -112,11 +112,16 @@ def _check_raw(form: str, raw: bool) -> None:
 
 def export_pieces(source: Source, info: SessionInfo, form: str, *, raw: bool, escaped: bool = False) -> Iterator[str]:
     """Yield a session as text in one of `FORMATS`; `raw` keeps secrets, `escaped` limits JSON to ASCII."""
+    ledger, record = source.ledger, source.live.state.record if source.live else None
+    if record and record.session_id == info.id and not record.is_saving:
+        from nexus_cli.ledger import Ledger  # noqa: PLC0415  (a ledger that failed: the session continues in memory)
+
+        ledger, info = Ledger(record.db, None, []), record.session
     if form == HTML:
         from nexus_cli.reports.page.session_page import session_page  # noqa: PLC0415  (loads pygments)
 
-        return session_page(source.ledger, info, source.settings(), raw=raw)
-    pieces = session_pieces(source.ledger.log(info.id), info, form, escaped=escaped)
+        return session_page(ledger, info, source.settings(), raw=raw)
+    pieces = session_pieces(ledger.log(info.id), info, form, escaped=escaped)
     if raw or form != MARKDOWN:
         return pieces
     from nexus_cli.core.redact_secrets import make_redactor  # noqa: PLC0415  (slow, and other forms need none)

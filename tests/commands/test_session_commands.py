@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from commands.conftest import FakeContext
+from ledger.conftest import fail_writes
 from server.play import closed_port
 from session.played import MODEL, the_ledger
 
@@ -313,6 +314,17 @@ def test_a_file_that_cannot_be_is_one_line(context: FakeContext, tmp_path: Path,
     with pytest.raises(NexusError, match="cannot be written"):
         context.run(f"export {name}")
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_export_has_what_the_ledger_could_not_save(context: FakeContext, tmp_path: Path) -> None:
+    context.turn("saved words")
+    assert context.session.ledger is not None
+    fail_writes(context.session.ledger)
+    context.turn("words that exist in this process alone")
+    context.run("export md a.md").run("export a.html").run("export a.jsonl").run("export claude a.claude")
+    for name in ("a.md", "a.html", "a.jsonl", "a.claude"):
+        text = (tmp_path / name).read_text()
+        assert "saved words" in text and "words that exist in this process alone" in text, name
 
 
 def test_a_drop_is_exported_with_its_text(context: FakeContext, tmp_path: Path) -> None:
