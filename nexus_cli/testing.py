@@ -71,7 +71,7 @@ def check_tool(tool: Tool) -> None:
     assert set(quoted) <= known, f"the description names unknown arguments: {set(quoted) - known}"
     arguments = tool.parameters.get("required", tool.parameters["properties"])
     is_named = tool.subject in arguments or {tool.lists, tool.asks} & {*arguments}
-    assert is_named or not (tool.subject or arguments), "the subject must be a required argument"
+    assert is_named or not (tool.subject or arguments), "`subject`, `lists` or `asks` must name a required argument"
     assert all(isinstance(need, type) for need in tool.needs), "needs must be services"
     assert tool.effect is not Effect.EDIT or (tool.preview and tool.check), (
         "a tool that edits needs a preview and a check"

@@ -471,9 +471,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_278, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_703, 0, 5),
+    "cli": (47_707, 0, 5),
     "client": (2_291, 0, 2),
-    "commands": (41_457, 0, 50),
+    "commands": (41_526, 0, 50),
     "config": (34_624, 0, None),
     "context": (9_040, 0, 18),
     "conversation": (50_291, 0, 95),
@@ -481,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "defaults": (0, 13_077, 0),
     "engine": (52_646, 0, 58),
     "hooks": (7_621, 0, 21),
-    "imports": (14_689, 0, 9),
+    "imports": (14_690, 0, 9),
     "ledger": (51_590, 0, 30),
     "mcp": (19_615, 0, 18),
     "permission": (13_245, 0, 49),
@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_600, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
-    "tools": (58_221, 27_198, 54),
+    "tools": (58_223, 27_198, 54),
     "tree undo worktrees": (67_307, 0, 61),
     "ui": (97_018, 0, 47),
     "workers": (10_146, 0, 1),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_823, 49_726)
+SUM = (971_899, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -45,7 +45,7 @@ class EditorFiles:
             return None
         answer, why = self._ask(self._client.read_text_file(session_id=self._session.id, path=str(path)))
         if why:
-            line = f"the editor did not return the text of {path.name}: {why}; using the file on disk"
+            line = f"the editor did not return the text of {path.name}: {why}; its unsaved changes are not known"
             self._tell_once("read", line)
         return None if why else str(answer.content)
 

@@ -368,7 +368,7 @@ def _usage(error: Any) -> NexusError:
         hint = f"Use {PEER_WORDS[option]}" if option in PEER_WORDS else hint
         why = f"no such option: {option}"
         if path == "nexus" and option in {name for one in load_command("ask").params for name in one.opts}:
-            why, hint = f"{option} is an option of `nexus ask`", "Put it after the word `ask`"
+            why, hint = f"{option} is an option of `nexus ask`", f"Use `nexus ask {option}`"
     commands = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
     if commands and why.startswith("Missing command"):
         why, hint = "the command is missing", f"Commands: {', '.join(f'{path} {name}' for name in commands)}"

@@ -39,7 +39,7 @@ TITLE = 100
 def build_list(
     source: Source,
     everywhere: Annotated[
-        bool, Option(None, "Include sessions of all folders and runs of nexus ask.", "--all")
+        bool, Option(None, "Include sessions of all folders, and runs of `nexus ask`.", "--all")
     ] = False,
     limit: Annotated[int, Option("N", "Show at most this many, newest first (not with --running).")] = LISTED,
     worktree: Annotated[str, Option("NAME", "Show only sessions in the worktree of this name.")] = "",

@@ -111,7 +111,7 @@ def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list
 def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the valid hooks of the value of `hooks`; add a reason to `left_out` for each invalid part."""
     if not isinstance(table, dict):
-        left_out.append("has a `hooks` value that is not an object: nexus ignores its hooks")
+        left_out.append("is not a JSON object with an object `hooks`: nexus ignores its hooks")
         return
     for event, groups in table.items():
         if not isinstance(groups, list):

@@ -93,7 +93,7 @@ def use_project_environment(
     if not folders or path[: len(folders)] == folders:
         return env, ""
     if not is_sandboxed:
-        return env, f"not on the PATH of commands outside the sandbox: {found.describe()}"
+        return env, f"not used by commands outside the sandbox: {found.describe()}"
     rest = [one for one in path if one not in folders]
     env = {**env, "PATH": os.pathsep.join([*folders, *rest])}
     if found.python:

@@ -203,7 +203,7 @@ def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
     rest, rules, hooks, servers = _take_items(table)
     listed = table.get("hook", [])
     if not isinstance(listed, list) or len(hooks) != len(listed):
-        left_out.append(LeftOut(SETTINGS, "has a `hook` that is not a [[hook]] table"))
+        left_out.append(LeftOut(SETTINGS, "has a `hook` entry that is not a [[hook]] table: nexus ignores that entry"))
     if rest or not (rules or hooks or servers):
         yield _Entry("settings", "", _encode("".join(sorted(_lines(rest)))))
     for name in (_name_rule(kind, entry) for kind, entry in rules):

@@ -175,7 +175,8 @@ class ForeignSetup:
         line = " ".join(map(str, [*entry.get("command", ()), entry.get("url", "")]))
         if is_key(line) or any(is_key(word) for word in line.replace("=", " ").split()):
             raise ValueError(
-                "its command or address seems to contain a key; use `nexus login` for it, then `nexus mcp add`"
+                "its command or address seems to contain a key: store the key with `nexus login NAME`, then add the "
+                "server with `nexus mcp add`"
             )
         secret = [str(one) for one, value in env.items() if is_key(str(value), str(one))]
         unsent = [str(one) for one, value in headers.items() if is_secret_header(str(one), str(value))]
@@ -204,7 +205,8 @@ class ForeignSetup:
         """Report a key that is not copied, with the command that stores it."""
         provider = next((one for one, names in KEY_VARIABLES.items() if name.upper() in names), name)
         self.notes.append(
-            f"{one_line(name)} in {where} looks like a key and was not copied; run nexus login {one_line(provider)}"
+            f"the value of {one_line(name)} in {where} looks like a key and was not copied; to store it: nexus login "
+            f"{one_line(provider)}"
         )
 
     def add_text(self, name: str, text: str, path: Path) -> None:

@@ -259,7 +259,7 @@ def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
-        raise ValueError('headers must be a table, or a list such as ["Authorization: Bearer ${TOKEN}"]')
+        raise ValueError('each header must be NAME: VALUE, both text, such as "Authorization: Bearer ${TOKEN}"')
 
     def keep(found: re.Match[str]) -> str:
         name, has_default, default = found[1].removeprefix("env:").partition(":-")

@@ -12,7 +12,7 @@ from nexus_cli.reports.text.lines import Lines, Value, block, dollars, filled, n
 
 SOURCES = {
     "window": "the window itself",
-    "transcript": "a transcript of the window",
+    "transcript": "a transcript of these messages",
     "originals": "the original messages, not the earlier summary",
 }
 FATES = {"whole": "word for word", "part": "in part", "no": "summarized only"}

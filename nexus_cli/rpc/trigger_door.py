@@ -92,7 +92,7 @@ class TriggerDoor:
         except ValueError as error:
             return problem_response(400, str(error))
         except TooManyRuns:
-            why = f"too many runs of {service.name} are already waiting"
+            why = f"too many runs or events of {service.name} are queued"
             return problem_response(429, why, {"Retry-After": str(RETRY_SECONDS)})
         except NexusError as error:
             return problem_response(400 if error.kind == "usage" else 503, error.message)

@@ -96,7 +96,9 @@ class AnswerSchema:
         except (CannotDetermineSpecification, ValueError, OverflowError) as error:
             raise NexusError("usage", named, f"not a JSON Schema: {error}", "See https://json-schema.org") from error
         except RecursionError:
-            raise NexusError("usage", named, ENDLESS, "Let each level describe a smaller part of the answer") from None
+            raise NexusError(
+                "usage", named, ENDLESS, "Use a recursive $ref only below `properties` or `items`"
+            ) from None
 
     @property
     def text(self) -> str:

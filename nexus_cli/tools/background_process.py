@@ -129,8 +129,12 @@ class BackgroundProcess:
             try:
                 written = os.write(self._input, data)
             except OSError as error:
-                return "it does not read its input" if isinstance(error, BlockingIOError) else str(error.strerror)
-        return "" if written == len(data) else f"it read only {written:,} of {len(data):,} bytes"
+                return (
+                    "its input buffer is full: nothing was written"
+                    if isinstance(error, BlockingIOError)
+                    else str(error.strerror)
+                )
+        return "" if written == len(data) else f"only the first {written:,} of {len(data):,} bytes fit into its input"
 
     def read_text(self) -> str:
         """Return the output since the last call as text. Blocks while it is decoded."""

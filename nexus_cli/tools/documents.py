@@ -95,7 +95,9 @@ def _describe_pictures(without: Sequence[int], drawn: Sequence[int], most: int) 
     if drawn:
         lines.append(f"[picture of page {', '.join(map(str, drawn))}]")
     if without and len(without) + len(drawn) <= most:
-        lines.append(f"[no picture of page {', '.join(map(str, without))}: it could not be drawn]")
+        lines.append(
+            f"[no picture of {'page' if len(without) == 1 else 'pages'} {', '.join(map(str, without))}: drawing failed]"
+        )
     elif without:
         lines.append(f"[no picture of {plural(len(without), 'page')}: read at most {most} pages to see each]")
     return "".join(f"\n{line}" for line in lines)

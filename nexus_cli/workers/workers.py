@@ -82,7 +82,7 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
     may_read = reading <= Limits(tools=rights.tools, categories=rights.categories)
     files = list(dict.fromkeys(worker.files))
     shown = [await _quote_file(path, session, may_read) for path in files[:MOST_FILES]]
-    shown += [f"{path}: not shown (one of more than {MOST_FILES})" for path in files[MOST_FILES:]]
+    shown += [f"{path}: not included (only the first {MOST_FILES} files are)" for path in files[MOST_FILES:]]
     return "\n\n".join([text, *(["# Files", *shown] if shown else [])])
 
 

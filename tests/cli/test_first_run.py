@@ -246,7 +246,7 @@ def test_settings_that_cannot_be_written_are_told_and_no_error() -> None:
     Path(os.environ["NEXUS_HOME"]).write_text("in the way")
     person = Person(["", ""])
     person.start(ONE)
-    assert "could not be written" in person.text
+    assert "could not be saved" in person.text
 
 
 @pytest.mark.matrix

@@ -297,7 +297,7 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
         text = (project / "app.py").read_text()
         assert "by the person" in text and "by a worker" in text and "<<<<<<<" in text
         assert "app.py" in find_form("applied")(context.shown[-1][1], 80)
-        assert context.said == ["1 conflict left for you to resolve. None of your files were overwritten."]
+        assert context.said == ["1 conflict left for you to resolve. Your own changes are kept."]
         assert "conflicts are left in app.py" in told_acts(session)[-1]
         assert len(list_worktrees(project)) == 1
 
@@ -380,7 +380,7 @@ def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path
     async def work() -> None:
         async for _ in session.run("root"):
             pass
-        with pytest.raises(NexusError, match="not in a worktree"):
+        with pytest.raises(NexusError, match="it has no worktree"):
             await typed(context, "review w1")
         await typed(context, "review w2")
         assert "has no new changes and is removed" in context.said[-1]

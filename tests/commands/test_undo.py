@@ -72,7 +72,7 @@ def test_one_turn_or_one_path_is_taken_back(context: FakeContext, work: World) -
     assert shown(context, "undo 1").splitlines()[1:] == ["  restored  a"]
     assert (work.path("a").read_text(), work.path("b").read_text()) == ("old\n", "old\n")
     assert shown(context, "undo 2") == "Nothing to undo in turn 2."
-    with pytest.raises(NexusError, match="no turn 9: this session has 2"):
+    with pytest.raises(NexusError, match="no turn 9: the newest turn is 2"):
         context.run("undo 9")
 
 
@@ -80,7 +80,7 @@ def test_one_turn_or_one_path_is_taken_back(context: FakeContext, work: World) -
 def test_the_changes_of_a_turn_are_shown(context: FakeContext, work: World) -> None:
     value = context.run("diff 1 a").shown[-1][1]
     assert value["text"].startswith("--- a/a\n+++ b/a\n") and "-old\n+new\n" in value["text"] and value["unread"] == []
-    assert context.run("diff none").said[-1] == "No turn of this session changed a file at this path."
+    assert context.run("diff none").said[-1] == "No changes to files are recorded for this session at this path."
     assert context.run("diff").shown[-1][1]["source"] in ("git", "session")
 
 

@@ -406,7 +406,10 @@ def test_garbage_and_what_libraries_print_harm_no_message(place: Stage) -> None:
     child.stdin.close()
     assert child.wait() == 0
     assert answers[1]["result"]["agentInfo"]["name"] == "nexus" and answers[2]["result"]["sessionId"]
-    assert "no such folder" in answers[3]["error"]["message"] and answers[4]["error"]["code"] == -32601
+    assert (
+        "absolute path of an existing folder" in answers[3]["error"]["message"]
+        and answers[4]["error"]["code"] == -32601
+    )
 
 
 FOLDERS = ("", "..", "a\0b", "/" + "x" * 5000, "/dev/null", "\ud800")
@@ -433,7 +436,7 @@ def test_what_no_right_editor_sends_is_answered_in_one_line_each(place: Stage) -
 
     for folder in FOLDERS:
         told = ask("new", cwd=folder, mcpServers=[])["error"]
-        assert "there is no such folder" in told["message"] and len(told["message"]) < 300, told
+        assert "absolute path of an existing folder" in told["message"] and len(told["message"]) < 300, told
     here = {"cwd": str(place.folder), "mcpServers": []}
     opened = ask("new", **here)["result"]["sessionId"]
     for name in ("", "../../etc/passwd", "a/b", "%", "\0"):

@@ -257,7 +257,7 @@ def test_an_editor_that_gives_no_text_costs_one_line(place: Stage, way: str) -> 
     assert told[0] == DISK and told[2].startswith("def price():\n    return 2\n"), told
     assert editor.texts[str(path)] == TYPED, "what was typed is still there"
     notes = [one for one in editor.said(schema.AgentThoughtChunk).splitlines() if "editor did not" in one]
-    assert len(notes) == 1 and "using the file on disk" in notes[0] and len(notes[0]) < 400, notes
+    assert len(notes) == 1 and "its unsaved changes are not known" in notes[0] and len(notes[0]) < 400, notes
     assert "\x1b" not in notes[0]
 
 

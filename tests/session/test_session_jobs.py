@@ -347,7 +347,7 @@ def test_a_session_with_running_jobs_is_not_left_for_another_one(tmp_path: Path)
     async def work() -> None:
         async with opened(tmp_path, job("sleep 60")) as (session, provider):
             await turn(session, "serve")
-            with pytest.raises(NexusError, match="j1 runs in the background"):
+            with pytest.raises(NexusError, match="leaving would stop j1"):
                 open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=provider, earlier=session)
             assert session.jobs is not None
             assert "stopped" in (await session.jobs.stop("j1")).text

@@ -106,7 +106,7 @@ def test_from_aider(repl: Opens) -> None:
     habit(made, "/tokens" + ENTER, "Largest")
     habit(made, "/undo" + ENTER, "Nothing to undo")
     habit(made, "/commit" + ENTER, "!git commit")
-    habit(made, "/diff" + ENTER, "git")
+    habit(made, "/diff" + ENTER, "Git found no working tree")
     habit(made, "/reset" + ENTER, "Previous session: /resume")
     made.send("/exit" + ENTER)
     assert made.status() == 0

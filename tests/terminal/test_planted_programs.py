@@ -45,7 +45,7 @@ def test_the_pager_and_the_editor_are_the_persons(repl: Opens, made: Place, tmp_
         (ctrl("o"), "own less"),
         ("/transcript" + ENTER, "own less"),
         (ctrl("g"), "own vi"),
-        ("/copy" + ENTER, "copied"),
+        ("/copy" + ENTER, "clipboard"),
     ):
         before = at.raw.count(seen.encode())
         at.send(keys)
@@ -63,5 +63,5 @@ def test_a_pager_of_the_project_that_the_environment_names_is_one_clear_line(
     at.wait_for("output of `seq 99` will be sent")
     at.idle()
     at.send(ctrl("o"))
-    at.wait_for("it is in the project, and nexus does not run programs from there. Set PAGER to one that works.")
+    at.wait_for("it is in the project, and nexus does not run programs from there. Set PAGER to another program.")
     assert not (tmp_path / "planted.log").exists()

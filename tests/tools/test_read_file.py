@@ -363,7 +363,7 @@ def test_a_page_that_cannot_be_drawn_keeps_its_text(desk: Any, monkeypatch: pyte
     monkeypatch.setattr(documents, "_PDF_WORKER", failing.replace("import math", "import math\nimport os"))
     desk.write("s.pdf", make_pdf(["One", "Two"]))
     result = desk.run("read_file", path="s.pdf")
-    assert result.output.endswith("Two\n[no picture of page 1, 2: it could not be drawn]") and not result.images
+    assert result.output.endswith("Two\n[no picture of pages 1, 2: drawing failed]") and not result.images
 
 
 @pytest.mark.matrix

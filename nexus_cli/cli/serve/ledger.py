@@ -94,7 +94,7 @@ def _figures(result: CopyResult, checked: _Checked) -> str:
         f"{plural(checked.requests, 'request')} rebuilt",
     ]
     if checked.damaged:
-        parts.append(f"damaged in both ledgers: {', '.join(checked.damaged)}")
+        parts.append(f"not readable in either ledger: {', '.join(checked.damaged)}")
     return ", ".join(parts)
 
 

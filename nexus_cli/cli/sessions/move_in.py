@@ -127,7 +127,7 @@ def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) 
 def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: bool) -> None:
     program = value["program"]
     if program not in READERS:
-        why = f"only sessions of {' and '.join(READERS)} can be imported"
+        why = f"supported: {', '.join(READERS)}"
         raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
     with closing(open_ledger("read" if dry_run else "create")) as ledger:
         done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
