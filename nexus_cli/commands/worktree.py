@@ -157,12 +157,12 @@ def _record_in_its_session(record: WorktreeRecord, result: ApplyResult) -> None:
     of its worker."""
     from nexus_cli.ledger import Ledger  # noqa: PLC0415
 
-    with suppress(NexusError):  # the files are written; without a ledger nobody is told
-        place = ledger_place()
-        with closing(Ledger.open(place if ledger_exists(place) else None)) as ledger:
-            for info in ledger.sessions_in_worktree(str(record.source), record.name, workers=True)[:1]:
-                log = ledger.log(info.spawner or info.id)
-                _record_apply(log, record, result, f"worktree {record.name}", log.count_turns())
+    if not ledger_exists(place := ledger_place()):
+        return
+    with suppress(NexusError), closing(Ledger.open(place)) as ledger:  # the files are written, whatever the ledger does
+        for info in ledger.sessions_in_worktree(str(record.source), record.name, workers=True)[:1]:
+            log = ledger.log(info.spawner or info.id)
+            _record_apply(log, record, result, f"worktree {record.name}", log.count_turns())
 
 
 def remove(

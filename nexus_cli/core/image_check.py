@@ -26,7 +26,6 @@ MOST_IMAGES = 10
 MOST_PAGES = 5
 """Most pages of documents that one result shows as pictures."""
 NO_IMAGES = "this model does not accept images"
-_NOT_SHOWN = ": not shown, "
 Sides = tuple[int, int]
 
 
@@ -46,8 +45,9 @@ def describe_bad_image(data: bytes, size: int = 0) -> str:
 
 def choose_images(
     images: Sequence[tuple[str, bytes]], info: ModelInfo | None, above: Mapping[bytes, str] | None = None
-) -> tuple[list[Part], list[str]]:
-    """Return the images that the model gets, and a line for each: what it is, and its price or why it is not sent.
+) -> tuple[list[Part], list[str], str]:
+    """Return the images that the model gets, a line for each (what it is, and its price or why it is not sent), and for
+    the person those that are not sent, each reason once.
 
     `info` is the model; None if the images only go on record. `above` names the images that the window has: they are
     not sent again.
@@ -55,11 +55,12 @@ def choose_images(
     price = _describe_price(info) if info else ""
     parts: list[Part] = []
     lines: list[str] = []
-    for kind, data in images:
+    refused: dict[str, list[str]] = {}
+    for place, (kind, data) in enumerate(images, 1):
         found = image_type(data[:12])
+        what = f"{found or kind}, {len(data):,} bytes"
         if info and info.images and above and data in above:
-            named = f"unchanged, {above[data]} above has it. If it is gone from there, read again."
-            lines.append(f"[{found}, {len(data):,} bytes: {named}]")
+            lines.append(f"[{what}: unchanged, {above[data]} above has it. If it is gone from there, read again.]")
             continue
         why = ""
         if info and not info.images:
@@ -68,21 +69,12 @@ def choose_images(
             why = bad
         elif len(parts) >= MOST_IMAGES:
             why = f"more than {MOST_IMAGES} images"
-        if not why:
+        if why:
+            refused.setdefault(why, []).append(f"image {place} of {len(images)} ({what})" if len(images) > 1 else what)
+        else:
             parts.append(Part(found, data, f"image {len(parts) + 1}"))
-        lines.append(f"[{found or kind}, {len(data):,} bytes{f'{_NOT_SHOWN}{why}' if why else f': attached{price}'}]")
-    return parts, lines
-
-
-def describe_refused(lines: Sequence[str]) -> str:
-    """Return which images of the `lines` of `choose_images` are not sent, and why, each reason once; "" for none."""
-    found: dict[str, list[str]] = {}
-    for place, line in enumerate(lines, 1):
-        what, refused, why = line.strip("[]").partition(_NOT_SHOWN)
-        if refused:
-            named = f"image {place} of {len(lines)} ({what})" if len(lines) > 1 else what
-            found.setdefault(why, []).append(named)
-    return "; ".join(f"{', '.join(images)}{_NOT_SHOWN}{why}" for why, images in found.items())
+        lines.append(f"[{what}: {f'not shown, {why}' if why else f'attached{price}'}]")
+    return parts, lines, "; ".join(f"{', '.join(named)}: not shown, {why}" for why, named in refused.items())
 
 
 def _describe_price(info: ModelInfo) -> str:

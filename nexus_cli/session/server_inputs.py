@@ -17,7 +17,7 @@ from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.image_check import choose_images, describe_refused
+from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.mcp.server_tools import PREFIX, Catalogue
@@ -108,7 +108,7 @@ class _Inputs:
 
     async def _add(self, answer: ServerAnswer, tag: str, attributes: str, path: str) -> None:
         state = self.state
-        taken, lines = choose_images(answer.images, state.engine.model.info)
+        taken, lines, refused = choose_images(answer.images, state.engine.model.info)
         text = BLOCK_END.sub(r"< /\1", neutralize("\n".join(filter(None, [answer.text, *lines]))))
         context, control = state.engine.context, state.engine.control
         clipped = await clip_to_cap(context, control, text, context.budget.file_cap, f"{tag} {path}", Cause.INPUT_CAP)
@@ -118,7 +118,7 @@ class _Inputs:
         self.files += [AttachedFile(f"@{path}", part.media_type, len(part.data)) for part in taken]
         self.parts += taken
         self.tell(f"Attached {path}, {plural(count, 'line')}", warning=False)
-        if refused := describe_refused(lines):
+        if refused:
             self.tell(f"{path}: {refused}")
 
 

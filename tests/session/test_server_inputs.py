@@ -41,7 +41,7 @@ def test_only_a_server_with_a_uri_is_a_resource() -> None:
 
 def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
     good = png()
-    parts, lines = choose_images([("image/jpg", good)], None)
+    parts, lines, _ = choose_images([("image/jpg", good)], None)
     assert [(one.media_type, one.data) for one in parts] == [("image/png", good)], "its bytes say what it is"
     assert lines == [f"[image/png, {len(good)} bytes: attached]"]
     for kind, data, why in (
@@ -49,7 +49,7 @@ def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
         ("image/svg+xml", b"<svg/>", "not a complete PNG"),
         ("image/png", png(9_000, 1), "9,000 x 1 pixels"),
     ):
-        parts, lines = choose_images([(kind, data)], None)
+        parts, lines, _ = choose_images([(kind, data)], None)
         assert not parts and why in lines[0] and f"{len(data):,} bytes" in lines[0]
     assert choose_images([("image/png", good)], ModelInfo("m", "p", 1000))[0] == []
     assert len(choose_images([("image/png", good)] * 20, None)[0]) == MOST_IMAGES

@@ -11,7 +11,7 @@ from nexus_cli.core.attachment import IMAGE_TOKENS, AttachedFile, Part
 from nexus_cli.core.entry import Drop, Notes
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice, RecordedEvent
-from nexus_cli.core.image_check import choose_images, describe_refused
+from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
 
@@ -81,12 +81,12 @@ class Control:
     ) -> ToolResult:
         """Keep the images of a result (`what`) for the model, and return the result with a line for each instead. Warn
         the person of those that the model does not get. The window has those that `above` names."""
-        parts, lines = choose_images(result.images, info, above)
+        parts, lines, refused = choose_images(result.images, info, above)
         counts = dict(result.counts)
         if parts:
             self.images.append((f"[{IMAGES_IN}{what}]", tuple(parts)))
             counts |= {"images": len(parts), "image_tokens": len(parts) * IMAGE_TOKENS}
-        warning = "; ".join(filter(None, (result.warning, describe_refused(lines))))
+        warning = "; ".join(filter(None, (result.warning, refused)))
         return replace(result, images=(), counts=counts, warning=warning).with_line("\n".join(lines))
 
     def pop_images(self) -> tuple[Part, ...]:
