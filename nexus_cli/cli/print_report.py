@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 
 from nexus_cli.core.elide import plural
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import json_text
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import QuietStream, Stream, write_stderr_line
@@ -15,7 +15,7 @@ ENDLESS = 2**30
 """A width at which nothing is cut or wrapped."""
 
 
-def print_diff(value: Value) -> None:
+def print_diff(value: JsonObject) -> None:
     """Print a diff: drawn in a terminal with colours, in a pipe as it stands; on stderr the files that it lacks."""
     stream, text = Stream(1), value["text"]
     if stream.colour:
@@ -55,7 +55,7 @@ def print_original(pieces: Iterable[str]) -> None:
         stream.write("\n")
 
 
-def print_json(value: Value) -> None:
+def print_json(value: JsonObject) -> None:
     """Print `value` as indented JSON; in a terminal, escape all non-ASCII characters."""
     stream = Stream(1)
     stream.write(json_text(value, escaped=stream.terminal, indent=2) + "\n")

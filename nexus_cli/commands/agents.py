@@ -16,7 +16,7 @@ from nexus_cli.commands.worktree import diff_value, follow_apply_in, record_act
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.running_workers import AT_WORK, RunningWorkers
 from nexus_cli.reports.sessions import SessionReport
 from nexus_cli.reports.skills import list_agents
@@ -67,17 +67,17 @@ def _running(session: Session) -> RunningWorkers[Session] | None:
     return session.state.services.find(RunningWorkers)
 
 
-def _find_row(source: Source, name: str) -> Value:
+def _find_row(source: Source, name: str) -> JsonObject:
     """Return the worker with this id; raise `NexusError("usage", ...)` if it does not exist."""
     rows = _rows(source)
-    found: Value | None = next((row for row in rows if name in (row["id"], row["session"])), None)
+    found: JsonObject | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if found is None:
         named = f"no such worker; workers: {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
         raise NexusError("usage", f"agents {one_line(name)[:60]}", named, "`nexus agents list` shows the workers")
     return found
 
 
-def _require_running(context: CommandContext, name: str) -> tuple[Value, RunningWorkers[Session]]:
+def _require_running(context: CommandContext, name: str) -> tuple[JsonObject, RunningWorkers[Session]]:
     """Return a worker of this session, and those that run here."""
     row, running = _find_row(read_source(context), name), _running(context.session)
     if running is None or running.find(row["id"]) is None:
@@ -149,7 +149,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
         await _remove(context, row, record, discards=True)
 
 
-async def _apply(context: CommandContext, row: Value, record: WorktreeRecord, reviewed: str) -> None:
+async def _apply(context: CommandContext, row: JsonObject, record: WorktreeRecord, reviewed: str) -> None:
     """Merge the reviewed state of a worktree into the project. If all of it was applied, remove the worktree."""
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
@@ -162,7 +162,7 @@ async def _apply(context: CommandContext, row: Value, record: WorktreeRecord, re
         context.say(error.line)
 
 
-async def _remove(context: CommandContext, row: Value, record: WorktreeRecord, *, discards: bool = False) -> None:
+async def _remove(context: CommandContext, row: JsonObject, record: WorktreeRecord, *, discards: bool = False) -> None:
     """Remove a worktree whose changes are in the project, or which the person discards. Raises `NexusError` if it has
     anything else, or a session works in it."""
     from nexus_cli.worktrees.apply_worktree import remove_applied  # noqa: PLC0415

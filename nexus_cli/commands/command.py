@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.redact_secrets import redact
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class CommandContext(Protocol):
     def say(self, text: str) -> None:
         """Print one or a few lines."""
 
-    def show(self, form: str, value: Value) -> None:
+    def show(self, form: str, value: JsonObject) -> None:
         """Print a report by the name of its text form."""
 
     def feed(self, event: Event) -> None:

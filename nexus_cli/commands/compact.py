@@ -7,7 +7,7 @@ from typing import Annotated
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
 from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
 PREVIEW = "preview"
@@ -42,7 +42,7 @@ async def compact(
 
 
 async def _preview(context: CommandContext, instructions: str) -> None:
-    found: list[Value] = []
+    found: list[JsonObject] = []
     await run_act(context, "looking", preview(instructions, found.append))
     for value in found:
         context.show("compaction", value)

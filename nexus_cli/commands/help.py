@@ -11,7 +11,7 @@ from nexus_cli.commands.arguments import apply_settings, has_sent_request
 from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
 from nexus_cli.commands.verb import Authority, Noun, Option, Verb
-from nexus_cli.core.json_value import Value, to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.reports.help import KEYS
 
 
@@ -47,7 +47,7 @@ def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]
     return groupby(sorted(commands, key=lambda one: GROUPS.index(one.group)), lambda one: one.group)
 
 
-def _explain(command: Command, verb: str) -> Value:
+def _explain(command: Command, verb: str) -> JsonObject:
     """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
     known = {one.name: one for one in reversed(command.verbs)}
     shown: dict[str, Any] = to_json_value(command)

@@ -15,7 +15,7 @@ from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.price import price_input
 from nexus_cli.provider.available_models import resolve_alias
@@ -123,7 +123,7 @@ async def _choose_model(context: CommandContext) -> str | None:
     return await context.choose(f"Model: {present}. Usable now ($ per million tokens):", choices)
 
 
-def _label(row: Value, present: str) -> str:
+def _label(row: JsonObject, present: str) -> str:
     """Describe a model on one line: name, window, prices, cache, the reason that it is usable."""
     name, window, paid, earned, cache, because = reports.model_cells(row)
     price = f"${paid} / ${earned}"

@@ -15,7 +15,7 @@ from nexus_cli.commands.undo import save_editor_texts
 from nexus_cli.commands.verb import Noun, Option, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shielded_work import wait_settled
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import Replay
@@ -170,7 +170,7 @@ async def _undo_turns(context: CommandContext, first: int, stop: threading.Event
     return done
 
 
-def _merge(reports: Sequence[UndoReport], first: int) -> Value:
+def _merge(reports: Sequence[UndoReport], first: int) -> JsonObject:
     """Return several undos, newest turn first, as one report."""
     state: dict[str, str] = {}
     for report in reports:

@@ -15,7 +15,7 @@ from nexus_cli.commands.arguments import read_source, show_report, warn_if_stale
 from nexus_cli.commands.command import Choice, Command, CommandContext, usage_error
 from nexus_cli.commands.verb import LISTS, TEXTS, Authority, Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shielded_work import wait_settled
 
 _WORD = re.compile(r"""(?:"([^"]*)"|'([^']*)')(?=\s|$)|(\S+)""")
@@ -58,7 +58,7 @@ def make_slash_command(noun: Noun) -> Command:
     )
 
 
-async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, given: Value) -> None:
+async def _run_verb(context: CommandContext, source: Source, what: str, verb: Verb, given: JsonObject) -> None:
     """Run a verb in a thread, which may ask the person, and show its report."""
     loop = asyncio.get_running_loop()
 
@@ -132,7 +132,7 @@ def _find_authority(noun: Noun, rest: str, context: CommandContext | None = None
         return Authority.READS
 
 
-def read_arguments(name: str, verb: Verb, line: str) -> Value:
+def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
     """Read the arguments and options of a verb; raise `NexusError("usage", ...)` for others.
 
     Options may stand anywhere, except behind the beginning of a text; that may begin with what looks like an option

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from nexus_cli.core.json_value import Value, VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.limits import MAX_INT
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class ServerMethod(NamedTuple):
     """"" if the verb is no method."""
     takes: tuple[str, ...] = ("cwd",)
     """Its parameters in order: the folder, and those of the verb that it has."""
-    read: Callable[[Report[Any]], Value] = read_value
+    read: Callable[[Report[Any]], JsonObject] = read_value
     """Returns its result, in the type that it declares; the value of the report without it."""
 
 

@@ -16,7 +16,7 @@ from pathlib import PurePath
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 V = TypeVar("V")
-Value = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 """An object as JSON has it: a report, an event, a row of a list."""
 ABSENT: Any = None
 """Default of a key of a `JsonOf` that may be absent."""

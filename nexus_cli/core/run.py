@@ -13,7 +13,7 @@ from typing import ClassVar, TypedDict
 
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVELS
 
 HUMAN, AGENT = "human", "agent"
@@ -116,7 +116,7 @@ class Entity:
     name: str
     kind: str
     """`human` or `agent`."""
-    options: Value = field(default_factory=dict)
+    options: JsonObject = field(default_factory=dict)
     """For an agent: `folder`, `model`, `recipe`, `allow`, `max_cost` of its runs, its `goals`, where it is `muted`."""
 
     @property
@@ -137,7 +137,7 @@ class Entity:
         return sorted(found, key=lambda one: (one["done"] is not None, one["priority"]))
 
 
-def name_goal(goal: Value) -> str:
+def name_goal(goal: JsonObject) -> str:
     """Return the line of a goal in the GOALS block of a structured run."""
     return f"{goal['text']} ({'long-term, ' if goal['long_term'] else ''}priority: {goal['priority']})"
 
@@ -192,7 +192,7 @@ class SpaceMessage:
     reply_to: int | None = None
     waits: bool = False
     """The sender waits for a reply."""
-    origin: Value = field(default_factory=dict)
+    origin: JsonObject = field(default_factory=dict)
     """For a message relayed from another space: `who` asked for it, `text`, `space`."""
     hops: int = 0
     """Number of messages of agents between this one and the person's message that led to it."""
@@ -245,7 +245,7 @@ class Wait:
     """`reply`, `file`, `process`, `time`, `url`, `approval` or `provider`."""
     why: str
     """The event in a few words: `a reply of Husam in "Project Alpha"`."""
-    value: Value = field(default_factory=dict)
+    value: JsonObject = field(default_factory=dict)
     """Parameters of the event. For a reply: `space`, `message` (keys), `from` (keys of the members who must answer;
     empty: anybody but `sender`). For a provider: `since` (seconds since the epoch), `tries` (those that failed),
     `error`."""
@@ -258,7 +258,7 @@ class Wait:
         return f"the provider: {self.value['error']}" if self.kind == PROVIDER else self.why
 
     @classmethod
-    def from_json(cls, value: Value) -> Wait:
+    def from_json(cls, value: JsonObject) -> Wait:
         """Restore a wait from the JSON form in the ledger."""
         return cls(value["kind"], value["why"], value["value"], value["until"])
 
@@ -275,7 +275,7 @@ class Signal:
     """`reply`, `file`, `process`, `time`, `url`, `service`, `approval`, `provider`, `timeout`, `person` (with `why` the
     run had failed), or `unanswered` (an agent that was asked has ended its run without a reply, or whoever was asked
     has left)."""
-    value: Value = field(default_factory=dict)
+    value: JsonObject = field(default_factory=dict)
     """Plain JSON; for a reply `message` (key), for `unanswered` the `entity`, its `name` and its `run` (keys;
     none if it left the space)."""
 
@@ -290,9 +290,9 @@ class Run:
     """Type of its trigger: `space_message`, `plan`, `service`; `repl` or `ask` if an ordinary session began to wait."""
     title: str
     """A summary on one line."""
-    trigger: Value
+    trigger: JsonObject
     """Fields of the TRIGGER block of a structured run."""
-    options: Value
+    options: JsonObject
     """Options of its session: `folder`, `model`, `recipe`, `allow`, `max_cost`, `max_steps`; for a plan or service
     the name of its `agent`; and `paused`."""
     session: str = ""
@@ -349,7 +349,7 @@ class Run:
         return f"\n\n{self.report}".rpartition(f"\n\n{REFUSED}\n")[0].strip() if self.refused else self.report
 
     @property
-    def record(self) -> Value:
+    def record(self) -> JsonObject:
         """The facts about its end (`runs.run_summary`), {} before it has ended."""
         return self.options.get("record") or {}
 
@@ -365,7 +365,7 @@ class Run:
         return tuple(line.removeprefix("- ") for line in calls.splitlines()) if mark else ()
 
 
-def name_facts(record: Value) -> list[str]:
+def name_facts(record: JsonObject) -> list[str]:
     """Return the counts of a run's record in words, without those that are 0."""
     kinds = (
         ("commits", "{}", "commit"),
@@ -384,7 +384,7 @@ class Plan:
 
     key: int
     prompt: str
-    options: Value
+    options: JsonObject
     """Options as those of a run, and `max_cost_day`."""
     created: str
     cron: str = ""

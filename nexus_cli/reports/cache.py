@@ -16,7 +16,7 @@ from nexus_cli.conversation.fingerprints import Difference
 from nexus_cli.conversation.rewrite_cost import miss_cost
 from nexus_cli.conversation.sent_requests import source_of
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonOf, ReportOfSession, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.engine.requests.request_history import (
     ConversationRequests,
@@ -30,7 +30,6 @@ from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import (
     PURPOSES,
     Lines,
-    Value,
     aligns,
     apart,
     block,
@@ -194,7 +193,7 @@ def _first_reason(step: int, read: int) -> str:
     return ELSEWHERE if read else ""
 
 
-def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> Value:
+def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> JsonObject:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     before, found = asked.before, facts.difference or requests.difference(asked)
     epochs = [requests.epoch(row.manifest.epoch) for row in (asked.row, before) if row]
@@ -239,7 +238,7 @@ def _count(rows: Iterable[CacheRow], ours: bool | None) -> int:
     return sum(row["ours"] is ours for row in rows)
 
 
-def cache_text(value: Value, width: int) -> Lines:
+def cache_text(value: JsonObject, width: int) -> Lines:
     """Return a row per request of the conversation, a line for those beside it, and the cost of the misses."""
     rows = value["requests"]
     if not rows:
@@ -253,7 +252,7 @@ def cache_text(value: Value, width: int) -> Lines:
         yield from apart(name_commands("`nexus cache why N` explains request N."), width)
 
 
-def miss_text(value: Value, width: int) -> Lines:
+def miss_text(value: JsonObject, width: int) -> Lines:
     """Describe the miss of one request in a sentence: the missed part, its price, and the cause."""
     told = value["why"]
     if value["missed"]:
@@ -265,7 +264,7 @@ def miss_text(value: Value, width: int) -> Lines:
     return filled(f"Request {value['step']}: {told}.", width)
 
 
-def miss_details_text(value: Value, width: int) -> Lines:
+def miss_details_text(value: JsonObject, width: int) -> Lines:
     """Add to the sentence about one request what differed first, and the break-even of each rewrite."""
     whose = {True: " Caused by nexus.", False: " Not caused by nexus."}.get(value["ours"], "")
     yield from [
@@ -286,7 +285,7 @@ def miss_details_text(value: Value, width: int) -> Lines:
     yield from rewrite_lines(value.get("rewrites", []), width)
 
 
-def _summary(total: Value) -> str:
+def _summary(total: JsonObject) -> str:
     sent = count_requests(total)
     if total["hit"] is None:
         silent = total["unanswered"] != total["requests"]
@@ -300,7 +299,7 @@ def _summary(total: Value) -> str:
     return f"{text} {missed} {cost}caused by nexus: {total['ours']}, not by nexus: {total['not_ours']}{unknown})."
 
 
-def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
+def _fit_table(rows: Sequence[JsonObject], width: int) -> list[tuple[str, ...]]:
     """Return the table of some requests without the columns that do not fit into `width`; all columns if no table
     fits."""
     made = every = [HEADING, *map(_request_cells, rows)]
@@ -312,7 +311,7 @@ def _fit_table(rows: Sequence[Value], width: int) -> list[tuple[str, ...]]:
     return [HEADING, *((f"request {row[0]}", *row[1:]) for row in every[1:])]
 
 
-def _beside(rows: Sequence[Value], width: int) -> Lines:
+def _beside(rows: Sequence[JsonObject], width: int) -> Lines:
     """Sum up the requests beside the conversation: one line for each purpose."""
     lines: list[str] = []
     for lane in dict.fromkeys(row["lane"] for row in rows):
@@ -326,7 +325,7 @@ def _beside(rows: Sequence[Value], width: int) -> Lines:
     return ["", "in addition:", *lines] if lines else []
 
 
-def _request_cells(row: Value) -> tuple[str, ...]:
+def _request_cells(row: JsonObject) -> tuple[str, ...]:
     missed, cost = (number(row["missed"]), dollars(row["cost_usd"])) if row["missed"] else ("-", "-")
     whose = "ours: " if row["ours"] else ""
     return (

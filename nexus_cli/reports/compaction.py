@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import TOO_LITTLE
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.pins import describe_pin
-from nexus_cli.reports.text.lines import Lines, Value, block, dollars, filled, number, plural
+from nexus_cli.reports.text.lines import Lines, block, dollars, filled, number, plural
 
 SOURCES = {
     "window": "the window itself",
@@ -25,7 +26,7 @@ PLACES = {
 }
 
 
-def compaction_text(value: Value, width: int) -> Lines:
+def compaction_text(value: JsonObject, width: int) -> Lines:
     """Describe the effect of `/compact` now."""
     if not value["possible"]:
         effect = "Nothing to compact" if value["why"] == TOO_LITTLE else "A compaction may be refused"
@@ -51,12 +52,12 @@ def compaction_text(value: Value, width: int) -> Lines:
     yield from _cost(value["cost"], width)
 
 
-def _row(name: str, part: Value) -> tuple[str, ...]:
+def _row(name: str, part: JsonObject) -> tuple[str, ...]:
     kinds = ", ".join(f"{kind} {number(tokens)}" for kind, tokens in part["by_kind"].items())
     return name, number(part["tokens"]), number(part["messages"]), number(part["turns"]), kinds
 
 
-def _goes(goes: Value) -> str:
+def _goes(goes: JsonObject) -> str:
     """List the messages to be summarized by number, the way to read them afterwards, and those among them that stay."""
     how = "recalled" if goes["recall"] else "read with /drops"
     text = f"Messages {goes['first']} to {goes['last']} will be replaced; they can then be {how}"
@@ -67,7 +68,7 @@ def _goes(goes: Value) -> str:
     return f"{text}. {name_first(inside, NAMED)} {kept} kept: your last request."
 
 
-def _words(rows: Sequence[Value], width: int) -> Lines:
+def _words(rows: Sequence[JsonObject], width: int) -> Lines:
     """List the person's messages in the summarized part, each with its outcome."""
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
@@ -76,13 +77,13 @@ def _words(rows: Sequence[Value], width: int) -> Lines:
     return block(title, [("message", "kept as", "text"), *table], width)
 
 
-def _pin_rows(rows: Sequence[Value], width: int) -> Lines:
+def _pin_rows(rows: Sequence[JsonObject], width: int) -> Lines:
     table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
     table += [(one["id"], describe_pin(one), number(one["tokens"]), PLACES[one["where"]], one["text"]) for one in rows]
     return block("pins", table, width)
 
 
-def _cost(cost: Value, width: int) -> Lines:
+def _cost(cost: JsonObject, width: int) -> Lines:
     now = cost["now"]
     rows = [("input of", "warm", "cold"), ("the summary now", dollars(now["warm"]), dollars(now["cold"]))]
     for one in cost["next"]:
@@ -93,7 +94,7 @@ def _cost(cost: Value, width: int) -> Lines:
     return [*(block("cost", rows, width) if priced else ()), "", *filled(_sum(cost), width)]
 
 
-def _sum(cost: Value) -> str:
+def _sum(cost: JsonObject) -> str:
     """Describe the cost with the current cache and when it pays off, in one sentence."""
     state, at = ("may still be warm", "warm") if cost["warm_now"] else ("is cold or unknown now", "cold")
     (one, several), price = cost["next"][:2], cost["now"][at]

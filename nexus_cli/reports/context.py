@@ -16,7 +16,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import apportion
 from nexus_cli.core.budget import TokenBudget, UsedTokens
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
 from nexus_cli.core.wire import canonical
@@ -40,7 +40,6 @@ from nexus_cli.reports.request_view import (
 )
 from nexus_cli.reports.text.lines import (
     Lines,
-    Value,
     apart,
     block,
     cut_line,
@@ -354,7 +353,7 @@ def _without(by_kind: dict[str, int], told: int) -> dict[str, int]:
     return by_kind
 
 
-def context_text(value: Value, width: int) -> Lines:
+def context_text(value: JsonObject, width: int) -> Lines:
     """Draw the window with its layers, its largest items, sections, tools, drops and limits."""
     budget = value["budget"]
     state = "next request" if value["pending"] else "sent request"
@@ -396,7 +395,7 @@ def context_text(value: Value, width: int) -> Lines:
     yield from [*_history_lines(value, width), *paragraphs(notes, width)]
 
 
-def window_parts(value: Value) -> list[tuple[str, int]]:
+def window_parts(value: JsonObject) -> list[tuple[str, int]]:
     """Return the parts of the bar with their tokens; text that we add to a message counts as history here."""
     budget, used = value["budget"], value["budget"]["used"]
     history = used["history"] + used["event"]
@@ -404,7 +403,7 @@ def window_parts(value: Value) -> list[tuple[str, int]]:
     return [("system", used["system"]), ("tools", used["tools"]), ("history", history), ("free", free)]
 
 
-def window_bar(value: Value, room: int, look: ReportStyle) -> list[str]:
+def window_bar(value: JsonObject, room: int, look: ReportStyle) -> list[str]:
     """Draw the window as one bar in `room` cells, and below it a mark for the cached part, if there is one."""
     parts = window_parts(value)
     whole, size = max(1, sum(tokens for _, tokens in parts)), min(WIDEST, room)
@@ -423,7 +422,7 @@ def window_bar(value: Value, room: int, look: ReportStyle) -> list[str]:
     return [bar, look.paint("dim", told if cells(told) <= room else marks)]
 
 
-def describe_waiting(value: Value) -> str:
+def describe_waiting(value: JsonObject) -> str:
     """Describe the texts that wait for the next message; "" for none."""
     waiting = value.get("waiting") or {}
     if not waiting.get("texts"):
@@ -433,7 +432,7 @@ def describe_waiting(value: Value) -> str:
     )
 
 
-def _layers(budget: Value, width: int) -> Lines:
+def _layers(budget: JsonObject, width: int) -> Lines:
     """List the layers and the free part by their marks in the bar, and what is reserved."""
     available = max(1, budget["available"])
     parts = [(name, budget["used"].get(name, 0)) for name in LAYERS]
@@ -445,7 +444,7 @@ def _layers(budget: Value, width: int) -> Lines:
     return [*fitting, *filled(kept, width, "    ", "  ")]
 
 
-def _cached(value: Value, width: int) -> Lines:
+def _cached(value: JsonObject, width: int) -> Lines:
     cached = value["cached"]
     if not cached:
         return []
@@ -461,7 +460,7 @@ def _cached(value: Value, width: int) -> Lines:
     return ["", *filled(text, width, "  ", "")]
 
 
-def describe_rewrite(rewrite: Value) -> str:
+def describe_rewrite(rewrite: JsonObject) -> str:
     """Describe the next rewrite of the window: when and by what."""
     if rewrite["by"] == "epoch":
         return f"with your next message, which misses the cache: {rewrite['why']}"
@@ -471,7 +470,7 @@ def describe_rewrite(rewrite: Value) -> str:
     return f"{at} older messages are summarized"
 
 
-def _history_lines(value: Value, width: int) -> Lines:
+def _history_lines(value: JsonObject, width: int) -> Lines:
     history = value["history"]
     if not history:
         return []
@@ -482,7 +481,7 @@ def _history_lines(value: Value, width: int) -> Lines:
     return apart(text, width)
 
 
-def section_rows(value: Value, width: int) -> Lines:
+def section_rows(value: JsonObject, width: int) -> Lines:
     """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value["sections"], value.get("told", [])
     fixed = [one for one in sections if one["layer"] == "system"]
@@ -501,7 +500,7 @@ def section_rows(value: Value, width: int) -> Lines:
     yield from _reasons([*sections, *told], width)
 
 
-def _reasons(sections: list[Value], width: int) -> Lines:
+def _reasons(sections: list[JsonObject], width: int) -> Lines:
     """Return the reasons that sections are not whole, and the places of the whole texts."""
     lines: list[str] = []
     for one in sections:
@@ -523,12 +522,12 @@ def _blank(name: str, tokens: str, width: int) -> tuple[str, ...]:
     return (name, "S", tokens, *bar, "", "", "")
 
 
-def _layer(value: Value, section: Value) -> int:
+def _layer(value: JsonObject, section: JsonObject) -> int:
     """Return the tokens of the section's layer."""
     return int(value["budget"]["used"].get(str(section["layer"]), 0))
 
 
-def _row(section: Value, layer: int, width: int) -> tuple[str, ...]:
+def _row(section: JsonObject, layer: int, width: int) -> tuple[str, ...]:
     full, tokens = section["full_tokens"], section["tokens"]
     size = number(tokens)
     if full is not None and full != tokens:
@@ -541,7 +540,7 @@ def _row(section: Value, layer: int, width: int) -> tuple[str, ...]:
     return section["id"], letter, size, *bar, form, _score(section), source
 
 
-def _score(section: Value) -> str:
+def _score(section: JsonObject) -> str:
     score, multiplier = section.get("score"), section.get("multiplier", 1.0)
     learned = ", learned" if section.get("learned", 1.0) != 1.0 else ""
     return "-" if score is None else f"{score:g}" + ("" if multiplier == 1.0 else f" (x{multiplier:g}{learned})")

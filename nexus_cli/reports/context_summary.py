@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.reports.context import (
     ROLES,
@@ -16,7 +17,7 @@ from nexus_cli.reports.context import (
     window_bar,
     window_parts,
 )
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, measure_attached, number, short
+from nexus_cli.reports.text.lines import Lines, cut_line, filled, measure_attached, number, short
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.cells import cells
@@ -61,7 +62,7 @@ def _epoch_cause(context: ContextManager) -> str:
     return "another effort" if changed else "instructions and tools are reloaded"
 
 
-def context_summary_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
+def context_summary_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Lines:
     """Draw the window as one bar, with its largest items, drops, the next rewrite, and a hint to the full report."""
     indent = LABEL if width >= NARROW else 2
     room = max(8, width - indent)
@@ -91,7 +92,7 @@ def _labelled(label: str, texts: Sequence[str], width: int) -> Lines:
     return filled(text, width, indent, first)
 
 
-def _size(value: Value) -> Sequence[str]:
+def _size(value: JsonObject) -> Sequence[str]:
     budget = value["budget"]
     used, available = budget["used"]["total"], budget["available"]
     about = "about " if value["basis"] == "estimate" else ""
@@ -100,7 +101,7 @@ def _size(value: Value) -> Sequence[str]:
     return f"{text} ({short(window)} window, {short(window - available)} reserved)", text
 
 
-def _legend(value: Value, room: int, look: ReportStyle) -> Lines:
+def _legend(value: JsonObject, room: int, look: ReportStyle) -> Lines:
     """Yield the parts of the bar by their shades."""
     line, end = "", 0
     for role, shade, (name, tokens) in zip(ROLES, look.shades, window_parts(value), strict=True):
@@ -113,7 +114,7 @@ def _legend(value: Value, room: int, look: ReportStyle) -> Lines:
     yield line
 
 
-def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
+def _facts(value: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the labels and texts below the largest items. Several texts are variants of one, longest first."""
     if waiting := describe_waiting(value):
         yield "Waiting", [waiting]
@@ -137,7 +138,7 @@ def _facts(value: Value) -> Iterator[tuple[str, Sequence[str]]]:
         yield "Note", [notice]
 
 
-def _left_out(drops: Sequence[Value]) -> Sequence[str]:
+def _left_out(drops: Sequence[JsonObject]) -> Sequence[str]:
     """Describe the drops and the way to read them."""
     if not drops:
         return ["nothing"]

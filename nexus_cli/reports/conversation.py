@@ -20,7 +20,7 @@ from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL, plural
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import (
     CLIPPED_MESSAGE,
     CUT_ANSWER,
@@ -261,7 +261,7 @@ class Replay:
             self._memos[kind] = self._first, found
         return found.get(entry, [])
 
-    def note(self, kind: str, entry: int) -> Value:
+    def note(self, kind: str, entry: int) -> JsonObject:
         """Return the newest memo of one kind at an entry, empty if there is none."""
         notes = self._notes(kind, entry)
         return notes[-1].value if notes else {}

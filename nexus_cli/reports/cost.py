@@ -8,11 +8,11 @@ from itertools import islice
 from typing import TypedDict, cast
 
 from nexus_cli.core.elide import first_words
-from nexus_cli.core.json_value import JsonOf, ReportOfSession, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.lines import Lines, Value, apart, block, dollars, filled, number
+from nexus_cli.reports.text.lines import Lines, apart, block, dollars, filled, number
 from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 
@@ -106,7 +106,7 @@ def worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
     return own + [row for worker in workers for row in worker_requests(ledger, worker)]
 
 
-def _by(named: Iterable[tuple[str, RequestRow]]) -> list[Value]:
+def _by(named: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
     """Sum by name, the name with the most input first."""
     groups: dict[str, list[RequestRow]] = {}
     for name, row in named:
@@ -115,11 +115,11 @@ def _by(named: Iterable[tuple[str, RequestRow]]) -> list[Value]:
     return sorted(sums, key=lambda one: -one["input"])
 
 
-def _sum(rows: Sequence[RequestRow]) -> Value:
+def _sum(rows: Sequence[RequestRow]) -> JsonObject:
     return dict(to_json_value(UsageSum.of([row.counted for row in rows], sum(row.is_unfinished for row in rows))))
 
 
-def _series(rows: Sequence[RequestRow]) -> list[Value]:
+def _series(rows: Sequence[RequestRow]) -> list[JsonObject]:
     """Return the answered requests in the order in which they were sent."""
     sent = sorted((row for row in rows if row.usage), key=lambda row: row.manifest.at)
     return [
@@ -129,7 +129,7 @@ def _series(rows: Sequence[RequestRow]) -> list[Value]:
 
 def _turns(
     main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]], workers: Sequence[RequestRow]
-) -> list[Value]:
+) -> list[JsonObject]:
     """Return the newest turns, oldest first, each with the requests of every conversation and of `workers` that were
     sent during it."""
     begun = list(islice(Replay(main).messages(), TURNS))[::-1]
@@ -152,7 +152,7 @@ def _turns(
     ]
 
 
-def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
+def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Lines:
     """Show the usage of the session so far, with a plot of its requests."""
     total = value["total"]
     if not total["requests"]:
@@ -173,7 +173,7 @@ def cost_text(value: Value, width: int, look: ReportStyle = PLAIN) -> Lines:
         yield from apart(note, width)
 
 
-def _plot_requests(series: Sequence[Value], width: int, look: ReportStyle) -> Lines:
+def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) -> Lines:
     """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
     if len(series) < 2:
         return []

@@ -12,12 +12,12 @@ from typing import Annotated, Any, NotRequired, TypedDict, cast
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolCallEvent, ToolResultEvent
-from nexus_cli.core.json_value import ReportOfSession
+from nexus_cli.core.json_value import JsonObject, ReportOfSession
 from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import PastEvent, Replay
-from nexus_cli.reports.text.lines import CONFINED, Lines, Value, cut_line, filled, table, when
+from nexus_cli.reports.text.lines import CONFINED, Lines, cut_line, filled, table, when
 from nexus_cli.text.cells import one_line
 
 NEWEST = 20
@@ -145,7 +145,7 @@ def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -
     return cast("DecisionObject", {**value, "at": last.at})
 
 
-def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[Value]:
+def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[JsonObject]:
     """Return the limits under which the request before `entry` was sent."""
     known = [memo for memo in limits if memo.entry < entry]
     return known[-1].value["limits"] if known else ()
@@ -163,7 +163,7 @@ def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> st
     return str(bound["bound_by"]) if bound else "defaults"
 
 
-def decisions_text(value: Value, width: int) -> Lines:
+def decisions_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each decision, newest last; in a session also the limits that are in force."""
     rows, limits = value["decisions"], []
     if value.get("in_force"):
@@ -180,7 +180,7 @@ def decisions_text(value: Value, width: int) -> Lines:
     return [*before, *table(listed, width), *(["", *limits] if limits else [])]
 
 
-def decision_text(value: Value, width: int) -> Lines:
+def decision_text(value: JsonObject, width: int) -> Lines:
     """Show one decision in full: verdict, reason, origin, the parts of the call, and the person's answer."""
     yield from filled(f"{value['id']}  {value['tool']} {value['subject']}", width, "  ")
     why = f": {value['why']}" if value["why"] else ""
@@ -202,7 +202,7 @@ def decision_text(value: Value, width: int) -> Lines:
             yield f"    and {more:,} more"
 
 
-def part_lines(part: Value, width: int) -> Lines:
+def part_lines(part: JsonObject, width: int) -> Lines:
     """Describe the decision on one simple command of a line."""
     rule = f"{part['rule']}, " if part["rule"] else ""
     command = one_line(" ".join(part["command"])) or "(an assignment)"
@@ -210,7 +210,7 @@ def part_lines(part: Value, width: int) -> Lines:
     return filled(f"{part['decision']:<5} {command} ({rule}{origin})", width, "          ", "    ")
 
 
-def describe_verdict(row: Value) -> str:
+def describe_verdict(row: JsonObject) -> str:
     """Describe the verdict, and the outcome of a question."""
     said = SAID[row["decision"]]
     if row["decision"] == "ask":
@@ -220,7 +220,7 @@ def describe_verdict(row: Value) -> str:
     return said
 
 
-def _source(row: Value) -> str:
+def _source(row: JsonObject) -> str:
     """Describe the origin of a decision: the rule with file and line, or a level or limit and its setter."""
     if row["rule"]:
         return f"{row['rule']} ({row['from']})"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, apart, filled
+from nexus_cli.reports.text.lines import Lines, apart, filled
 
 SIGNS = {"ok": "ok     ", "note": "note   ", "broken": "BROKEN "}
 
 
-def doctor_text(value: Value, width: int) -> Lines:
+def doctor_text(value: JsonObject, width: int) -> Lines:
     """List the checks that pass and those that fail."""
     indent = " " * 8 if width >= 40 else "  "
     for check in value["checks"]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NotRequired
 
 from nexus_cli.core.entry import WindowItem
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.engine.requests.drop_list import DropsReport, window_drops
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import SHORT_ID, Lines, Value, apart, filled, folded, name_cause, number, table
+from nexus_cli.reports.text.lines import SHORT_ID, Lines, apart, filled, folded, name_cause, number, table
 
 
 class DropReport(VersionedReport):
@@ -39,7 +39,7 @@ def session_drops(ledger: Ledger, session: str) -> DropsReport:
     return window_drops(session, drops, items, log.memos, epoch.sections if epoch else "")
 
 
-def drops_text(value: Value, width: int) -> Lines:
+def drops_text(value: JsonObject, width: int) -> Lines:
     """List every drop of a session, with the command that reads it.
 
     For a shell `shell` is the id that must be part of the command, "" for the folder's newest session.
@@ -80,12 +80,12 @@ def asked_again(again: int, out: int, drops: int) -> str:
     return f"{again:,} of {out:,} recalled" + (f", {drops - out:,} {BACK}" if drops > out else "")
 
 
-def describe_drop(drop: Value) -> str:
+def describe_drop(drop: JsonObject) -> str:
     """Describe a drop, or that it is back in the window."""
     return f"{BACK}: {drop['what']}" if drop.get("back") else str(drop["what"])
 
 
-def drop_text(value: Value, width: int) -> Lines:
+def drop_text(value: JsonObject, width: int) -> Lines:
     """Show one drop: the range of characters, then the text."""
     start, end, total = value["start"], value["end"], value["total"]
     head = f"{value['id']}: {value['what']}"

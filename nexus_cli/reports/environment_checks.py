@@ -42,7 +42,7 @@ from nexus_cli.core.certificates import (
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
 from nexus_cli.core.install_hint import install_hint
-from nexus_cli.core.json_value import JsonOf, Value, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.ledger import Ledger
@@ -321,7 +321,7 @@ WALLS = {
 """Texts for the restrictions that `sandbox.probe` checks, by their names there."""
 
 
-def _sandbox_checks(found: Value, setting: str) -> Iterator[Check]:
+def _sandbox_checks(found: JsonObject, setting: str) -> Iterator[Check]:
     """Return the checks of the sandbox: the backend with its restrictions, then each profile."""
     if found["backend"] == "none":
         status = "broken" if setting == "required" else "note"

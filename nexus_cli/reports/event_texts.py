@@ -10,12 +10,12 @@ from nexus_cli.core import event as e
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, LEVELS
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.running_workers import AT_WORK
 from nexus_cli.reports.text.door import NameCommands
-from nexus_cli.reports.text.lines import Value, describe_tokens, dollars, name_cause, plural, short, worker_title
+from nexus_cli.reports.text.lines import describe_tokens, dollars, name_cause, plural, short, worker_title
 from nexus_cli.text.cells import one_line
 
 NAMED = 5
@@ -110,7 +110,7 @@ def describe_retries(last: Retry, seconds: float, then: Event) -> str:
     return f"{plural(last.attempt, 'retry', 'retries')} in {format_duration(seconds)}{why}"
 
 
-def describe_kept(kept: Value) -> list[str]:
+def describe_kept(kept: JsonObject) -> list[str]:
     """Return the parts that the window keeps after a compaction, and those left out with their drops."""
     drops = list(kept.get("drops") or ())
     left = _left(kept["words_left"], drops[:1], kept["words_part"])
@@ -146,13 +146,13 @@ def describe_compaction_end(event: CompactionDone) -> str:
     return " · ".join([text, *describe_kept(event.kept)] if event.kept else [text])
 
 
-def describe_told_facts(plan: Value) -> str:
+def describe_told_facts(plan: JsonObject) -> str:
     """Return the remembered facts that a request adds, on one line; "" for none."""
     named = [f'{one["id"]} "{one["text"]}"' for one in plan.get("facts") or ()]
     return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
-def describe_denials(denied: Sequence[Value], switch: str, name: NameCommands = str) -> str:
+def describe_denials(denied: Sequence[JsonObject], switch: str, name: NameCommands = str) -> str:
     """Return the line about refused calls, "" if there are none. In this front end `switch` is the way to change the
     permission level, and `name` names commands in a sentence of ours."""
     if not denied:
@@ -162,7 +162,7 @@ def describe_denials(denied: Sequence[Value], switch: str, name: NameCommands = 
     return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *map(name, _ways(denied, switch))])
 
 
-def _ways(denied: Sequence[Value], switch: str) -> Iterator[str]:
+def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
     """Return the ways to allow them, the narrowest first, or the reason that there is none, each as a sentence."""
     by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
     rules = [call["rule"] for call in by_way if call.get("rule")]
@@ -194,7 +194,7 @@ LONGEST = 400
 """Most characters of a worker's error or line."""
 
 
-def worker_figures(row: Value) -> list[str]:
+def worker_figures(row: JsonObject) -> list[str]:
     """Return the steps, tokens and dollars of a worker that are not zero."""
     steps, tokens, cost = row["steps"], row["tokens"], row["cost_usd"]
     made = [plural(steps, "step")] if steps else []
@@ -203,7 +203,7 @@ def worker_figures(row: Value) -> list[str]:
     return made + ([dollars(cost)] if cost else [])
 
 
-def describe_worker(row: Value) -> str:
+def describe_worker(row: JsonObject) -> str:
     """Return the line for a worker that has begun or ended, for output without redrawing; "" for a waiting one."""
     if row["state"] == "waiting":
         return ""

@@ -20,7 +20,7 @@ from typing import TextIO
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry, drop_value
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import ReportOfSession, Value, to_json_value
+from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
 from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
@@ -141,7 +141,7 @@ def _entries(record: LaneLog) -> Iterator[Entry]:
 def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:
     """Yield one JSON object per line: the session, every entry, and every drop with its text if no entry has it."""
 
-    def line(kind: str, value: Value) -> str:
+    def line(kind: str, value: JsonObject) -> str:
         return json_text({"type": kind, **value}, escaped=escaped, dense=True) + "\n"
 
     yield line("session", {"version": 1, **to_json_value(info)})

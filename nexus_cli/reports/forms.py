@@ -16,7 +16,8 @@ from inspect import isfunction, signature
 from typing import Any
 
 from nexus_cli import reports
-from nexus_cli.reports.text.lines import Lines, Value
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.text.lines import Lines
 from nexus_cli.reports.text.look import ReportStyle
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -54,7 +55,7 @@ def _takes(form: Callable[..., Any]) -> list[str]:
     return list(signature(form).parameters)
 
 
-def draw_report(form: str, value: Value, width: int, look: ReportStyle) -> str:
+def draw_report(form: str, value: JsonObject, width: int, look: ReportStyle) -> str:
     """Return a report as text that cannot harm a terminal, without a newline at its end."""
     draw = find_form(form)
     text = draw(value, width, look) if "look" in _takes(draw) else sanitize(draw(value, width))

@@ -6,8 +6,8 @@ from typing import TypedDict
 
 from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.entry import MemoSource
-from nexus_cli.core.json_value import ReportOfSession
-from nexus_cli.reports.text.lines import Lines, Value, filled
+from nexus_cli.core.json_value import JsonObject, ReportOfSession
+from nexus_cli.reports.text.lines import Lines, filled
 
 
 class GoalStep(TypedDict):
@@ -43,7 +43,7 @@ def goals_report(source: MemoSource, session: str) -> SessionGoals:
     return {"version": 1, "session": session, "goals": [*goals.values()], "until": until}
 
 
-def goals_text(value: Value, width: int) -> Lines:
+def goals_text(value: JsonObject, width: int) -> Lines:
     """List each goal and its steps, with a mark for done ones."""
     if not value["goals"]:
         yield from filled("This session has no goal. /goal TEXT sets a goal.", width)
@@ -56,6 +56,6 @@ def goals_text(value: Value, width: int) -> Lines:
         yield from filled(f"The --until command is `{value['until']}`. /goal clear removes the command.", width)
 
 
-def _line(one: Value, indent: str, width: int) -> Lines:
+def _line(one: JsonObject, indent: str, width: int) -> Lines:
     mark = "x" if one["done"] else " "
     return filled(f"{one['id']} {one['text']}", width, f"{indent}    ", f"{indent}[{mark}] ")

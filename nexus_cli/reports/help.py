@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Lines, Value, apart, filled
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.text.lines import Lines, apart, filled
 from nexus_cli.text.cells import one_line
 
 WIDEST = 36
@@ -27,7 +28,7 @@ KEYS = (
 )
 
 
-def help_text(value: Value, width: int) -> Lines:
+def help_text(value: JsonObject, width: int) -> Lines:
     """List every command with its summary, or show one with its whole help."""
     if value.get("command"):
         yield from _one(value["command"], width)
@@ -53,7 +54,7 @@ def help_text(value: Value, width: int) -> Lines:
         yield from apart(f"{more} ? on an empty line lists the keys; nexus docs WORDS searches the docs.", width)
 
 
-def _call(command: Value) -> str:
+def _call(command: JsonObject) -> str:
     return f"/{command['name']} {command['usage']}".rstrip()
 
 
@@ -64,7 +65,7 @@ def _columns(left: str, text: str, size: int, width: int) -> Lines:
     return filled(text, width, " " * size, left.ljust(size))
 
 
-def _one(command: Value, width: int) -> Lines:
+def _one(command: JsonObject, width: int) -> Lines:
     yield from filled(_call(command), width, "    ", "")
     if command["aliases"]:
         yield from filled("also " + ", ".join(f"/{name}" for name in command["aliases"]), width)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nexus_cli.config.hook_tables import HookTable
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.hooks.hook_list import ACTIVE, UNTRUSTED, Hook, list_hooks
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, filled
+from nexus_cli.reports.text.lines import Lines, filled
 
 
 class HooksReport(VersionedReport):
@@ -23,7 +23,7 @@ def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[JsonOf[Hoo
     return list(to_json_value(list_hooks(folder, personal)))
 
 
-def hooks_text(value: Value, width: int) -> Lines:
+def hooks_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each hook, with its state below if it does not run."""
     yield from [] if value["hooks"] else filled("No hooks (see nexus docs hooks).", width)
     for one in value["hooks"]:
@@ -35,7 +35,7 @@ def hooks_text(value: Value, width: int) -> Lines:
             yield from filled(f"{one['state']}: {one['why']}", width, "    ", "  ")
 
 
-def count_hooks(hooks: Sequence[Value]) -> str:
+def count_hooks(hooks: Sequence[JsonObject]) -> str:
     """Return `2 hooks; 1 more not trusted (/hooks)`, in a shell `(nexus hooks)`, for the status."""
     states = [one["state"] for one in hooks]
     active, others = states.count(ACTIVE), [state for state in dict.fromkeys(states) if state != ACTIVE]

@@ -21,12 +21,12 @@ from nexus_cli.config.text_file import read_text
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.core.wire import as_table
-from nexus_cli.reports.text.lines import Lines, Value, filled, number
+from nexus_cli.reports.text.lines import Lines, filled, number
 from nexus_cli.sections.contributor import View
 from nexus_cli.sections.instruction_files import list_instructions
 
@@ -234,7 +234,7 @@ def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
     ruff = as_table(tools.get("ruff"))
     package = _read_table(root / "package.json", json.loads)
     manager = {"packageManager": str(package.get("packageManager", "")).partition("@")[0]}
-    tables: list[tuple[str, Value]] = [
+    tables: list[tuple[str, JsonObject]] = [
         ("pyproject.toml", {"requires-python": as_table(project.get("project")).get("requires-python")}),
         ("pyproject.toml", {**ruff, **as_table(ruff.get("format")), **as_table(tools.get("black"))}),
         ("ruff.toml", _read_table(root / "ruff.toml", tomllib.loads)),
@@ -256,11 +256,11 @@ def _read_scripts(root: Path) -> dict[tuple[str, str], str]:
     return found | {("make", name): f"Makefile: {name}" for name in targets}
 
 
-def _parse_pairs(text: str) -> Value:
+def _parse_pairs(text: str) -> JsonObject:
     return dict(re.findall(r"(?m)^\s*([\w-]+)\s*=\s*([^\s#;]+)", text))
 
 
-def _read_table(path: Path, parse: Callable[[str], Any]) -> Value:
+def _read_table(path: Path, parse: Callable[[str], Any]) -> JsonObject:
     try:
         return as_table(parse(_read(path)))
     except (ValueError, RecursionError):
@@ -309,7 +309,7 @@ def _is_command(span: str) -> bool:
     return bool(rest) and (name.startswith("./") or (name.isascii() and "/" not in name and bool(find_program(name))))
 
 
-def instructions_text(value: Value, width: int) -> Lines:
+def instructions_text(value: JsonObject, width: int) -> Lines:
     """List the files with their prices, then the findings."""
     for one in value["files"]:
         when = f", for {', '.join(one['paths'][:3])}" if one["paths"] else ""
@@ -328,5 +328,5 @@ def instructions_text(value: Value, width: int) -> Lines:
     yield f"{found}."
 
 
-def _dollars(one: Value) -> str:
+def _dollars(one: JsonObject) -> str:
     return "" if one["cost_usd"] is None else f", ${one['cost_usd']:.4f}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.core.json_value import ReportOfSession
-from nexus_cli.reports.text.lines import Lines, Value, table
+from nexus_cli.core.json_value import JsonObject, ReportOfSession
+from nexus_cli.reports.text.lines import Lines, table
 
 
 class JobsReport(ReportOfSession):
@@ -15,7 +15,7 @@ class JobsReport(ReportOfSession):
     jobs: Sequence[Annotated[dict[str, Any], "session.session_jobs.JobObject"]]
 
 
-def jobs_text(value: Value, width: int) -> Lines:
+def jobs_text(value: JsonObject, width: int) -> Lines:
     """List the jobs, each on one line where there is room."""
     rows = [(one["id"], one["how"], one["name"]) for one in value["jobs"]]
     none = "No jobs. The model starts jobs with bash's `background` option."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, table
+from nexus_cli.reports.text.lines import Lines, table
 
 
 class KeyObject(TypedDict):
@@ -24,7 +24,7 @@ class KeysReport(VersionedReport):
     keys: list[KeyObject]
 
 
-def keys_text(value: Value, width: int) -> Lines:
+def keys_text(value: JsonObject, width: int) -> Lines:
     """List the keys with their places."""
     rows = [(one["name"], one["key_name"], one["place"]) for one in value["keys"]]
     none = name_commands("No keys. `nexus login PROVIDER` stores a key.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TypedDict
 
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound, Limits
-from nexus_cli.reports.text.lines import Lines, Value, apart, filled, limit, plural
+from nexus_cli.reports.text.lines import Lines, apart, filled, limit, plural
 from nexus_cli.session.session_state import SessionState
 
 NAMES = tuple(f.name for f in fields(Limits))
@@ -52,7 +52,7 @@ def limits_report(state: SessionState, name: str = "") -> LimitsReport:
     }
 
 
-def why_text(value: Value, width: int) -> Lines:
+def why_text(value: JsonObject, width: int) -> Lines:
     """List each limit with its value, the layer that bound it and the value of each layer; signals only if they may
     bind."""
     limits = value["limits"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.services import ServerRow
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, plural, table
+from nexus_cli.reports.text.lines import Lines, cut_line, filled, plural, table
 
 
 class ServerToolsReport(VersionedReport):
@@ -28,7 +28,7 @@ LONGEST = 120
 NONE = "No MCP servers. Add a server with `nexus mcp add NAME COMMAND...` or `nexus mcp add NAME URL`"
 
 
-def mcp_servers_text(value: Value, width: int) -> Lines:
+def mcp_servers_text(value: JsonObject, width: int) -> Lines:
     """List the servers, each on one line where there is room, then problems and the cost."""
     rows = [("name", "tools", "tokens", "from", "server"), *map(_row, value["servers"])]
     notes = [one["why"] for one in value["servers"] if one["why"]] + list(value["problems"])
@@ -42,7 +42,7 @@ def mcp_servers_text(value: Value, width: int) -> Lines:
     return [*lines, *(line for note in notes for line in filled(note, width))]
 
 
-def server_tools_text(value: Value, width: int) -> Lines:
+def server_tools_text(value: JsonObject, width: int) -> Lines:
     """List the tools of one server that was just asked, and what they cost."""
     tools = value["tools"]
     head = f"{plural(len(tools), 'tool')}, {value['tokens']:,} tokens, {value['seconds']:.1f} s"

@@ -7,12 +7,12 @@ from typing import Any, NotRequired, cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import ABSENT, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import ABSENT, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memory import Fact, FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, apart, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, apart, filled, plural, table, when
 from nexus_cli.session.session_facts import AcceptedFacts
 
 HITS = 20
@@ -128,7 +128,7 @@ def _place(ledger: Ledger, session: str, here: str) -> str:
     return f"session {named} of {format_local_minute(info.created, '%Y-%m-%d')}"
 
 
-def memory_text(value: Value, width: int) -> Lines:
+def memory_text(value: JsonObject, width: int) -> Lines:
     """List the facts of a listing or a search."""
     facts = value["facts"]
     waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
@@ -148,7 +148,7 @@ def memory_text(value: Value, width: int) -> Lines:
         yield from table(rows, width)
 
 
-def fact_text(value: Value, width: int) -> Lines:
+def fact_text(value: JsonObject, width: int) -> Lines:
     """Describe the action on facts, and list them. A forgotten fact is gone, so that this is its last line."""
     facts, done = value["facts"], value.get("done", "kept")
     gone = facts if done == "forgotten" else value.get("forgotten", [])
@@ -160,7 +160,7 @@ def fact_text(value: Value, width: int) -> Lines:
     return [*filled(f"{done.capitalize()}:", width), *_whole(facts, width), *lines]
 
 
-def _forgotten(fact: Value, width: int, here: str) -> Lines:
+def _forgotten(fact: JsonObject, width: int, here: str) -> Lines:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
     held = fact["told_in"]
@@ -174,13 +174,13 @@ def _forgotten(fact: Value, width: int, here: str) -> Lines:
         yield from [name_commands(f"    nexus sessions delete {one}{HERE if one == here else ''}") for one in held]
 
 
-def _waits(waiting: list[Value]) -> str:
+def _waits(waiting: list[JsonObject]) -> str:
     ids = waiting[0]["id"] if len(waiting) == 1 else "ID, or all"
     facts = plural(len(waiting), "fact")
     return name_commands(f"{facts} proposed by the model (to accept: nexus memory accept {ids}):")
 
 
-def _whole(facts: list[Value], width: int) -> Lines:
+def _whole(facts: list[JsonObject], width: int) -> Lines:
     for fact in facts:
         head = f"{fact['id']}  {fact['slot']}, {when(fact['at'])[:10]}, {fact['source']}"
         worded = fact["state"] == "kept" and fact.get("waits")
@@ -197,12 +197,12 @@ def _whole(facts: list[Value], width: int) -> Lines:
             yield from filled(f"replaces {', '.join(fact['replaces'])}", width, "    ")
 
 
-def _statement(fact: Value) -> str:
+def _statement(fact: JsonObject) -> str:
     """Return a kept fact as requests state it, or a proposal in the wording to be accepted."""
     return str(fact["text"] if fact["state"] == "proposed" else fact.get("statement") or fact["text"])
 
 
-def changed_facts_text(value: Value, width: int) -> Lines:
+def changed_facts_text(value: JsonObject, width: int) -> Lines:
     """Format the report: the changed facts, then the model's comment."""
     lines = []
     for fact in value["remembered"]:

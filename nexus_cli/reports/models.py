@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger
@@ -21,7 +21,7 @@ from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served
-from nexus_cli.reports.text.lines import Lines, Value, filled, number, table
+from nexus_cli.reports.text.lines import Lines, filled, number, table
 from nexus_cli.session.open_session import readonly_ledger
 
 NO_MODEL = "No model is usable yet: no key and no local server offers one. `nexus login PROVIDER` stores a key."
@@ -112,7 +112,7 @@ def _usable(settings: Settings, chosen: str, servers: Sequence[LocalServer]) -> 
             yield name, f"{server.name} at {server.url}"
 
 
-def model_cells(model: Value) -> tuple[str, str, str, str, str, str]:
+def model_cells(model: JsonObject) -> tuple[str, str, str, str, str, str]:
     """Return name, window, prices of input and output, cache, and the reasons of a model, as a table shows them."""
     unknown = "incl." if model.get("covered") else "-"
     paid, earned = (
@@ -122,7 +122,7 @@ def model_cells(model: Value) -> tuple[str, str, str, str, str, str]:
     return model["name"], _window(model), paid, earned, cache, because
 
 
-def models_text(value: Value, width: int) -> Lines:
+def models_text(value: JsonObject, width: int) -> Lines:
     """List the models that are usable now."""
     models = value["models"]
     if not models:
@@ -134,7 +134,7 @@ def models_text(value: Value, width: int) -> Lines:
     return [*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)]
 
 
-def model_text(value: Value, width: int) -> Lines:
+def model_text(value: JsonObject, width: int) -> Lines:
     """Show one model: its address, its window, its prices."""
     rows = [
         ("model", value["name"] + (" (the default)" if value["chosen"] else "")),
@@ -151,18 +151,18 @@ def model_text(value: Value, width: int) -> Lines:
     return (line for name, text in rows for line in filled(text, width, " " * size, name.ljust(size)))
 
 
-def _price(value: Any, model: Value) -> str:
+def _price(value: Any, model: JsonObject) -> str:
     if value is None:
         return COVERED if model.get("covered") else "unknown"
     foreign = f" (list price of {model['name']}; this server may differ)" if model.get("list_price") else ""
     return f"{number(value)} per million tokens{foreign}"
 
 
-def _window(model: Value) -> str:
+def _window(model: JsonObject) -> str:
     return number(model["window"]) if model["known"] or model["window_told"] else f"{model['window']:,}?"
 
 
-def _origin(model: Value) -> str:
+def _origin(model: JsonObject) -> str:
     """Describe the origin of a window that is not in the table."""
     if model["window_told"]:
         return f', reported by the provider; [models."{model["name"]}"] window in config.toml overrides it'

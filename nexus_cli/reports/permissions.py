@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.status import sandbox_line
-from nexus_cli.reports.text.lines import Lines, Value, apart, filled
+from nexus_cli.reports.text.lines import Lines, apart, filled
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.hidden_signs import mark_on_one_line
 
@@ -29,7 +29,7 @@ def describe_level(state: SessionState, level: str) -> str:
     return (_RUNS if state.dispatcher.permission.has_sandbox() else _RUNS_UNCONFINED)[level]
 
 
-def permissions_report(state: SessionState) -> Value:
+def permissions_report(state: SessionState) -> JsonObject:
     """Return the current level with its layer, the meaning of each level here, the sandbox, the rules with their
     places, and the permissions granted for the session. Blocks until the sandbox is detected; raises `NexusError` if
     the settings cannot be read."""
@@ -48,7 +48,7 @@ def permissions_report(state: SessionState) -> Value:
     }
 
 
-def permissions_text(value: Value, width: int) -> Lines:
+def permissions_text(value: JsonObject, width: int) -> Lines:
     """List the levels, the current one, the sandbox, the rules, and the permissions granted for the session."""
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "

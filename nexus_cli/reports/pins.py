@@ -9,9 +9,9 @@ from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import PERSON, Kind, read_backwards
-from nexus_cli.core.json_value import ReportOfSession
+from nexus_cli.core.json_value import JsonObject, ReportOfSession
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, block, filled, number, plural
+from nexus_cli.reports.text.lines import Lines, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState
 
 
@@ -69,7 +69,7 @@ def _list_messages(conversation: Conversation) -> list[dict[str, Any]]:
     ]
 
 
-def pins_text(value: Value, width: int) -> Lines:
+def pins_text(value: JsonObject, width: int) -> Lines:
     """List the pins, then the person's newest messages, which can be pinned by number."""
     messages, pins = value.get("messages") or (), value["pins"]
     newest = f"{messages[-1]['entry']}` pins your newest message" if messages else "NUMBER` pins a message"
@@ -83,6 +83,6 @@ def pins_text(value: Value, width: int) -> Lines:
     return [*lines, *block(title, [("number", "text"), *said], width)]
 
 
-def describe_pin(one: Value) -> str:
+def describe_pin(one: JsonObject) -> str:
     """Describe the kind of a pin: words, or the number of a message."""
     return f"message {one['entry']}" if one["entry"] else "words"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Lines, Value, folded
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.text.lines import Lines, folded
 
 
-def text_text(value: Value, width: int) -> Lines:
+def text_text(value: JsonObject, width: int) -> Lines:
     """Show a text, its lines folded."""
     return folded(value["text"].removesuffix("\n"), width)

@@ -10,13 +10,13 @@ from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT
 from nexus_cli.config.trust import part_text
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import LONGEST_LINE, one_line
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.hooks.hook_list import CHANGED, list_plugin_hooks
 from nexus_cli.mcp.server_entries import read_servers
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
 from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.python_plugins import PythonPlugin
-from nexus_cli.reports.text.lines import Lines, Value, filled, folded
+from nexus_cli.reports.text.lines import Lines, filled, folded
 from nexus_cli.reports.trust import describe_granted, diff_parts, whole_line
 from nexus_cli.sections.skills import AGENT, COMMAND, SKILL, find_guides
 from nexus_cli.session.recipes import find_all_agents
@@ -170,7 +170,7 @@ def compare_files(before: PluginFolder | None, now: PluginFolder) -> str:
     return diff_parts(old, {ABOVE + name: part_text(data) for name, data in now.files.items()})
 
 
-def plugins_text(value: Value, width: int) -> Lines:
+def plugins_text(value: JsonObject, width: int) -> Lines:
     """List each plugin with its items; `numbers` by which a person chooses stand before theirs."""
     numbers = value.get("numbers", {})
     if not value["plugins"] and not value.get("python"):

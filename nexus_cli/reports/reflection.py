@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from nexus_cli.reports.text.lines import Lines, Value, apart, filled, plural
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.text.lines import Lines, apart, filled, plural
 
 SHOWN = 5
 """Most facts that are named by their ids."""
 
 
-def reflection_text(value: Value, width: int) -> Lines:
+def reflection_text(value: JsonObject, width: int) -> Lines:
     """Show the model's review (None if it is shown already), and the lessons that wait."""
     lines = [line for text in (value["text"] or "").splitlines() for line in filled(text, width)]
     lines = lines if lines or value["text"] is None else ["(no answer)"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.json_value import ReportOfSession
-from nexus_cli.reports.text.lines import Lines, Value, filled, plural
+from nexus_cli.core.json_value import JsonObject, ReportOfSession
+from nexus_cli.reports.text.lines import Lines, filled, plural
 
 ONE_LINE = 1 << 20
 
@@ -16,7 +16,7 @@ class ReplayReport(ReportOfSession):
     first_difference: str | None
 
 
-def replay_text(value: Value, width: int = ONE_LINE) -> Lines:
+def replay_text(value: JsonObject, width: int = ONE_LINE) -> Lines:
     """Return one sentence; on the command line on one line, for `grep`."""
     session, count = value["session"], value["requests"]
     if not value["ok"]:

@@ -8,11 +8,11 @@ from typing import Any, TypedDict
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import ReportOfSession
+from nexus_cli.core.json_value import JsonObject, ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
-from nexus_cli.reports.text.lines import Lines, Value, apart, block, number, paragraphs
+from nexus_cli.reports.text.lines import Lines, apart, block, number, paragraphs
 
 _SIGNS = (("+", "added"), ("-", "removed"), ("~", "changed"))
 
@@ -154,13 +154,13 @@ def _sections(view: RequestView | None) -> dict[str, SectionDifference]:
     return {one["id"]: {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
 
 
-def _text(section: Value) -> tuple[Any, ...]:
+def _text(section: JsonObject) -> tuple[Any, ...]:
     """Return the key by which sections are compared. It has no tokens: these follow the provider's count and differ by
     request."""
     return section["form"], section["sha256"], section["counted"]
 
 
-def _seen(section: Value) -> SeenSection:
+def _seen(section: JsonObject) -> SeenSection:
     return {"form": section["form"], "tokens": section["tokens"], "sha256": section["sha256"]}
 
 
@@ -198,7 +198,7 @@ def _tools(before: RequestView | None, after: RequestView) -> ToolDifferences:
     }
 
 
-def between_text(value: Value, width: int) -> Lines:
+def between_text(value: JsonObject, width: int) -> Lines:
     """List the sections, entries and tools that were added, removed or changed, and the cause of a new epoch."""
     step, before = value["step"], value["before"]
     tokens, epoch, model = value["tokens"], value["epoch"], value["model"]
@@ -228,15 +228,15 @@ def between_text(value: Value, width: int) -> Lines:
         yield from apart("Nothing differs.", width)
 
 
-def _seen_cells(one: Value) -> tuple[str, str]:
+def _seen_cells(one: JsonObject) -> tuple[str, str]:
     return number(one["tokens"]), one["form"]
 
 
-def _changed_cells(before: Value, after: Value) -> tuple[str, str]:
+def _changed_cells(before: JsonObject, after: JsonObject) -> tuple[str, str]:
     tokens = f"{number(before['tokens'])} to {number(after['tokens'])}"
     form = str(after["form"]) if before["form"] == after["form"] else f"{before['form']} to {after['form']}"
     return tokens, form
 
 
-def _entry_cells(sign: str, one: Value) -> Sequence[str]:
+def _entry_cells(sign: str, one: JsonObject) -> Sequence[str]:
     return sign, str(one["entry"]), number(one["tokens"]), one["form"], one["what"]

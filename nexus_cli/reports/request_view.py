@@ -23,7 +23,7 @@ from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import first_words, plural
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value, to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
@@ -78,7 +78,7 @@ class RequestView:
     entries: int
     """Number of the conversation's entries at that time."""
     drops: Sequence[Drop]
-    bounds: Sequence[Value]
+    bounds: Sequence[JsonObject]
     """The limits at that time, described; none for a request older than their record."""
     count: Callable[[str], int]
     row: RequestRow | None = None
@@ -128,7 +128,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     )
 
 
-def _with_recorded_window(info: ModelInfo, asked: Value, noted: Value) -> ModelInfo:
+def _with_recorded_window(info: ModelInfo, asked: JsonObject, noted: JsonObject) -> ModelInfo:
     """Return the model with the window that was recorded with a request. Older ledgers have it in the request's
     arguments (`asked`); the oldest have none, and the current window is used."""
     found = {"window": asked["window"], "max_output": asked.get("most_output")} if "window" in asked else {}

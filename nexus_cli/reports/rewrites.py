@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.entry import Cause, Memo
-from nexus_cli.core.json_value import JsonOf
+from nexus_cli.core.json_value import JsonObject, JsonOf
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.reports.text.lines import Lines, Value, block, dollars, filled, number, plural
+from nexus_cli.reports.text.lines import Lines, block, dollars, filled, number, plural
 
 SUMMARY = "compact"
 """Agent of the conversations that request summaries."""
@@ -87,7 +87,7 @@ def _row(
     )
 
 
-def rewrite_lines(rows: Sequence[Value], width: int) -> Lines:
+def rewrite_lines(rows: Sequence[JsonObject], width: int) -> Lines:
     """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
     heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
     if rows:
@@ -102,7 +102,7 @@ def rewrite_lines(rows: Sequence[Value], width: int) -> Lines:
         yield from filled(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", width, "  ")
 
 
-def _cells(one: Value) -> tuple[str, ...]:
+def _cells(one: JsonObject) -> tuple[str, ...]:
     after = "never" if one["break_even"] is None else plural(one["break_even"], "request")
     net = one["net_usd"]
     came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from nexus_cli.config.paths import places, with_tilde
-from nexus_cli.core.json_value import JsonOf, VersionedReport
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import Decision, LevelFields
 from nexus_cli.reports.decisions import part_lines
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import CONFINED, Lines, Value, aligns, filled, table
+from nexus_cli.reports.text.lines import CONFINED, Lines, aligns, filled, table
 from nexus_cli.rules.decide import CommandPart, Profile
 from nexus_cli.rules.rule_set import PermissionRule
 
@@ -36,7 +36,7 @@ class RulesReport(VersionedReport):
     problems: list[str]
 
 
-def rules_text(value: Value, width: int) -> Lines:
+def rules_text(value: JsonObject, width: int) -> Lines:
     """List the rules with their places, the strictest first."""
     rows = [("decision", "rule", "holds", "from")]
     rows += [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
@@ -45,14 +45,14 @@ def rules_text(value: Value, width: int) -> Lines:
     return filled(name_commands("No rules. Example: nexus rules add allow 'bash(npm test *)'"), width)
 
 
-def _describe_extent(rule: Value) -> str:
+def _describe_extent(rule: JsonObject) -> str:
     """Describe the scope of a rule: a folder, everywhere, or this project."""
     if rule["folder"]:
         return with_tilde(rule["folder"])
     return "everywhere" if rule["file"] == str(places().settings) else "this project"
 
 
-def rule_test_text(value: Value, width: int) -> Lines:
+def rule_test_text(value: JsonObject, width: int) -> Lines:
     """Show the decision on a command: a summary line, then a line for each part."""
     lines = filled(f"{value['decision']}: {value['why']} ({CONFINED[value['profile']]})", width)
     for part in value["parts"]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import QUEUED, RUNNING, WAITING
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.ledger.lock_owners import LockOwner
@@ -19,7 +19,7 @@ from nexus_cli.reports.conversation import Replay, open_calls
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, table, when
+from nexus_cli.reports.text.lines import Lines, cut_line, filled, table, when
 
 SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""
@@ -111,7 +111,7 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
     return "runs" if started else "asks", f"{first.call.name} {first.subject}".strip()[:TITLE]
 
 
-def running_text(value: Value, width: int) -> Lines:
+def running_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each, with the ways to open and to stop one."""
     rows = [("state", "id", "where", "since", "what")]
     for one in value["running"]:

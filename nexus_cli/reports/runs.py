@@ -16,7 +16,7 @@ from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import UntilObject
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import ASK, LevelFields, level_fields
 from nexus_cli.core.run import (
     APPROVAL,
@@ -39,7 +39,7 @@ from nexus_cli.core.run import (
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, filled, plural
+from nexus_cli.reports.text.lines import Lines, cut_line, dollars, filled, plural
 
 MOST = 50
 """Most runs in a list."""
@@ -213,7 +213,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
     return cast("RunObject", {**value, **dict.fromkeys(FIGURES), **{name: [] for name in LISTS}, **run.record})
 
 
-def name_signal(kind: str, value: Value) -> str:
+def name_signal(kind: str, value: JsonObject) -> str:
     """Describe a signal for people: `Ana said yes`, `service ci: check_run failure`; of other kinds the kind alone."""
     if kind == APPROVAL:
         answers = (value.get("answers") or {"": value}).values()
@@ -240,7 +240,7 @@ def name_event(event: str, payload: Any) -> str:
     return one_line(" ".join(line[: 4 * LONGEST_EVENT].split()))[:LONGEST_EVENT]
 
 
-def _describe_answer(answer: Value) -> str:
+def _describe_answer(answer: JsonObject) -> str:
     """Return `Ana said no: use make`."""
     said = {"session": "yes, for the rest of the run"}.get(answer["answer"], answer["answer"])
     text = f": {answer['text']}" if answer.get("text") else ""
@@ -261,7 +261,7 @@ def _name_of(ledger: Ledger, kind: str, key: int | None) -> str | None:
     return None
 
 
-def name_origin(value: Value) -> str:
+def name_origin(value: JsonObject) -> str:
     """Name who does a run, for people: its plan, agent and space, or service."""
     agent = f"agent {value['agent']}" if value["agent"] else ""
     space = f" in {value['space']}" if value["space"] else ""
@@ -295,7 +295,7 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     return cast("RunReport", value)
 
 
-def runs_text(value: Value, width: int) -> Lines:
+def runs_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each run, newest first."""
     found = value["runs"]
     if value.get("done"):
@@ -314,7 +314,7 @@ def runs_text(value: Value, width: int) -> Lines:
     return lines
 
 
-def _fold_key(one: Value) -> tuple[str, ...]:
+def _fold_key(one: JsonObject) -> tuple[str, ...]:
     """Return the key by which neighbours in the list share a row: runs that ended alike, but for time and cost."""
     if one["state"] not in ENDED:
         return (one["id"],)
@@ -322,14 +322,14 @@ def _fold_key(one: Value) -> tuple[str, ...]:
     return one["state"], name_origin(one), *_facts({**one, "cost_usd": None}), without_id
 
 
-def name_state(one: Value) -> str:
+def name_state(one: JsonObject) -> str:
     """Name the state of a run for people."""
     if one["paused"] or one["broken_off"]:
         return "paused" if one["paused"] else "broke off"
     return "continues" if one["came"] else str(one["state"])
 
 
-def _facts(one: Value) -> list[str]:
+def _facts(one: JsonObject) -> list[str]:
     """Return plan, folder, level, model and dollars of a run."""
     folder = one["folder"].replace(str(Path.home()), "~", 1)
     cost = dollars(one["cost_usd"]) if one["cost_usd"] else ""
@@ -337,7 +337,7 @@ def _facts(one: Value) -> list[str]:
     return [one["level"], model, cost, one["plan"] or "", folder]
 
 
-def _record_lines(value: Value) -> Iterator[str]:
+def _record_lines(value: JsonObject) -> Iterator[str]:
     """Say what the record has of a run that ended."""
     name = value["worktree"]
     if name and (value["steps"] is None or value["commits"] or value["uncommitted"]):
@@ -372,7 +372,7 @@ def _record_lines(value: Value) -> Iterator[str]:
             yield f"{word}: {name_first(found, NAMED)}"
 
 
-def _outcome(one: Value) -> str:
+def _outcome(one: JsonObject) -> str:
     """Say on one line how a run goes on that broke off, what it waits for, why it failed, or its last words."""
     if one["broken_off"]:
         return name_commands(f"to resume: nexus runs resume {one['id']}")
@@ -383,7 +383,7 @@ def _outcome(one: Value) -> str:
     return " · ".join(filter(None, [resume, one["error"] or "", *name_facts(one), said]))
 
 
-def _name_wait(one: Value) -> str:
+def _name_wait(one: JsonObject) -> str:
     """Name what a run waits for, and until when: of a provider also since when."""
     until = format_local_minute(one["wake_at"]) if one["wake_at"] else ""
     if one["waits_for"] != PROVIDER:
@@ -393,17 +393,17 @@ def _name_wait(one: Value) -> str:
     return f"the provider since {format_local_minute(one['waits_since'])}, {again}"
 
 
-def _last_error(one: Value) -> str:
+def _last_error(one: JsonObject) -> str:
     """Return the last error of the provider for which a run waits; "" for another run."""
     return str(one["error"]) if one["waits_for"] == PROVIDER and not one["came"] else ""
 
 
-def run_text(value: Value, width: int) -> Lines:
+def run_text(value: JsonObject, width: int) -> Lines:
     """Show one run after an action on it."""
     return (line for part in _parts(value) for line in (filled(part, width) if part else [""]))
 
 
-def _parts(value: Value) -> Iterator[str]:
+def _parts(value: JsonObject) -> Iterator[str]:
     if value.get("done"):
         yield f"{value['id']} {value['done']}."
     yield f"{value['id']} {name_state(value)} · {name_origin(value)}"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.runs import name_state
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, filled, table
+from nexus_cli.reports.text.lines import Lines, cut_line, filled, table
 
 
-def plans_text(value: Value, width: int) -> Lines:
+def plans_text(value: JsonObject, width: int) -> Lines:
     """List the plans, sorted by their next time."""
     rows = [("id", "next", "when", "level", "made by", "last run", "work")]
     rows += [
@@ -29,7 +30,7 @@ def plans_text(value: Value, width: int) -> Lines:
     return table(rows, width, none)
 
 
-def plan_text(value: Value, width: int) -> Lines:
+def plan_text(value: JsonObject, width: int) -> Lines:
     """Show one plan after an action on it, in a sentence or two."""
     (one,) = value["plans"]
     done = value["done"]
@@ -70,7 +71,7 @@ def plan_text(value: Value, width: int) -> Lines:
         )
 
 
-def _next(one: Value) -> str:
+def _next(one: JsonObject) -> str:
     if one["state"] == "paused" and one["folder"] and not Path(one["folder"]).is_dir():
         return "paused: folder no longer exists"
     if one["state"] != "active":
@@ -78,14 +79,14 @@ def _next(one: Value) -> str:
     return f"{format_local_minute(one['next_at'])} (in {one['in']})"
 
 
-def _when(one: Value) -> str:
+def _when(one: JsonObject) -> str:
     return f"{one['cron']} {one['zone']}" if one["cron"] else "once"
 
 
-def _last(one: Value) -> str:
+def _last(one: JsonObject) -> str:
     last = one["last_run"]
     return f"{last['id']} {name_state(last)}" if last else "-"
 
 
-def _title(one: Value) -> str:
+def _title(one: JsonObject) -> str:
     return one["name"] or cut_line(one["prompt"], 200)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import SteeringMessage, Text, TurnStart
-from nexus_cli.core.json_value import ABSENT, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import ABSENT, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.running_workers import WorkerObject
 from nexus_cli.engine.requests.model_call import ends_unfinished
@@ -20,12 +20,12 @@ from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import SessionInfo, makers_of
 from nexus_cli.reports.conversation import open_calls, replay_of
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, apart, cut_line, filled, number, plural, table, when
+from nexus_cli.reports.text.lines import Lines, apart, cut_line, filled, number, plural, table, when
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
 PERSON = "person"
-NOTHING: Value = {
+NOTHING: JsonObject = {
     "version": 1,
     "session": "",
     "short": "",
@@ -149,7 +149,7 @@ def describe_opened(session: Session) -> str:
     return f"{named}, permission level {session.dispatcher.level}"
 
 
-def last_exchange(session: Session) -> Value:
+def last_exchange(session: Session) -> JsonObject:
     """Return the newest turn: the person's words, the newest text of the answer, the calls without a result.
 
     Steering is part of the words. `finished` is False if calls are open or the answer broke off. Raises `NexusError` if
@@ -181,7 +181,7 @@ def last_exchange(session: Session) -> Value:
     }
 
 
-def sessions_text(value: Value, width: int) -> Lines:
+def sessions_text(value: JsonObject, width: int) -> Lines:
     """Return the sessions of a folder or of all."""
     sessions, runs = value["sessions"], value.get("runs", 0)
     left = (
@@ -201,7 +201,7 @@ def sessions_text(value: Value, width: int) -> Lines:
     return [*table(rows, width, right=(2,)), *(apart(left, width) if left and width < WIDE else ())]
 
 
-def describe_more_sessions(value: Value) -> str:
+def describe_more_sessions(value: JsonObject) -> str:
     """Return the number of older sessions that a list leaves out, with the command that lists them; "" for none."""
     total = value.get("total", 0)
     more = total - len(value["sessions"])
@@ -213,7 +213,7 @@ def title_of(text: object) -> str:
     return str(text or "").split("\n\n<", 1)[0]
 
 
-def search_text(value: Value, width: int) -> Lines:
+def search_text(value: JsonObject, width: int) -> Lines:
     """List the matches: session and entry, then the text around each."""
     hits = value["hits"]
     where = "any folder" if value["folder"] is None else "the sessions of this folder"

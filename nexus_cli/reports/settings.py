@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 from nexus_cli.config.settings_text import toml_literal
-from nexus_cli.core.json_value import VersionedReport
-from nexus_cli.reports.text.lines import Lines, Value, apart, filled
+from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.reports.text.lines import Lines, apart, filled
 from nexus_cli.text.cells import cells
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -26,7 +26,7 @@ class ConfigReport(VersionedReport):
     """True if the text names the origin of every setting."""
 
 
-def settings_text(value: Value, width: int) -> Lines:
+def settings_text(value: JsonObject, width: int) -> Lines:
     """List each setting as TOML, with its origin if that is asked for; in a session unless it is the package."""
     lines, path = [], value["path"]
     for key, setting in value["settings"].items():

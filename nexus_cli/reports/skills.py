@@ -8,8 +8,8 @@ from typing import Literal
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
-from nexus_cli.reports.text.lines import Lines, Value, apart, filled, plural, table
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.reports.text.lines import Lines, apart, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.skills import (
     COMMAND,
@@ -69,7 +69,7 @@ def list_agents(cwd: Path) -> tuple[list[JsonOf[Skill]], int]:
     return to_json_value(agents), untrusted
 
 
-def agent_rows(value: Value) -> list[tuple[str, str, str]]:
+def agent_rows(value: JsonObject) -> list[tuple[str, str, str]]:
     """Return name, origin and description of each agent, for people."""
     return [(f"@{one['name']}", _name_origin(one), _describe(one)) for one in value.get("agents", ())]
 
@@ -103,7 +103,7 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
     return NexusError("usage", f"skill '{one_line(name)}'", "there is no skill with this name", hint)
 
 
-def skills_text(value: Value, width: int) -> Lines:
+def skills_text(value: JsonObject, width: int) -> Lines:
     """List the skills by name."""
     rows = [("name", "from", "what")]
     rows += [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
@@ -123,15 +123,15 @@ def describe_untrusted(number: int, noun: str) -> str:
     return f"This project has {plural(number, noun)} not in effect (see `nexus trust`)."
 
 
-def _name_call(one: Value) -> str:
+def _name_call(one: JsonObject) -> str:
     return f"/{one['plugin']}:{one['name']}" if one.get("plugin") else f"${one['name']}"
 
 
-def _name_origin(one: Value) -> str:
+def _name_origin(one: JsonObject) -> str:
     return f"plugin {one['plugin']}" if one.get("plugin") else str(one["origin"])
 
 
-def _describe(one: Value) -> str:
+def _describe(one: JsonObject) -> str:
     if one["problem"]:
         return f"[cannot be used: {one['problem']}]"
     if one["shadowed"]:

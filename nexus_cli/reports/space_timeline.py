@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonOf, Value, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_name
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import Ledger
@@ -125,7 +125,7 @@ def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], a
     )
 
 
-def _describe_origin(origin: Value) -> str:
+def _describe_origin(origin: JsonObject) -> str:
     """Describe the origin of a message that was carried over from another space; "" for any other."""
     if not origin:
         return ""

@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Sequence
 
 from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, apart, cut_line, filled, plural, table, when
+from nexus_cli.reports.text.lines import Lines, apart, cut_line, filled, plural, table, when
 from nexus_cli.text.cells import cells, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -21,7 +22,7 @@ LONGEST = 60
 """Characters of the members' names in a list."""
 
 
-def spaces_text(value: Value, width: int) -> Lines:
+def spaces_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each space."""
     rows = [("id", "name", "new", "newest", "members")]
     for one in value["spaces"]:
@@ -30,7 +31,7 @@ def spaces_text(value: Value, width: int) -> Lines:
     return table(rows, width, name_commands(NONE), right=(2,))
 
 
-def space_messages_text(value: Value, width: int) -> Lines:
+def space_messages_text(value: JsonObject, width: int) -> Lines:
     """List the messages of a space below its name, with a line where the new ones begin."""
     space, messages = value["space"], value["messages"]
     yield from filled(f"{space['name']}: {_names(space)}", width)
@@ -50,7 +51,7 @@ def space_messages_text(value: Value, width: int) -> Lines:
         yield from message_lines(one, width)
 
 
-def agent_goals_text(value: Value, width: int) -> Lines:
+def agent_goals_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each goal of an agent."""
     rows = [("id", "priority", "", "goal")]
     for one in value["goals"]:
@@ -67,7 +68,7 @@ def new_line(width: int) -> str:
     return f"{side} {NEW} {side}"[:width]
 
 
-def message_lines(one: Value, width: int) -> Lines:
+def message_lines(one: JsonObject, width: int) -> Lines:
     """Return a message: time and name, then its text, on the same line if it fits."""
     sender = one["sender"]
     kind = " (agent)" if sender["type"] == "agent" else ""
@@ -83,7 +84,7 @@ def message_lines(one: Value, width: int) -> Lines:
     return [cut_line(f"{head}:", width), *text, *below]
 
 
-def _names(space: Value) -> str:
-    members: Sequence[Value] = space["members"]
+def _names(space: JsonObject) -> str:
+    members: Sequence[JsonObject] = space["members"]
     named = [one["name"] + (" (agent)" if one["type"] == "agent" else "") for one in members[:MOST_NAMED]]
     return ", ".join([*named, *([f"{len(members) - MOST_NAMED} more"] if len(members) > MOST_NAMED else [])])

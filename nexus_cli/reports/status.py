@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Literal, TypedDict
 
 from nexus_cli.config.unsupported import Unsupported, describe_unsupported
-from nexus_cli.core.json_value import JsonOf, VersionedReport
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import ALL, LevelFields
 from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.reports.hooks import count_hooks
-from nexus_cli.reports.text.lines import Lines, Value, filled, folded, join_names, plural
+from nexus_cli.reports.text.lines import Lines, filled, folded, join_names, plural
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.contributors.capabilities import capability_forms
 from nexus_cli.session.recipes import FRONTS
@@ -98,12 +98,12 @@ class StatusReport(KnownCapabilities, LevelFields):
     sandbox: JsonOf[BackendProbe]
 
 
-def capabilities_text(value: Value, width: int) -> Lines:
+def capabilities_text(value: JsonObject, width: int) -> Lines:
     """Return a line for the model and each category."""
     return folded(capability_forms(value)[0], width)
 
 
-def status_text(value: Value, width: int) -> Lines:
+def status_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each kind of information; each skill has its own line."""
     lines = [line for name, said in _status_rows(value) for line in _line(name, said, width)]
     for skill in value["skills"]:
@@ -117,7 +117,7 @@ def _line(name: str, said: str, width: int) -> Lines:
     return filled(said if wide else f"{name}: {said}", width, "    ", f"{name:<13}" if wide else "")
 
 
-def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
+def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:
     yield "model", value["model"] or f"{value['model_why']}; `nexus doctor` has details"
     yield "host", value["host"]
     yield "tools", join_names(value["tools"])
@@ -149,7 +149,7 @@ def _status_rows(value: Value) -> Iterator[tuple[str, str]]:
     yield "skills", (plural(len(value["skills"]), "skill") if value["skills"] else "none") + more
 
 
-def _broken(value: Value) -> Iterator[str]:
+def _broken(value: JsonObject) -> Iterator[str]:
     """Yield the configured features that cannot be used, with the reason."""
     for category in value.get("capabilities", ()):
         for one in category["items"]:
@@ -157,7 +157,7 @@ def _broken(value: Value) -> Iterator[str]:
                 yield f"{one['name']} ({one['why'] or category['category']})"
 
 
-def sandbox_line(value: Value) -> str:
+def sandbox_line(value: JsonObject) -> str:
     """Describe the sandbox backend, or the reason that there is none, in one line without a full stop."""
     if value["backend"] == "none":
         return f"none; every command needs approval below level all ({value['why']})"

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import cast
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.json_value import JsonOf, ReportOfSession
+from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.decisions import describe_verdict
@@ -21,7 +21,6 @@ from nexus_cli.reports.text.lines import (
     PURPOSES,
     SHORT_ID,
     Lines,
-    Value,
     apart,
     cut_line,
     describe_tokens,
@@ -95,7 +94,7 @@ def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> Timeline
     return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
 
 
-def timeline_text(value: Value, width: int) -> Lines:
+def timeline_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each row below its day, then the totals."""
     rows = value["rows"]
     yield from filled(_title(value), width)
@@ -116,7 +115,7 @@ def timeline_text(value: Value, width: int) -> Lines:
         )
 
 
-def _title(value: Value) -> str:
+def _title(value: JsonObject) -> str:
     if space := value.get("space"):
         more = [f"{len(space['members']) - MOST_NAMED} more"] if len(space["members"]) > MOST_NAMED else []
         members = ", ".join([*(f"{one['name']} ({one['type']})" for one in space["members"][:MOST_NAMED]), *more])
@@ -129,7 +128,7 @@ def _title(value: Value) -> str:
     return session
 
 
-def _totals(total: Value) -> str:
+def _totals(total: JsonObject) -> str:
     if "messages" in total:
         counts = [plural(total["messages"], "message"), plural(total["runs"], "run")]
         return " · ".join([*counts, *([dollars(total["cost_usd"])] if total["cost_usd"] else [])])
@@ -139,7 +138,7 @@ def _totals(total: Value) -> str:
     return " · ".join([*counts, tokens, cost, plural(total["drops"], "drop")])
 
 
-def _row(row: Value, width: int) -> Lines:
+def _row(row: JsonObject, width: int) -> Lines:
     """Return a row: time, who or what, then the words or facts, which are below on a narrow terminal."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
@@ -156,17 +155,17 @@ def _row(row: Value, width: int) -> Lines:
     return [*(_said(row, said, width, " " * 9, f"{head} ") or [head]), *below]
 
 
-def describe_row(row: Value) -> tuple[str, str]:
+def describe_row(row: JsonObject) -> tuple[str, str]:
     """Return the name of a row and its facts on one line."""
     return _name(row), " · ".join(filter(None, map(one_line, _facts(row))))
 
 
-def _is_posted(row: Value) -> bool:
+def _is_posted(row: JsonObject) -> bool:
     """True for one message of a space. An entry of SPACE HISTORY has the same kind, and several messages."""
     return row["kind"] == "message" and "runs" in row
 
 
-def _below(row: Value) -> Iterator[str]:
+def _below(row: JsonObject) -> Iterator[str]:
     """Yield the lines below a message: its files; for a message of a space its origin, the agents it triggered and
     their runs."""
     if row.get("attached"):
@@ -182,13 +181,13 @@ def _below(row: Value) -> Iterator[str]:
         yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}{why}"
 
 
-def _said(row: Value, said: str, width: int, indent: str, head: str) -> Lines:
+def _said(row: JsonObject, said: str, width: int, indent: str, head: str) -> Lines:
     if row["kind"] in STATED:
         return [head + cut_line(said, width - cells(head))] if said else []
     return filled(said, width, indent, head)
 
 
-def _name(row: Value) -> str:
+def _name(row: JsonObject) -> str:
     """Return the actor; for a row that is not an entry, its kind."""
     if row["kind"] in STATED:
         return str(row["actor"]["name"]).replace("←", "<-")
@@ -196,7 +195,7 @@ def _name(row: Value) -> str:
     return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], str(row["kind"]))
 
 
-def _facts(row: Value) -> Iterator[str]:
+def _facts(row: JsonObject) -> Iterator[str]:
     """Yield the facts of a row, the most important first."""
     if row.get("recalled") and row["kind"] != "tool":
         yield f"recalled {', '.join(row['recalled'])}"
@@ -252,7 +251,7 @@ def _facts(row: Value) -> Iterator[str]:
             yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
 
 
-def _decided(row: Value) -> str:
+def _decided(row: JsonObject) -> str:
     """Return the decision on a call that was refused or asked about, with the reason; else ""."""
     if row["decision"] not in ("ask", "deny"):
         return ""
@@ -260,7 +259,7 @@ def _decided(row: Value) -> str:
     return f"{said}: {row['why']}" if row["why"] else said
 
 
-def _request(row: Value) -> Iterator[str]:
+def _request(row: JsonObject) -> Iterator[str]:
     if row["finish"] in (None, "lost"):
         yield f"no response to about {short(row['input'])} tokens"
     else:

@@ -15,7 +15,7 @@ from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import JsonOf, Value, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     CLAIMED_RUN,
@@ -153,7 +153,7 @@ class Event:
     make: Callable[[], Row]
 
 
-def pick_newest(events: Iterable[Event], unread: int, last: int, totals: Value) -> Value:
+def pick_newest(events: Iterable[Event], unread: int, last: int, totals: JsonObject) -> JsonObject:
     """Return the newest `last` rows of `events` in order, the number of earlier ones with `unread` ones, and the
     totals."""
     ordered = sorted(events, key=lambda event: (event.entry, event.at))
@@ -173,7 +173,7 @@ class SessionRecord:
         self.read.waiting = waiting_entry(ledger, self._log)
         self.unread = self.read.first - 1
 
-    def facts(self) -> Value:
+    def facts(self) -> JsonObject:
         """Return the facts of the session."""
         info = self._info
         named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
@@ -201,7 +201,7 @@ class SessionRecord:
         yield from _worker_events(self._ledger, log)
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
 
-    def totals(self) -> Value:
+    def totals(self) -> JsonObject:
         """Return the sums over the session and its workers."""
         usage = self._ledger.usage(self._info.id)
         return {
@@ -218,13 +218,13 @@ class SessionRecord:
 def make_row(
     at: str,
     kind: str,
-    actor: Value,
+    actor: JsonObject,
     text: str,
     *,
     entry: int | None = None,
     why: str = "",
     seen: bool | None = None,
-    trigger: Value | None = None,
+    trigger: JsonObject | None = None,
     tokens: int | None = None,
     cost_usd: float | None = None,
     seconds: float | None = None,
@@ -351,7 +351,7 @@ class ReadEntries:
         call = entry.message.tool_call_id
         subject = self._calls[call]["subject"] if call in self._calls else ""
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
-        more: Value = {"recalled": [subject]} if recalls else {}
+        more: JsonObject = {"recalled": [subject]} if recalls else {}
         return self._entry_row(
             entry,
             _actor(entry.actor),
@@ -524,7 +524,7 @@ def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
             yield Event(memo.entry, memo.at, partial(_worker_row, memo.at, workers[name]))
 
 
-def _worker_row(at: str, worker: Value) -> Row:
+def _worker_row(at: str, worker: JsonObject) -> Row:
     actor = {"id": worker["session"] or worker["id"], "name": worker["id"], "type": "agent"}
     return make_row(
         at,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.limits import ALL, ASK, AUTO, PLAN
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.reports.context import live_report
-from nexus_cli.reports.text.lines import Lines, Value, filled, number, table
+from nexus_cli.reports.text.lines import Lines, filled, number, table
 from nexus_cli.session.session_state import SessionState
 
 DOES = {
@@ -97,7 +97,7 @@ def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
     return "outside the project" if effect is Effect.READ else "outside the project, protected files"
 
 
-def tools_text(value: Value, width: int) -> Lines:
+def tools_text(value: JsonObject, width: int) -> Lines:
     """List each tool with its effect, the tokens of its schema (`-`: called through `use_tool`), and when it asks."""
     tools = value["tools"]
     if not tools:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import members_of
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_of
 from nexus_cli.reports.event_texts import describe_event
-from nexus_cli.reports.text.lines import Lines, Value, cut_line, dollars, folded, plural, when, wrapped
+from nexus_cli.reports.text.lines import Lines, cut_line, dollars, folded, plural, when, wrapped
 from nexus_cli.reports.workers import worker_lines
 from nexus_cli.session.event_json import event_value
 from nexus_cli.session.session import Session
@@ -23,7 +23,7 @@ from nexus_cli.session.session import Session
 INDENT = "    "
 
 
-def session_transcript(session: Session) -> Value:
+def session_transcript(session: Session) -> JsonObject:
     """Return the transcript of an open session; without events if nothing is recorded."""
     replay = replay_of(session, is_whole=True)
     if session.ledger is None or replay is None:
@@ -31,12 +31,12 @@ def session_transcript(session: Session) -> Value:
     return transcript_of(replay, session.ledger.session(session.id))
 
 
-def transcript_of(replay: Replay, info: SessionInfo) -> Value:
+def transcript_of(replay: Replay, info: SessionInfo) -> JsonObject:
     """Return a session with every event of its main conversation."""
     return {"version": 1, **to_json_value(info), "events": list(map(_line, replay.events()))}
 
 
-def _line(past: PastEvent) -> Value:
+def _line(past: PastEvent) -> JsonObject:
     """Return the line of an event, with the number of its entry, and who wrote it."""
     kind, fields = event_value(past.event) or ("", {})
     line = {"type": kind, "at": past.at, **fields, "entry": past.entry and past.entry.id}
@@ -46,7 +46,7 @@ def _line(past: PastEvent) -> Value:
     return line
 
 
-def transcript_text(value: Value, width: int) -> Lines:
+def transcript_text(value: JsonObject, width: int) -> Lines:
     """Show the session in order, with an empty line between messages; outputs of `!` lines are among them."""
     from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (a transcript is shown)
 
@@ -67,7 +67,7 @@ def transcript_text(value: Value, width: int) -> Lines:
     return "\n\n".join("\n".join(block) for block in blocks if block).split("\n")
 
 
-def _head(value: Value, width: int) -> Lines:
+def _head(value: JsonObject, width: int) -> Lines:
     name = f" {value['name']}" if value.get("name") else ""
     turns = plural(value["turns"], "turn")
     facts = [f"session {value['id']}{name}", value["model"], value.get("recipe"), turns, value.get("folder")]
@@ -80,7 +80,7 @@ def _head(value: Value, width: int) -> Lines:
     return [*lines, *worker_lines(value, width)]
 
 
-def _block(event: e.Event, line: Value, titles: Mapping[str, str], width: int) -> Lines:
+def _block(event: e.Event, line: JsonObject, titles: Mapping[str, str], width: int) -> Lines:
     """Return the lines of an event; none if a person does not see it. `titles` are those of the calls."""
     match event:
         case e.TurnStart(text) | e.SteeringMessage(text):
@@ -97,7 +97,7 @@ def _block(event: e.Event, line: Value, titles: Mapping[str, str], width: int) -
     return wrapped(f"{when(line['at'])} {text}", width) if text else []
 
 
-def _message(text: str, line: Value, width: int) -> Lines:
+def _message(text: str, line: JsonObject, width: int) -> Lines:
     if line["actor"] == "nexus":
         return [cut_line(f"{when(line['at'])} {CONTINUED}", width)]
     said = wrapped("\n".join([text, *(f"[image {name}]" for name in line["images"])]), width - 2)

@@ -17,10 +17,10 @@ from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import LONGEST_LINE, cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.reports.text.lines import Lines, Value, apart, filled, join_names, number, plural
+from nexus_cli.reports.text.lines import Lines, apart, filled, join_names, number, plural
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections import recipe_file
 from nexus_cli.sections.recipe import NAME, recipe_names
@@ -210,10 +210,10 @@ def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) 
     return "".join(diffs)
 
 
-def _group_files(files: Sequence[Value]) -> Iterator[str]:
+def _group_files(files: Sequence[JsonObject]) -> Iterator[str]:
     """Yield a line for each file, and one for each folder with many; of very many files only their number and size, so
     that what would run stays in sight."""
-    folders: dict[str, list[Value]] = {}
+    folders: dict[str, list[JsonObject]] = {}
     is_long = len(files) > MOST_FILES
     for file in files:
         folder = "/".join(file["name"].split("/")[:2]) if is_long else file["name"].rpartition("/")[0]
@@ -271,7 +271,7 @@ def _recipes(found: Configuration) -> list[str]:
     return problems
 
 
-def trust_text(value: Value, width: int) -> Lines:
+def trust_text(value: JsonObject, width: int) -> Lines:
     """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
     yield from filled(value["project"], width, "  ")
     for setting in (one for one in value["settings"] if not one["key"].startswith("rules.")):  # they are items

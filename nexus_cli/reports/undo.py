@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import asdict
 
 from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_parent
-from nexus_cli.reports.text.lines import Lines, Value, filled, folded
+from nexus_cli.reports.text.lines import Lines, filled, folded
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
@@ -29,7 +30,7 @@ UNSURE_QUESTION = "Also revert changes that may be yours?"
 _KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes"}
 
 
-def undo_text(value: Value, width: int) -> Lines:
+def undo_text(value: JsonObject, width: int) -> Lines:
     """List what was restored, removed and kept, and what is left to the person."""
     kinds = [("restored", value["restored"]), ("removed", value["removed"])]
     counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
@@ -85,9 +86,9 @@ def _count(paths: Sequence[str]) -> str:
     return " and ".join(filter(None, (files, plural(folders, "folder") if folders else "")))
 
 
-def _name_references(rows: Sequence[Value]) -> dict[str, Value]:
+def _name_references(rows: Sequence[JsonObject]) -> dict[str, JsonObject]:
     """Return references by the name that a person knows them by; the list of stashes goes with the newest."""
-    found: dict[str, Value] = {}
+    found: dict[str, JsonObject] = {}
     for one in rows:
         kind, _, rest = one["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
         name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else kind
@@ -95,7 +96,7 @@ def _name_references(rows: Sequence[Value]) -> dict[str, Value]:
     return found
 
 
-def _headline(value: Value, counts: str) -> str:
+def _headline(value: JsonObject, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
     if not counts and value["unfollowed"]:
         return f"Nothing to {verb} in the covered files."
@@ -134,7 +135,7 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
     return turn, "".join(text), unread
 
 
-def _describe_move(reference: Value) -> str:
+def _describe_move(reference: JsonObject) -> str:
     """Return what became of a reference, with the first 12 characters of each commit."""
     before, after = reference["before"], reference["after"]
     if before.startswith(SHA256) or after.startswith(SHA256):

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Literal, NotRequired, TypedDict, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
-from nexus_cli.core.json_value import JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.usage import UsageSum, round_dollars
 from nexus_cli.ledger import Ledger
@@ -19,7 +19,6 @@ from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
 from nexus_cli.reports.text.lines import (
     Lines,
-    Value,
     aligns,
     apart,
     block,
@@ -145,7 +144,7 @@ def _imported(ledger: Ledger) -> list[ImportedUsage]:
 
 def _sum_by(
     totals: Sequence[UsageTotal], name: str, key: Callable[[UsageTotal], str], *, in_order: bool = False
-) -> Sequence[Value]:
+) -> Sequence[JsonObject]:
     """Return the sums by `key`, which they have as `name`, the most expensive first; days, and all sums `in_order`, in
     the order of `totals`."""
     groups: dict[str, list[UsageTotal]] = {}
@@ -155,12 +154,12 @@ def _sum_by(
     return sums if in_order or name == "day" else sorted(sums, key=lambda row: (-row["known_usd"], -row["input"]))
 
 
-def _sum(totals: Sequence[UsageTotal]) -> Value:
+def _sum(totals: Sequence[UsageTotal]) -> JsonObject:
     total = sum((one.total for one in totals), UsageSum())
     return {"sessions": len({one.session for one in totals}), **to_json_value(total)}
 
 
-def usage_text(value: Value, width: int) -> Lines:
+def usage_text(value: JsonObject, width: int) -> Lines:
     """Show the usage of all sessions by day, model and project."""
     total, since = value["total"], value["since"] or ""
     others = [
@@ -200,7 +199,7 @@ def usage_text(value: Value, width: int) -> Lines:
     yield from others
 
 
-def _named_rows(value: Value, width: int) -> Lines:
+def _named_rows(value: JsonObject, width: int) -> Lines:
     """Return the sums of `--by`; in a terminal with bars, which scripts would have to cut off."""
     by = value["by"]
     rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
@@ -214,26 +213,26 @@ def _named_rows(value: Value, width: int) -> Lines:
     return block(f"by {by}", table, width)
 
 
-def _with_bars(days: Sequence[Value]) -> list[Value]:
+def _with_bars(days: Sequence[JsonObject]) -> list[JsonObject]:
     """Append a bar to each day."""
     return [{**day, "day": f"{day['day']}  {bar}"} for day, bar in zip(days, _bars(days), strict=True)]
 
 
-def _bars(rows: Sequence[Value], longest: int = BAR) -> list[str]:
+def _bars(rows: Sequence[JsonObject], longest: int = BAR) -> list[str]:
     """Return a bar for each row: its share of the most expensive one, or of the one with the most tokens."""
     key = "known_usd" if any(row["known_usd"] for row in rows) else "input"
     most = max(row[key] for row in rows) or 1
     return ["#" * math.ceil(longest * (row[key] / most)) for row in rows]
 
 
-def count_requests(total: Value) -> str:
+def count_requests(total: JsonObject) -> str:
     """Count the requests of a sum, and those without an answer."""
     unanswered = total.get("unanswered") or total.get("unfinished")
     without = f" ({number(unanswered)} without an answer)" if unanswered else ""
     return plural(total["requests"], "request") + without
 
 
-def usage_lines(total: Value, requests: str, width: int) -> Lines:
+def usage_lines(total: JsonObject, requests: str, width: int) -> Lines:
     """Describe a sum in one sentence, in which `requests` says of what, and the components of its cost in another."""
     cost = format_cost(total)
     cached = f" ({share(total['cache_read'], total['input'])} cached)" if total["input"] else ""
@@ -247,14 +246,14 @@ def usage_lines(total: Value, requests: str, width: int) -> Lines:
         yield from filled(f"By component: {listed}.{saved}", width)
 
 
-def format_cost(row: Value) -> str:
+def format_cost(row: JsonObject) -> str:
     """Format the known part of a cost: `$0.0070`, `$0.0070+` if another part has no known price, "" if none has."""
     if not row["unpriced"]:
         return dollars(row["cost_usd"])
     return f"{dollars(row['known_usd'])}+" if row["known_usd"] else ""
 
 
-def price_hint(rows: Sequence[Value], width: int) -> Lines:
+def price_hint(rows: Sequence[JsonObject], width: int) -> Lines:
     """Return the way to set the price of models whose requests have none; the command is on its own line."""
     models = [row.get("model", row.get("name")) for row in rows if row["unpriced"] > row["unfinished"]]
     covered = [name for name in models if is_covered(name)]
@@ -267,7 +266,7 @@ def price_hint(rows: Sequence[Value], width: int) -> Lines:
     return [*lines, "", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
 
 
-def usage_rows(name: str, rows: Sequence[Value]) -> list[tuple[str, ...]]:
+def usage_rows(name: str, rows: Sequence[JsonObject]) -> list[tuple[str, ...]]:
     """Return the table of some sums with its heading, without the column of costs if none is known."""
     table = [(*FIGURES, name), *((*_figures(row), str(row.get(name, row.get("name")))) for row in rows)]
     if any(map(format_cost, rows)):
@@ -276,6 +275,6 @@ def usage_rows(name: str, rows: Sequence[Value]) -> list[tuple[str, ...]]:
     return [(*row[:place], *row[place + 1 :]) for row in table]
 
 
-def _figures(row: Value) -> tuple[str, ...]:
+def _figures(row: JsonObject) -> tuple[str, ...]:
     cached = share(row["cache_read"], row["input"])
     return number(row["requests"]), number(row["input"]), cached, number(row["output"]), format_cost(row) or "-"

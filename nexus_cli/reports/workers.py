@@ -8,14 +8,14 @@ from typing import TypedDict, cast
 
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonOf, ReportOfSession
+from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, WorkerObject
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, Value, apart, cut_line, dollars, filled, short, table, worker_title
+from nexus_cli.reports.text.lines import Lines, apart, cut_line, dollars, filled, short, table, worker_title
 from nexus_cli.sections.skills import Skill
 
 
@@ -66,7 +66,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
     return rows
 
 
-def workers_text(value: Value, width: int) -> Lines:
+def workers_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each worker, the command that opens one, and a line for each agent."""
     rows = [("id", "state", "steps", "tokens", "cost", "task")]
     for one in value["workers"]:
@@ -84,7 +84,7 @@ def workers_text(value: Value, width: int) -> Lines:
         yield from apart(describe_untrusted(value["untrusted"], "agent"), width)
 
 
-def worker_lines(value: Value, width: int) -> Lines:
+def worker_lines(value: JsonObject, width: int) -> Lines:
     """Return a line for each worker of a session that is shown in full."""
     for one in value.get("workers", ()):
         facts = [

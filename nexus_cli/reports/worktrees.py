@@ -7,8 +7,8 @@ from pathlib import Path
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.json_value import VersionedReport
-from nexus_cli.reports.text.lines import Lines, Value, filled, folded, plural, table
+from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.reports.text.lines import Lines, filled, folded, plural, table
 from nexus_cli.worktrees.apply_worktree import clean_killed_apply
 from nexus_cli.worktrees.worktrees import WorktreeObject, describe_worktree, list_worktrees
 
@@ -35,7 +35,7 @@ def worktrees_report(project: Path | None) -> WorktreesReport:
     return {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
 
 
-def worktrees_text(value: Value, width: int) -> Lines:
+def worktrees_text(value: JsonObject, width: int) -> Lines:
     """List the worktrees of a project or of all."""
     is_all = value["project"] is None
     rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
@@ -47,7 +47,7 @@ def worktrees_text(value: Value, width: int) -> Lines:
     return table(rows, width, "No worktrees here. `nexus -w NAME` creates a worktree.")
 
 
-def _changes(one: Value) -> str:
+def _changes(one: JsonObject) -> str:
     if one["problem"]:
         return str(one["problem"])
     parts = [f"{plural(one['files'], 'file')} +{one['added']} -{one['removed']}"] if one["files"] else []
@@ -60,7 +60,7 @@ def _changes(one: Value) -> str:
     return ", ".join(parts) or "-"
 
 
-def applied_text(value: Value, width: int) -> Lines:
+def applied_text(value: JsonObject, width: int) -> Lines:
     """List the outcome for each path."""
     if value["nothing_new"]:
         text = f"Nothing to apply: every change of worktree {value['name']} is in the project or was applied before."

@@ -14,7 +14,7 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice, TurnStart
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.reports.conversation import newest_turns
@@ -23,7 +23,7 @@ from nexus_cli.session.session import Session
 from nexus_cli.ui.repl.shell_line import ShellLine, block
 
 
-def shown(session: str, folder: Path) -> Value:
+def shown(session: str, folder: Path) -> JsonObject:
     resumed = opened(Played(lambda request: "x"), folder, session)
     try:
         return last_exchange(resumed)

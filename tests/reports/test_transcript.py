@@ -9,7 +9,7 @@ import pytest
 from session.played import Answer, Played, opened, say, the_ledger
 
 from nexus_cli.core.event import ToolResultEvent
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Request
 from nexus_cli.reports.conversation import Replay, newest_turns
 from nexus_cli.reports.forms import find_form
@@ -17,7 +17,7 @@ from nexus_cli.reports.transcript import session_transcript, transcript_of
 from nexus_cli.session.session import Session
 
 
-def transcript(session: str) -> Value:
+def transcript(session: str) -> JsonObject:
     with the_ledger() as ledger:
         replay = Replay(ledger.log(session), is_whole=True)
         return transcript_of(replay, ledger.session(session))

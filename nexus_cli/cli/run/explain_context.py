@@ -10,7 +10,8 @@ from typing import Any
 
 from nexus_cli.core.entry import Drop, drop_value
 from nexus_cli.core.event import ContextPlan, Event
-from nexus_cli.reports.text.lines import Value, limit, name_basis, name_cause, number, plural, share
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.text.lines import limit, name_basis, name_cause, number, plural, share
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.print.stream import Writable
 
@@ -41,7 +42,7 @@ class ContextExplainer:
             self._stream.write(one_line(f"context: {line}") + "\n")
 
 
-def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
+def plan_lines(plan: JsonObject, drops: Iterable[JsonObject]) -> list[str]:
     """List the plan of a request: budget, each section with its form and reason, drops, limits."""
     sections = plan.get("sections", [])
     lines = [brief(plan)]
@@ -53,7 +54,7 @@ def plan_lines(plan: Value, drops: Iterable[Value]) -> list[str]:
     return [*lines, f"limits: {named or 'none'}"]
 
 
-def brief(plan: Value) -> str:
+def brief(plan: JsonObject) -> str:
     """Describe a request in one line."""
     budget = plan["budget"]
     used, available = budget["used"]["total"], max(1, budget["available"])
@@ -65,12 +66,12 @@ def brief(plan: Value) -> str:
     )
 
 
-def told_lines(plan: Value) -> list[str]:
+def told_lines(plan: JsonObject) -> list[str]:
     """Describe the event sections of a request, one line each."""
     return [_section(one) for one in plan.get("sections", []) if one["layer"] == "event"]
 
 
-def _section(one: Value) -> str:
+def _section(one: JsonObject) -> str:
     whole = "what was read" if one.get("unread_bytes") else "the whole"
     drop = f" ({whole} is {one['drop']})" if one.get("drop") else ""
     return f"{one['layer']} {one['id']}: {one.get('reason') or one['form']}{drop}"

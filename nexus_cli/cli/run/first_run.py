@@ -17,7 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, parse_level
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.provider.available_models import keys_present, named_model, resolve_alias
@@ -92,8 +92,8 @@ class FirstRun:
         allow = self._level()
         self._write({"model": model, "allow": allow})
 
-    def _usable(self, servers: Sequence[LocalServer]) -> Sequence[Value]:
-        models: Sequence[Value] = list_models(self._settings, servers)["models"]
+    def _usable(self, servers: Sequence[LocalServer]) -> Sequence[JsonObject]:
+        models: Sequence[JsonObject] = list_models(self._settings, servers)["models"]
         return models
 
     def log_in(self) -> None:
@@ -130,14 +130,14 @@ class FirstRun:
         for row in (f"keys: {keys}", f"model servers: {reached}"):
             self._put("\n".join(filled(row, self._width, "    ", "  ")))
 
-    def _model(self, models: Sequence[Value]) -> str:
+    def _model(self, models: Sequence[JsonObject]) -> str:
         self._say("Which model? Type a number or any model name. Prices are in $ per million tokens.")
         self._put("\n".join(_format_models(models[:SHOWN], self._width)))
         if len(models) > SHOWN:
             self._put(f"  and {len(models) - SHOWN} more: `nexus model list`")
         return self._ask("Model", str(models[0]["name"]), lambda text: self._resolve_name(text, models))
 
-    def _resolve_name(self, text: str, models: Sequence[Value]) -> str:
+    def _resolve_name(self, text: str, models: Sequence[JsonObject]) -> str:
         if numbered := _numbered(text, [str(model["name"]) for model in models]):
             return numbered
         name = resolve_alias(text, self._settings)
@@ -208,7 +208,7 @@ class FirstRun:
         self._stream.write(text + "\n")
 
 
-def _format_models(models: Sequence[Value], width: int) -> list[str]:
+def _format_models(models: Sequence[JsonObject], width: int) -> list[str]:
     rows = [("", "model", "window", "$ in", "$ out", "because")]
     for place, model in enumerate(models, 1):
         name, window, paid, earned, _, because = model_cells(model)

@@ -17,7 +17,7 @@ from typing import IO, Any, TypedDict, cast
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import ErrorObject, NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import json_text
 
 IN_MEMORY = 64 * 1024 * 1024
@@ -41,7 +41,7 @@ class MapLine(TypedDict):
     error: ErrorObject | None
 
 
-def item_key(item: str, trigger: Trigger, settings: Value) -> str:
+def item_key(item: str, trigger: Trigger, settings: JsonObject) -> str:
     """Return the digest of an item, its content, the prompt and `settings`, which identifies its result."""
     digest = hashlib.sha256(json.dumps([item, trigger.text, settings], sort_keys=True).encode())
     for part in trigger.parts:
@@ -94,7 +94,7 @@ class MapJournal:
             self._note(value, start, end - start)
         self._is_torn = not line.endswith(b"\n")
 
-    def _note(self, value: Value, start: int, length: int) -> None:
+    def _note(self, value: JsonObject, start: int, length: int) -> None:
         key = str(value["key"])
         if "ok" not in value:
             self.begun[key] = str(value["session"])

@@ -25,7 +25,7 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, TurnEnd
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.progress import report_share
 from nexus_cli.core.request import close_if_closable
@@ -372,7 +372,7 @@ class _Map:
                 self._journal.add(key, line)
                 self._finish(same, key, line)
 
-    def _settings(self) -> Value:
+    def _settings(self) -> JsonObject:
         """Return what else decides on a result: another value makes it another item."""
         options, schema = self._options, self._run.options.schema
         return {

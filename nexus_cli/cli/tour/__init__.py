@@ -20,7 +20,7 @@ from nexus_cli.commands.verb import Noun, Option, Source, Verb
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import defaults_dir
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 
@@ -74,7 +74,7 @@ async def _run_tour(screen: TourScreen, keep: bool) -> int:
     return 0
 
 
-def _read_data(name: str) -> Value:
+def _read_data(name: str) -> JsonObject:
     return tomllib.loads((defaults_dir() / "tour" / name).read_text(encoding="utf-8"))
 
 

@@ -14,7 +14,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Drop
-from nexus_cli.core.json_value import Value, to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT
@@ -73,7 +73,7 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     yield ("" if entries else '<p class="note">No messages in this session yet.</p>\n') + "</main>\n</body>\n</html>\n"
 
 
-def _head(markup: Markup, info: SessionInfo, value: Value, origin: str) -> str:
+def _head(markup: Markup, info: SessionInfo, value: JsonObject, origin: str) -> str:
     total = value["totals"]
     first = info.first_text
     if len(first) >= FIRST_TEXT:  # it is cut, and the beginning of a secret would not be recognized

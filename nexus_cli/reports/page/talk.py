@@ -19,13 +19,14 @@ from nexus_cli.core.event import (
     ToolResultEvent,
     TurnStart,
 )
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.reports.conversation import PastEvent
 from nexus_cli.reports.event_texts import describe_event, describe_outcome
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
-from nexus_cli.reports.text.lines import Value, name_cause, number, plural
+from nexus_cli.reports.text.lines import name_cause, number, plural
 from nexus_cli.reports.timeline import describe_row
 
 TIME = "%Y-%m-%d %H:%M %z"
@@ -100,7 +101,7 @@ class Talk:
             if one.entry is None and not isinstance(one.event, IN_ROWS) and (text := describe_event(one.event)):
                 yield [self._note(one.at, "notice", "", text)]
 
-    def event(self, row: Value) -> Block:
+    def event(self, row: JsonObject) -> Block:
         """Return the block of an event that is not an entry; empty if a notice says it."""
         if row["kind"] in NOTED and row["at"] in self._noted:
             return []

@@ -7,7 +7,7 @@ from typing import Any
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.elide import plural as plural
-from nexus_cli.core.json_value import Value as Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.usage import dollars as dollars
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -37,13 +37,13 @@ def short(tokens: int) -> str:
     return str(tokens)
 
 
-def describe_tokens(used: Value) -> str:
+def describe_tokens(used: JsonObject) -> str:
     """Describe the tokens of a request: `1.6k in (1.5k cached), 14 out`."""
     cached = f" ({short(used['cache_read'])} cached)" if used["cache_read"] else ""
     return f"{short(used['input'])} in{cached}, {short(used['output'])} out"
 
 
-def describe_attached(value: Value) -> str:
+def describe_attached(value: JsonObject) -> str:
     """Describe an attached file (`AttachedFile.to_json`) for a person: `a.py, 12 lines`."""
     path = str(value["path"])
     if "names" in value:
@@ -55,7 +55,7 @@ def describe_attached(value: Value) -> str:
     return f"{place}, {plural(last - first + 1, 'line')}"
 
 
-def measure_attached(value: Value) -> str:
+def measure_attached(value: JsonObject) -> str:
     """Describe an attached file with its size: `a.py, 12 lines, 340 bytes`."""
     return f"{describe_attached(value)}, {plural(value['bytes'], 'byte')}"
 
@@ -133,7 +133,7 @@ def known_dollars(cost: float | None, known: float) -> str:
     return dollars(cost) if cost else "$0.00"
 
 
-def list_components(cost: Value | None) -> str:
+def list_components(cost: JsonObject | None) -> str:
     """List the components of a cost that are not zero, "" if they are unknown: `$0.0030 input, $0.0005 cached`."""
     return ", ".join(f"{dollars(amount)} {name}" for name, amount in (cost or {}).items() if amount)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.event import Event
-from nexus_cli.core.json_value import Value, to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.wire import json_text
 from nexus_cli.session.event_json import EventNumbers
 from nexus_cli.ui.print.stream import Writable
@@ -25,11 +25,11 @@ class JsonRenderer:
     def feed(self, event: Event) -> None:
         """Do nothing: the result contains everything."""
 
-    def end(self, result: Value) -> None:
+    def end(self, result: JsonObject) -> None:
         """Print the result on one line."""
         self._print(result)
 
-    def _print(self, value: Value) -> None:
+    def _print(self, value: JsonObject) -> None:
         self._stream.write(json_text(to_json_value(value), escaped=self._stream.terminal) + "\n")
 
 
@@ -45,6 +45,6 @@ class JsonLinesRenderer(JsonRenderer):
         if (value := self._numbers.event_line(event)) is not None:
             self._print(value)
 
-    def end(self, result: Value) -> None:
+    def end(self, result: JsonObject) -> None:
         """Print the result, always last."""
         self._print(self._numbers.line("result", result))

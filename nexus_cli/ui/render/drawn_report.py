@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from nexus_cli.commands import use_slash_names
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.forms import draw_report
 from nexus_cli.reports.text.door import DOOR
-from nexus_cli.reports.text.lines import Value, filled, folded, plural
+from nexus_cli.reports.text.lines import filled, folded, plural
 from nexus_cli.text.cells import cut
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.theme import Theme
@@ -19,7 +20,7 @@ LINES, NAMES = 1000, 50
 _ENDS = re.compile(r"(?m)^[-+ ].*?(\r?)$")
 
 
-def draw_in_theme(form: str, value: Value, width: int, theme: Theme) -> str:
+def draw_in_theme(form: str, value: JsonObject, width: int, theme: Theme) -> str:
     """Return a report as text that cannot harm a terminal, without a newline at its end."""
     if form == "diff":
         return "\n".join(folder_diff_lines(value, width, theme))
@@ -30,7 +31,7 @@ def draw_in_theme(form: str, value: Value, width: int, theme: Theme) -> str:
         DOOR.reset(door)
 
 
-def _draw(form: str, value: Value, width: int, theme: Theme) -> str:
+def _draw(form: str, value: JsonObject, width: int, theme: Theme) -> str:
     if form != "reflection" or not value["text"].strip():
         return draw_report(form, value, width, theme.look)
     prose = Markdown(width, colour=theme.colour, theme=theme)
@@ -39,7 +40,7 @@ def _draw(form: str, value: Value, width: int, theme: Theme) -> str:
     return "\n".join([said.rstrip("\n"), *([rest] if rest else [])])
 
 
-def folder_diff_lines(value: Value, width: int, theme: Theme) -> Iterator[str]:
+def folder_diff_lines(value: JsonObject, width: int, theme: Theme) -> Iterator[str]:
     """Draw `/diff`: the diff, then the files without diff lines; without git, the files that the session changed."""
     if value["source"] != "git":
         why = value["why"]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.todo import MARKS, OPEN, count_items
 from nexus_cli.core.tool import Effect, Tool, ToolContext
@@ -40,7 +40,7 @@ _HIDES_STATUS = re.compile(r"[|;\n]|(?<![&>])&(?![&>])")
 """Operators by which a command's exit status may be that of a part: a pipe, a list, a background process."""
 
 
-async def _run_nothing(arguments: Value, context: ToolContext) -> ToolResult:
+async def _run_nothing(arguments: JsonObject, context: ToolContext) -> ToolResult:
     """Do nothing."""
     return ToolResult()
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from nexus_cli.commands.command import Command
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.session.status import Status
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.shell_line import ShellLine
@@ -59,7 +59,7 @@ class AgentConnection(Protocol):
         return ""
 
     @property
-    def shell_outputs(self) -> Iterable[Value]:
+    def shell_outputs(self) -> Iterable[JsonObject]:
         """Outputs of `!` lines for the transcript, each with its session and the newest entry at its time."""
         return ()
 

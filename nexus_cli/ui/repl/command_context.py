@@ -8,7 +8,7 @@ from typing import Any
 
 from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.core.event import Event
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.export import save_in
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.editor import edit_text
@@ -45,7 +45,7 @@ class TerminalContext:
     def say(self, text: str) -> None:
         self.repl.show_note(text, "")
 
-    def show(self, form: str, value: Value) -> None:
+    def show(self, form: str, value: JsonObject) -> None:
         self.repl.show(form, value)
 
     def feed(self, event: Event) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.event import Event, Notice, Outcome, StepStart, TurnStart
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.lines import cut_line, plural
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.render.rich_renderer import RichRenderer
@@ -79,7 +79,7 @@ def _note(hidden: int, theme: Theme) -> str:
     return theme.paint("dim", f"{theme.signs.dot} {plural(hidden, 'line')} more: {REST}")
 
 
-def describe_session(value: Value, shown: int) -> str:
+def describe_session(value: JsonObject, shown: int) -> str:
     """Describe the session, the time since its last use, and the number of turns not shown; `value` is that of
     `last_exchange`."""
     if not value.get("entries"):
@@ -92,7 +92,7 @@ def describe_session(value: Value, shown: int) -> str:
     return ", ".join(filter(None, facts))
 
 
-def describe_open_calls(value: Value) -> list[str]:
+def describe_open_calls(value: JsonObject) -> list[str]:
     """Return a line for each call without a result."""
     return [
         f"{call['name']} {cut_line(call.get('subject'), 60)}".rstrip() + f": {OPEN[bool(call.get('started'))]}"

@@ -15,7 +15,7 @@ from typing import Any
 from nexus_cli import __version__
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.hooks.hook_input import encode_input
 from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cut, one_line, without_codes
@@ -32,7 +32,7 @@ LATER = 0.3
 """Seconds in which several changes of the status are one."""
 
 
-async def run_personal_command(setting: str, command: str, folder: Path, given: Value) -> str:
+async def run_personal_command(setting: str, command: str, folder: Path, given: JsonObject) -> str:
     """Run `command` of `setting` in `folder` with `given` as JSON on stdin; return the first line of its output, ""
     without a command. Raises `NexusError("config", ...)` if it fails."""
     if not command:
@@ -40,7 +40,7 @@ async def run_personal_command(setting: str, command: str, folder: Path, given: 
     return await run_in_thread(partial(_run, setting, command, folder, given), stop=StopFlag())
 
 
-def _run(setting: str, command: str, folder: Path, given: Value, stop: StopFlag) -> str:
+def _run(setting: str, command: str, folder: Path, given: JsonObject, stop: StopFlag) -> str:
     from nexus_cli.tools.process import find_shell, run_process  # noqa: PLC0415  (few settings have such a command)
 
     argv, text = [find_shell(folder), "-c", command], encode_input(given)
@@ -100,7 +100,7 @@ class StatusCommand:
             raise failure
 
 
-def describe_status(status: Status) -> Value:
+def describe_status(status: Status) -> JsonObject:
     """Return `status` with the keys that Claude Code gives to such a command."""
     used = round(100 * status.used / max(1, status.budget), 1)
     return {

@@ -20,7 +20,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.permission.approvals import TAKEN_BACK
@@ -63,7 +63,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self,
         client: Client,
         agent_id: str,
-        status: Value,
+        status: JsonObject,
         url: str,
         folder: Path,
         approver: PersonApprover,
@@ -178,7 +178,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._status = self._read_status(await self._client.get_status(self.agent_id))
         self.repl.show_status()
 
-    def _read_status(self, value: Value) -> Status:
+    def _read_status(self, value: JsonObject) -> Status:
         status: Status = read_value(Status, value)
         return replace(status, server=self._url.rpartition("/")[2])
 
@@ -240,11 +240,11 @@ class RemoteAgent(TerminalContext, AgentConnection):
             self._typed = rest
             await self._repeat(await self._call(command.name, rest))
 
-    async def _call(self, name: str, rest: str) -> Value:
+    async def _call(self, name: str, rest: str) -> JsonObject:
         """Run a command in the server, up to its next choice; its events are shown when this returns."""
         return await self._finish(self._client.run_command(self.agent_id, name, rest or None, asks=True))
 
-    async def _finish(self, call: Awaitable[Value]) -> Value:
+    async def _finish(self, call: Awaitable[JsonObject]) -> JsonObject:
         """Return the result of a call that runs a command; raise its error as one for the person."""
         self._is_calling = True
         try:
@@ -254,7 +254,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             self._is_calling = False
         return result
 
-    async def _repeat(self, result: Value) -> None:
+    async def _repeat(self, result: JsonObject) -> None:
         """Do at this terminal what a command of the server did; raise its error."""
         for call in result["calls"]:
             method, params = call["method"], call["params"]
@@ -272,7 +272,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         if error := result["error"]:
             raise _nexus_error(error)
 
-    async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> Value:
+    async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""
         try:
             key = await self.choose(title, [Choice(**one) for one in choices])
@@ -351,7 +351,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._connected.set()
         self.watch()
 
-    async def _take(self, line: Value) -> None:
+    async def _take(self, line: JsonObject) -> None:
         """Show one object of the stream."""
         if line["type"] == "gap":
             missed = line["last"] - line["first"] + 1
@@ -367,7 +367,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         self._news.set()
         self.repl.view.invalidate()
 
-    def _show(self, event: e.Event, line: Value) -> None:
+    def _show(self, event: e.Event, line: JsonObject) -> None:
         inner = event.event if isinstance(event, e.AgentEvent) else event
         if isinstance(inner, e.ApprovalRequest):
             asker = event.agent if isinstance(event, e.AgentEvent) else ""
@@ -438,7 +438,7 @@ def _nexus_error(value: Mapping[str, str] | CallError) -> NexusError:
     return NexusError(kind, what if colon else "the server", why if colon else what, value.get("hint", ""))
 
 
-def _event_of(line: Value) -> e.Event | None:
+def _event_of(line: JsonObject) -> e.Event | None:
     """Return the event of an object of the stream; None for any other, also from another version."""
     try:
         return read_event(line)

@@ -15,7 +15,7 @@ from nexus_cli.commands import discover, find, parse
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.event_texts import format_duration
 from nexus_cli.reports.help import KEYS
 from nexus_cli.reports.transcript import transcript_text
@@ -271,7 +271,7 @@ class Repl:
         title, text = last
         self.jobs.start_background(show_in_pager(self.view, f"{title}\n{text}"))
 
-    async def _show_transcript(self, value: Value) -> None:
+    async def _show_transcript(self, value: JsonObject) -> None:
         shell = [one for one in self.backend.shell_outputs if one["session"] == value.get("id")]
         lines = await asyncio.to_thread(transcript_text, {**value, "shell": shell}, self.view.width - 1)
         await show_in_pager(self.view, "\n".join(lines), at_end=bool(value["events"] or shell))
@@ -286,7 +286,7 @@ class Repl:
         """Show a line to the person."""
         self.renderer.show_note(text, role)
 
-    def show(self, form: str, value: Value) -> None:
+    def show(self, form: str, value: JsonObject) -> None:
         self.renderer.show_held()
         if form == "help" and value.get("keys"):
             value = {**value, "keys": self.keys}
@@ -295,7 +295,7 @@ class Repl:
             return
         self.view.put(f"\n{draw_in_theme(form, value, self.view.width, self.theme)}\n")
 
-    def show_turns(self, value: Value, turns: Iterable[Sequence[e.Event]], goes_on: str) -> None:
+    def show_turns(self, value: JsonObject, turns: Iterable[Sequence[e.Event]], goes_on: str) -> None:
         """Show the end of a resumed conversation: the newest of `turns`, the open calls, and `goes_on`, which says how
         the newest turn goes on by itself, "" if it does not; `value` is that of `last_exchange`."""
         drawn, rows = not self.view.echoes, self.view.height - AROUND

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.run import APPROVAL, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import name_signal
@@ -23,7 +23,7 @@ from nexus_cli.ui.repl.view import ReplView
 
 RunClaim = tuple[int, int]
 """Key and claim of a run: the same run may ask again."""
-RunAnswers = Sequence[Value]
+RunAnswers = Sequence[JsonObject]
 """The answers to the questions of a run."""
 
 

@@ -26,7 +26,7 @@ from prompt_toolkit.layout import Layout
 from prompt_toolkit.styles import Style
 
 from nexus_cli.commands.command import Choice, Search
-from nexus_cli.core.json_value import Value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.text.cells import without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.asked_question import AskedQuestion
@@ -408,7 +408,7 @@ class Screen:
                 loop.remove_signal_handler(signal.SIGCONT)
             loop.set_exception_handler(before)
 
-    def _failed(self, context: Value) -> None:
+    def _failed(self, context: JsonObject) -> None:
         """Report a failure that nobody awaits as one line; those of keys and of drawing do not come here."""
         error = context.get("exception")
         what = " ".join(str(context.get("message")).split())
