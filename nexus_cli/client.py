@@ -13,7 +13,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import wraps
 from inspect import signature
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import aiohttp
 
 from nexus_cli.config.server_token import UNIX
+from nexus_cli.core.json_value import JsonObject
 
 if TYPE_CHECKING:
     from nexus_cli.core.server_results import (
@@ -276,7 +277,7 @@ class Client:
         """Answer the choice of a command; return what it did at the terminal from there on."""
 
     @_calls_method
-    async def get_status(self, agent_id: str) -> Mapping[str, Any]:
+    async def get_status(self, agent_id: str) -> JsonObject:
         """Return the figures of the status line."""
 
     @_calls_method
@@ -340,7 +341,7 @@ class Client:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _request(self, method: str, params: JsonObject) -> dict[str, Any]:
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": dict(params)}
 
     def _connect(self) -> aiohttp.ClientSession:
@@ -394,7 +395,7 @@ async def _answer(response: aiohttp.ClientResponse) -> Any:
     return value
 
 
-def _result(answer: Mapping[str, Any]) -> Any:
+def _result(answer: JsonObject) -> Any:
     if error := answer.get("error"):
         raise CallError(error["code"], error["message"], error.get("data"))
     return answer["result"]

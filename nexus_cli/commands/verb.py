@@ -8,7 +8,7 @@ first one are the arguments and options (`Annotated` with an `Option`), its docs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nexus_cli.ledger import Ledger
     from nexus_cli.session.session import Session
 
-V = TypeVar("V", bound=Mapping[str, Any], covariant=True)
+V = TypeVar("V", bound=JsonObject, covariant=True)
 Place = Literal["shell", "slash"]
 Mode = Literal["nothing", "read", "write", "create"]
 """How a shell command opens the ledger."""

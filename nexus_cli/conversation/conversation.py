@@ -31,6 +31,7 @@ from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo, Note, Notes, WindowItem
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
@@ -43,7 +44,7 @@ class EpochHeader:
 
     model: str = ""
     system: str = ""
-    tools: tuple[Mapping[str, Any], ...] = ()
+    tools: tuple[JsonObject, ...] = ()
     rules: str = WireRules().dumps()
     effort: str = ""
     system_tokens: int = 0
@@ -173,7 +174,7 @@ class Conversation:
         known = [self._entries[number] for number in range(1, last + 1) if number in self._entries]
         return [(one.kind, one.actor, 1) for one in known] if len(known) == last else self.log.count_entries(last)
 
-    def memo(self, kind: str, value: Mapping[str, Any], entry: int | None = None) -> None:
+    def memo(self, kind: str, value: JsonObject, entry: int | None = None) -> None:
         """Record a note about the conversation at `entry`, by default its newest one, see `Memo`."""
         self.log.record_memo(Memo(kind, self.now(), self.last if entry is None else entry, value))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import join_ranges, subtract_ranges
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import EntryRange, Memo
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import LINES_READ
 from nexus_cli.core.message import FileEdit, FilePart, ToolResult
 
@@ -59,7 +60,7 @@ def _count(spans: Iterable[EntryRange]) -> int:
     return sum(last - first + 1 for first, last in spans)
 
 
-def read_note(result: ToolResult, clipped: ElidedText) -> dict[str, Mapping[str, Any]]:
+def read_note(result: ToolResult, clipped: ElidedText) -> dict[str, JsonObject]:
     """Make the memo of a result, by kind; {} if it shows or edits no file. `clipped` is the part of its output that was
     sent."""
     lines, first = result.counts.get("lines", 0), result.counts.get("first", 1)

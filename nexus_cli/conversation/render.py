@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Opaque, Part, Role
 from nexus_cli.core.wire import WireRules, canonical
 
@@ -27,7 +28,7 @@ class Wire:
         self._model = epoch.model
         self._ids: dict[str, str] = {}
         self._role: str | None = None
-        self.messages: list[Mapping[str, Any]] = []
+        self.messages: list[JsonObject] = []
         self._hash = hashlib.sha256()
         for line in (canonical(list(epoch.tools)), canonical(epoch.system)):
             self._hash.update(line + b"\n")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.conversation.tokens.estimate import apportion
+from nexus_cli.core.json_value import JsonObject
 
-Sections = Sequence[Mapping[str, Any]]
+Sections = Sequence[JsonObject]
 """The `sections` of `nexus docs json`, with tokens by our own count."""
 Why = tuple[str | int, ...]
 """Words and, as numbers, tokens by our own count: a report converts them to the unit of its other figures."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall
 
 OUTSIDE, NETWORK = "it requests to run outside the sandbox", "it requests network access"
@@ -40,7 +41,7 @@ class Question:
     """The rules of `always` that can be added to the personal settings; empty if it can hold for the session only."""
     profile: str = ""
     """For a command: its sandbox profile."""
-    parts: tuple[Mapping[str, Any], ...] = ()
+    parts: tuple[JsonObject, ...] = ()
     """For a command: its parts with the decision on each, as in `nexus rules test --json`; may be truncated."""
     more_parts: int = 0
     """Number of parts left out."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nexus_cli.core.json_value import JsonObject
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -88,9 +90,9 @@ class Trigger:
     """Pasted parts of the text, in which a quote does not prove a fact."""
     shown: str = ""
     """The command that the person typed, shown instead of the text that it expands to."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
     """Fields of the TRIGGER block of a structured run: `type`, `triggerSource`, `sender`, `messageId`, ..."""
-    notes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    notes: Mapping[str, JsonObject] = field(default_factory=dict)
     """Memos by kind, recorded in one commit with the entry of the text."""
     expands: bool = False
     """The person typed the text: guides that it calls (`/NAME`, `$NAME`) are added."""

@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, TypedDict
+from typing import ClassVar, Protocol, TypedDict
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
 
@@ -160,7 +161,7 @@ class Epoch:
     `resume`, `refused`."""
     model: str
     system: str
-    tools: tuple[Mapping[str, Any], ...]
+    tools: tuple[JsonObject, ...]
     rules: str
     """Name of the wire rules in force, see `nexus_cli.provider.wire_rules`."""
     head: tuple[WindowItem, ...]
@@ -262,15 +263,15 @@ class Memo:
     at: str
     entry: int
     """The newest entry when it was written."""
-    value: Mapping[str, Any]
+    value: JsonObject
     """Plain JSON data."""
 
 
-Note = tuple[str, Mapping[str, Any]]
+Note = tuple[str, JsonObject]
 """A memo to record beside something else: its kind and value."""
 
 
-Notes = Mapping[str, Mapping[str, Any]]
+Notes = Mapping[str, JsonObject]
 """The values of memos by kind, to record with an entry."""
 
 
@@ -290,7 +291,7 @@ class Manifest:
     epoch: int
     last: int
     """Id of the last entry in it."""
-    arguments: Mapping[str, Any]
+    arguments: JsonObject
     """The other arguments of the request: model, output cap, effort, cache key."""
     sha256: str
     """Hash of all lines, each ended by a newline."""
@@ -304,7 +305,7 @@ class Manifest:
         """Return True if this was sent after a record at `at` behind `entry`; clocks can be set back, entries not."""
         return entry < self.last or (entry == self.last and at <= self.at)
 
-    def newest_of(self, memos: Iterable[Memo]) -> Mapping[str, Any] | None:
+    def newest_of(self, memos: Iterable[Memo]) -> JsonObject | None:
         """Return the newest of these memos that was valid for the request, None if there was none yet."""
         held = [memo.value for memo in memos if self.is_newer_than(memo.entry, memo.at)]
         return held[-1] if held else None

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict, ca
 from nexus_cli.core.approval import SAY_INSTEAD, Answer, PersonQuestion, Question
 from nexus_cli.core.entry import Drop, DropObject, drop_value
 from nexus_cli.core.errors import ErrorObject, NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 
@@ -86,7 +87,7 @@ class ContextPlan:
     """The content of the request."""
 
     kind: ClassVar[str] = "context.plan"
-    plan: Annotated[Mapping[str, Any], "engine.turn.PlanObject"]
+    plan: Annotated[JsonObject, "engine.turn.PlanObject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,7 @@ class CompactionDone:
     after: int
     why: str = ""
     """The reason if the summary was rejected, else empty."""
-    kept: Mapping[str, Any] | None = None
+    kept: JsonObject | None = None
     """The window's new content, null if the summary was rejected: `words`, `words_left`, `words_part`, `answers`,
     `answers_left`, `answers_part` (messages; `_part` of those `_left` are there in part), `files`, `commands`,
     `failing`, `record_left` (items), `rules` (sentences with standing instructions of the person), `summary` (tokens),
@@ -316,7 +317,7 @@ class WorkerState:
     """A worker is queued, has started or has ended. Always an event of that worker."""
 
     kind: ClassVar[str] = "agent.state"
-    worker: Annotated[Mapping[str, Any], "workers.worker.WorkerStateObject"]
+    worker: Annotated[JsonObject, "workers.worker.WorkerStateObject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +387,7 @@ class Outcome:
     """The refused calls."""
     changed: tuple[str, ...] = ()
     """Files that the turn changed."""
-    until: Annotated[Mapping[str, Any], UntilObject] | None = None
+    until: Annotated[JsonObject, UntilObject] | None = None
     """null in a turn that works for no command."""
     data: Any = None
     """With `--schema`: the answer as JSON, if it matches."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 
 ASK, EDIT, AUTO, ALL = LEVELS = ("ask", "edit", "auto", "all")
 """Permission levels, lowest first: calls that run without approval are reads, also edits, also sandboxed commands,
@@ -118,7 +118,7 @@ class Limits:
         return {**made, **level_fields(self.allow)} if self.allow else made
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Limits:
+    def from_json(cls, value: JsonObject) -> Limits:
         """Restore limits from `to_json`; ignore other names."""
         names = {f.name for f in fields(cls)}
         return cls(**{name: read_value(name, one) for name, one in value.items() if name in names})
@@ -150,7 +150,7 @@ class Bound:
     value: Any
     bound_by: str
     """The layers that set this value."""
-    said: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    said: JsonObject = field(default_factory=dict, compare=False)
     """The value of each layer that sets it, by the name of the layer."""
 
 

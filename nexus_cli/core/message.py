@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from nexus_cli.core.attachment import Part as Part
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
 USE_TOOL = "use_tool"
@@ -75,7 +76,7 @@ class ToolCall:
     id: str
     """Unique in the session; not the id of the provider."""
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: JsonObject = field(default_factory=dict)
     raw: str = ""
     """The original arguments if they were not a JSON object; `arguments` is then empty."""
     is_wrapped: bool = False
@@ -95,7 +96,7 @@ class ToolCall:
         return USE_TOOL if self.is_wrapped else self.name
 
     @property
-    def sent_arguments(self) -> Mapping[str, Any]:
+    def sent_arguments(self) -> JsonObject:
         """The arguments in requests."""
         return {"name": self.name, "arguments": self.arguments} if self.is_wrapped else self.arguments
 
@@ -210,10 +211,10 @@ class ToolResult:
     """Id of the background job as which its command runs on, else ""."""
     warning: str = ""
     """What is left undone or failed, in a few words for the person; "" if it did all that was asked."""
-    waits: Mapping[str, Any] | None = None
+    waits: JsonObject | None = None
     """The memo `WAIT` of the wait that begins with this result, as far as the tool knows it: the turn ends when every
     call of the step has its result."""
-    memos: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    memos: Mapping[str, JsonObject] = field(default_factory=dict)
     """Memos to record with the result, by kind."""
     images: tuple[tuple[str, bytes], ...] = ()
     """Media type and data of each image for the model, which follows the result in a message of its own."""
@@ -275,7 +276,7 @@ def result_note(result: ToolResult, seconds: float) -> dict[str, Any]:
     return {"seconds": round(seconds, 1), "error": len(result.error), **known}
 
 
-def restore_result(text: str, note: Mapping[str, Any]) -> tuple[ToolResult, float]:
+def restore_result(text: str, note: JsonObject) -> tuple[ToolResult, float]:
     """Restore a result and its seconds from the text of its entry and its note, which may be empty."""
     names = {one.name for one in fields(ToolResult)} - _TEXT_FIELDS
     known = {name: found for name, found in note.items() if name in names}
@@ -357,7 +358,7 @@ def to_record(message: Message) -> dict[str, Any]:
     return record
 
 
-def from_record(record: Mapping[str, Any]) -> Message:
+def from_record(record: JsonObject) -> Message:
     """Restore a message from `to_record`; raise `KeyError` or `ValueError` if the record is invalid."""
     opaque = record.get("opaque")
     return Message(

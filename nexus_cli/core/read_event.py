@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 from nexus_cli.core.approval import Answer
 from nexus_cli.core.event import AgentEvent, Event, LineEvent
 from nexus_cli.core.json_schema import type_hints
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, from_record
 from nexus_cli.core.usage import Cost
 
@@ -17,7 +18,7 @@ _KINDS: Mapping[str, type] = {one.kind: one for one in get_args(LineEvent)}
 _ANSWERS: Mapping[str, type] = {one.answer: one for one in get_args(Answer)}
 
 
-def read_event(line: Mapping[str, Any]) -> Event | None:
+def read_event(line: JsonObject) -> Event | None:
     """Restore an event from a JSON line; return None for an unknown type.
 
     Raises `KeyError`, `TypeError` or `ValueError` if fields are missing or invalid.

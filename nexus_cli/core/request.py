@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, Protocol
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.usage import Usage
 
 
@@ -14,8 +15,8 @@ class Request:
     """A model request. `messages` are Chat Completions message objects, system first."""
 
     model: str
-    messages: Sequence[Mapping[str, Any]]
-    tools: Sequence[Mapping[str, Any]]
+    messages: Sequence[JsonObject]
+    tools: Sequence[JsonObject]
     max_output: int
     """Output cap in tokens, always explicit."""
     effort: str = ""
@@ -53,7 +54,7 @@ class CallDelta:
     id: str = ""
     name: str = ""
     arguments: str = ""
-    fields: Mapping[str, Any] | None = None
+    fields: JsonObject | None = None
     """Fields to send back with this call (a thought signature)."""
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypedDict, 
 from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.core.usage import Usage
@@ -154,7 +155,7 @@ class Recall(Protocol):
 class Assembly(Protocol):
     """The parts of the session's next request that its model may inspect."""
 
-    def held(self) -> Mapping[str, Any]:
+    def held(self) -> JsonObject:
         """Return the current `budget`, `sections` and `drops`, with the keys of `nexus docs json`."""
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
@@ -286,7 +287,7 @@ class Jobs(Protocol):
     async def manage(self, action: str, job: str, text: str) -> ToolResult:
         """List, read, write to or stop jobs, see the tool `jobs`."""
 
-    def find_command(self, action: str, job: str = "", text: str = "") -> Mapping[str, Any] | None:
+    def find_command(self, action: str, job: str = "", text: str = "") -> JsonObject | None:
         """Return the arguments of `bash` for the text that a call writes to a job, with the rights of that job; None if
         the call writes to none."""
 
@@ -345,7 +346,7 @@ class ServerTools(Protocol):
         """Ask servers whose tools are not known yet for them, in the background; wait a second for the answers.
         Called before each turn."""
 
-    async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def call(self, server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
         """Call a tool of a server, which is started first if it does not run. Never raises."""
 
     async def read_resource(self, server: str, uri: str) -> ToolResult:
@@ -434,7 +435,7 @@ class Spaces(Protocol):
 class RunFacts(Protocol):
     """The facts of a structured run; only its session has this service."""
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> JsonObject:
         """Return the facts of `contributors/run_blocks.py`; raise `NexusError` if the ledger fails. Blocks."""
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 
 S = TypeVar("S")
@@ -141,9 +142,9 @@ class Tool:
     """
 
     name: str
-    parameters: Mapping[str, Any]
+    parameters: JsonObject
     """JSON Schema of the arguments: an object with `properties` and `required`."""
-    run: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult]]
+    run: Callable[[JsonObject, ToolContext], Awaitable[ToolResult]]
     """Failures are results with `error`, not exceptions. Cancellation must leave nothing running or half-written."""
     effect: Effect
     subject: str
@@ -158,9 +159,9 @@ class Tool:
     """The information that it returns about its paths, or moves, if its effect is `read` or `edit`."""
     governs: bool = False
     """Rules for it also apply to the tools of its effect that do not govern: `deny read_file(x)` to all that read."""
-    preview: Callable[[Mapping[str, Any], ToolContext], EditPreview] | None = None
+    preview: Callable[[JsonObject, ToolContext], EditPreview] | None = None
     """Describes what a call would change, or (`later`) start. Only reads; never raises."""
-    check: Callable[[Mapping[str, Any], ToolContext], Awaitable[ToolResult | None]] | None = None
+    check: Callable[[JsonObject, ToolContext], Awaitable[ToolResult | None]] | None = None
     """Returns the error with which a call would fail now, None if it can run, so that nobody is asked about a call that
     must fail. Only reads; never raises."""
     needs: tuple[type, ...] = ()
@@ -170,7 +171,7 @@ class Tool:
     unknown."""
     feeds: bool = False
     """It writes to running commands: permission decides on what `Jobs.find_command` returns for a call."""
-    later: Mapping[str, Any] = field(default_factory=dict)
+    later: JsonObject = field(default_factory=dict)
     """Argument values of calls that start work which costs money after this turn."""
     stands: bool = False
     """What it stores is told to later runs as a goal or rule: it needs approval below level `all`."""
@@ -217,7 +218,7 @@ class Tool:
             named = "names arguments" if self.paths else "names no argument"
             raise ValueError(f"tool {self.name}: its effect is {self.effect}, and `paths` {named}")
 
-    def find_paths(self, arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    def find_paths(self, arguments: JsonObject) -> tuple[str, ...]:
         """Return the paths of a call, as the model wrote them.
 
         A missing argument has the default of the schema, or `.`. The result may contain values that are no strings,
@@ -256,7 +257,7 @@ class Tool:
         worker or sends a message."""
         return (self.effect is Effect.RUN and not self.only_reads) or self.delegates or self.sends
 
-    def works_later(self, arguments: Mapping[str, Any]) -> bool:
+    def works_later(self, arguments: JsonObject) -> bool:
         """Return True if this call starts work that costs money later."""
         return any(name in arguments and arguments[name] == value for name, value in self.later.items())
 

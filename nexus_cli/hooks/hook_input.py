@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import read_real
 from nexus_cli.core.tool import COMMAND, Effect, Tool
@@ -51,13 +52,13 @@ _NOTES = re.compile(r"(?:^\[(?:nexus|sandbox): [^\n]*\n)*^\[(?:[^\n]*; )?exit st
 """What the tool adds to the output of a command."""
 
 
-def encode_input(value: Mapping[str, Any], end: str = "\n") -> bytes:
+def encode_input(value: JsonObject, end: str = "\n") -> bytes:
     """Return the input as one line of compact UTF-8; half of a surrogate pair is escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return f"{text}{end}".encode("utf-8", "backslashreplace")
 
 
-def encode_event(common: Mapping[str, Any], own: Mapping[str, Any], *, is_codex: bool) -> bytes:
+def encode_event(common: JsonObject, own: JsonObject, *, is_codex: bool) -> bytes:
     """Return the input of a hook as Claude Code 2.1.330 has it, or codex 0.169: those of the keys in `common` that are
     not None in the order of the program, then the event's `own`."""
     left_out = NOT_OF_CODEX if is_codex else ("permission_mode",) * (common["hook_event_name"] in WITHOUT_MODE)
@@ -73,7 +74,7 @@ class HookedCall:
 
     id: str
     tool: Tool
-    checked: Mapping[str, Any]
+    checked: JsonObject
     targets: Mapping[str, Path]
     result: ToolResult | None = None
     """None before it ran."""
@@ -156,7 +157,7 @@ class HookedCall:
         pairs = [one for one in edits if isinstance(one, Mapping)]
         return {f"{key}_string": "\n".join(str(one.get(key, "")) for one in pairs) for key in ("old", "new")}
 
-    def _respond(self, event: str, hook: Hook, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _respond(self, event: str, hook: Hook, given: JsonObject) -> dict[str, Any]:
         if self.result is None or event == FAILED_EVENT:
             return {}
         if hook.is_codex:
@@ -182,7 +183,7 @@ class HookedCall:
             **({"backgroundTaskId": result.job} if result.job else {}),
         }
 
-    def _file_response(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _file_response(self, given: JsonObject) -> dict[str, Any]:
         path = str(given.get("file_path", ""))
         now = _read_beginning(path) or ""
         if self.tool.effect is not Effect.EDIT:

@@ -28,6 +28,7 @@ from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.config.unsupported import read_settings
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.folder_rules import parse_condition
 from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, InstalledPlugin, installed_plugins
@@ -263,7 +264,7 @@ def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, s
     return _check_matcher(hook)
 
 
-def _read_foreign(event: str, matcher: str, hook: Mapping[str, Any]) -> tuple[HookTable | None, str]:
+def _read_foreign(event: str, matcher: str, hook: JsonObject) -> tuple[HookTable | None, str]:
     """Return a hook of Claude or codex, or None and why it is not supported."""
     kind, command, args = hook.get("type", "command"), hook.get("command"), hook.get("args", [])
     if event not in EVENTS:

@@ -19,6 +19,7 @@ from typing import Any
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.hooks.hook_list import CHANGED, Hook
 from nexus_cli.permission.call_permission import CallPermission
@@ -44,7 +45,7 @@ class HookAnswer:
     """Text for the model."""
     message: str = ""
     """Text for the person."""
-    updated: Mapping[str, Any] | None = None
+    updated: JsonObject | None = None
     """The input that takes the place of a call's."""
     stops: bool = False
     """True if the turn ends; `reason` is for the person then."""
@@ -74,9 +75,9 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     if value is None:
         return HookAnswer(context=stdout.strip() if event in SPEAKS else "")
     inner = value.get("hookSpecificOutput")
-    more: Mapping[str, Any] = inner if isinstance(inner, dict) else {}
+    more: JsonObject = inner if isinstance(inner, dict) else {}
     asked = more.get("decision")
-    nested: Mapping[str, Any] = asked if isinstance(asked, dict) else {}  # of PermissionRequest
+    nested: JsonObject = asked if isinstance(asked, dict) else {}  # of PermissionRequest
     word = _text(more, "permissionDecision") or _text(nested, "behavior") or _text(value, "decision")
     decision = {"block": "deny", "deny": "deny", "approve": "allow", "allow": "allow", "ask": "ask"}.get(word, "")
     reason = _text(more, "permissionDecisionReason") or _text(nested, "message") or _text(value, "reason")
@@ -100,7 +101,7 @@ def _read_object(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _text(value: Mapping[str, Any], key: str) -> str:
+def _text(value: JsonObject, key: str) -> str:
     found = value.get(key)
     return found.strip() if isinstance(found, str) else ""
 

@@ -20,6 +20,7 @@ from nexus_cli.core.attachment import IMAGE_NAMES, Part
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.image_check import choose_images
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role, ToolCall, to_record
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
@@ -132,7 +133,7 @@ class ForeignSession:
         return found.hexdigest()
 
 
-def read_name(record: Mapping[str, Any], key: str) -> str:
+def read_name(record: JsonObject, key: str) -> str:
     """Return the text in a field of a record, "" for anything else."""
     value = record.get(key)
     return value if isinstance(value, str) else ""

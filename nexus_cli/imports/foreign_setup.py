@@ -19,6 +19,7 @@ import yaml
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.config.trust_files import MOST_BYTES
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.redact_secrets import NAMED_SECRET, redact
@@ -219,13 +220,13 @@ class ForeignSetup:
         else:
             self.instructions = clean.strip()
 
-    def note_unused(self, table: Mapping[str, Any], used: Iterable[str], where: str) -> None:
+    def note_unused(self, table: JsonObject, used: Iterable[str], where: str) -> None:
         """Report keys of a table that have no counterpart."""
         if rest := [one_line(str(key))[:40] for key in table if key not in set(used)]:
             self.notes.append(f"{where}: no counterpart for {', '.join(rest[:30])}")
 
 
-def server_entry(table: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+def server_entry(table: JsonObject, *keys: str) -> dict[str, Any]:
     """Return `command` with its `args` as one list, and the given `keys` of a server's table as they are."""
     entry = {key: table[key] for key in keys if table.get(key)}
     if command := table.get("command"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from nexus_cli.config.settings_file import (
     set_value,
 )
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Decision
 from nexus_cli.imports.foreign_setup import ForeignSetup
 from nexus_cli.rules.rule_set import DECISIONS
@@ -117,7 +118,7 @@ def _plain(value: Any) -> Any:
     return value.unwrap() if hasattr(value, "unwrap") else value
 
 
-def _plan_settings(setup: ForeignSetup, document: Any, mine: Mapping[str, Any], asked: _Asked) -> None:
+def _plan_settings(setup: ForeignSetup, document: Any, mine: JsonObject, asked: _Asked) -> None:
     for key, text in setup.settings.items():
         try:
             value = parse_value(key, text)

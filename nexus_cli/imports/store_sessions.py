@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import drop_marker, elide_text
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.progress import track
 from nexus_cli.core.usage import Usage
@@ -99,7 +99,7 @@ class _Known:
     """The session that an earlier import made of the same file; "" and {} if there is none."""
 
     session: str
-    memo: Mapping[str, Any]
+    memo: JsonObject
 
 
 def _store(

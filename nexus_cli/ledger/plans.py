@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import QUEUED, WAITING, Plan, parse_key
 from nexus_cli.ledger.database import Database
@@ -25,7 +26,7 @@ class PlanTable:
     def add(
         self,
         prompt: str,
-        options: Mapping[str, Any],
+        options: JsonObject,
         at: str,
         *,
         next_at: float,
@@ -89,9 +90,7 @@ class PlanTable:
         row = self._db.one("SELECT min(next_at) FROM plans WHERE paused = 0")
         return None if row is None or row[0] is None else float(row[0])
 
-    def fire(
-        self, plan: Plan, next_at: float | None, at: str, runs: Sequence[tuple[str, Mapping[str, Any]]]
-    ) -> list[int]:
+    def fire(self, plan: Plan, next_at: float | None, at: str, runs: Sequence[tuple[str, JsonObject]]) -> list[int]:
         """Set a plan's next time and queue its runs, in one transaction; return their keys.
 
         `runs` are pairs of a cause and a trigger. Nothing happens if another process has already fired the plan. A plan

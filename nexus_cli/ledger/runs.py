@@ -17,7 +17,7 @@ from typing import Any
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import (
     AGENT,
@@ -73,7 +73,7 @@ class RunTable:
         self._db = db
 
     def queue(
-        self, kind: str, title: str, trigger: Mapping[str, Any], options: Mapping[str, Any], at: str, **where: Any
+        self, kind: str, title: str, trigger: JsonObject, options: JsonObject, at: str, **where: Any
     ) -> int | None:
         """Queue a run and return its key; None if a run of this `cause` exists. See `queue_run`."""
         with self._db.write():
@@ -82,11 +82,11 @@ class RunTable:
     def join_or_queue(
         self,
         service: str,
-        trigger: Mapping[str, Any],
-        options: Mapping[str, Any],
+        trigger: JsonObject,
+        options: JsonObject,
         at: str,
         cause: str,
-        event: Mapping[str, Any],
+        event: JsonObject,
     ) -> tuple[int | None, bool]:
         """Record an event for the open run of a service with the same `KEY` in its options, else queue a run. Return
         its key, and True if the event joined it; None if a run of this `cause` exists.
@@ -288,7 +288,7 @@ class RunTable:
     def _attach(self, run: Run, session: str) -> None:
         self._db.run("UPDATE runs SET session = ? WHERE key = ? AND fence = ?", session, run.key, run.fence)
 
-    def put_back(self, run: Run, at: str, held_over: Mapping[str, Any] | None = None) -> None:
+    def put_back(self, run: Run, at: str, held_over: JsonObject | None = None) -> None:
         """Release a claim: the run waits or is queued again, as before. One that was `held_over` is queued, with these
         options added to those of its row."""
         with self._db.write():
@@ -364,7 +364,7 @@ class RunTable:
         total = sum_requests(self._db, own, session)
         return {"steps": total.requests, "usage": to_json_value(total.usage)}
 
-    def note(self, run: Run, facts: Mapping[str, Any]) -> Run:
+    def note(self, run: Run, facts: JsonObject) -> Run:
         """Add `facts` to the options of a claimed run, and return it."""
         with self._db.write():
             options = {**self.get(run.key).options, **facts}
@@ -409,12 +409,12 @@ class RunTable:
 
     # Signals
 
-    def signal(self, key: int, kind: str, value: Mapping[str, Any], at: str) -> None:
+    def signal(self, key: int, kind: str, value: JsonObject, at: str) -> None:
         """Record a signal for a run, waiting or not."""
         with self._db.write():
             add_signal(self._db, key, kind, value, at)
 
-    def signal_wait(self, run: Run, kind: str, value: Mapping[str, Any], at: str) -> bool:
+    def signal_wait(self, run: Run, kind: str, value: JsonObject, at: str) -> bool:
         """Record that the wait of `run` is over, or its time has passed; False if it no longer waits for that, or has a
         signal already."""
         waits = _json(to_json_value(run.waits)) if run.waits else ""
@@ -427,7 +427,7 @@ class RunTable:
             add_signal(self._db, run.key, kind, value, at)
         return True
 
-    def record_missed(self, run: Run, value: Mapping[str, Any], at: str) -> None:
+    def record_missed(self, run: Run, value: JsonObject, at: str) -> None:
         """Record an event that `run` did not wait for, as a signal of kind `missed` that is taken already."""
         with self._db.write():
             add_signal(self._db, run.key, MISSED, value, at, is_taken=True)
@@ -459,7 +459,7 @@ class RunTable:
         """True unless `run` has the rights of another role, on whose machines it works."""
         return not run.principal or run.principal == self._db.constants("SELECT current_user")[0][0]
 
-    def signalled(self, kind: str, start: Mapping[str, Any]) -> list[int]:
+    def signalled(self, kind: str, start: JsonObject) -> list[int]:
         """Return the keys of the runs with a signal of a kind whose value begins with the fields of `start`."""
         text = _json(start)[:-1]
         found = "SELECT DISTINCT run FROM signals WHERE kind = ? AND substr(value, 1, ?) = ? ORDER BY run"
@@ -508,8 +508,8 @@ def queue_run(
     db: Database,
     kind: str,
     title: str,
-    trigger: Mapping[str, Any],
-    options: Mapping[str, Any],
+    trigger: JsonObject,
+    options: JsonObject,
     at: str,
     *,
     cause: str = "",
@@ -646,5 +646,5 @@ def _line(text: str) -> str:
     return clip_text(" ".join(text.replace("\0", "\ufffd").split()), TITLE)
 
 
-def _json(value: Mapping[str, Any]) -> str:
+def _json(value: JsonObject) -> str:
     return json.dumps(dict(value), ensure_ascii=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.ledger import blobs
@@ -276,7 +277,7 @@ def set_first_text(db: Database, lane: int, text: str) -> None:
     db.run("UPDATE sessions SET first_text = ? WHERE main = ? AND turns = 1", text[:FIRST_TEXT], lane)
 
 
-def list_memos(db: Database, kind: str) -> list[tuple[str, Mapping[str, Any]]]:
+def list_memos(db: Database, kind: str) -> list[tuple[str, JsonObject]]:
     """Return session and value of every memo of a kind in main lanes, oldest first."""
     rows = db.all(
         "SELECT s.id, b.hash, b.codec, b.data FROM sessions s JOIN memos m ON m.lane = s.main AND m.kind = ?"

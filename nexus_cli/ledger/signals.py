@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.run import ENDED, QUEUED, RUNNING, WAITING, SpaceMessage, Wait
 from nexus_cli.ledger.database import Database
 
@@ -14,7 +13,7 @@ OPEN = f"state IN ('{QUEUED}', '{RUNNING}', '{WAITING}')"
 """The condition of the index of open runs, word for word, so that SQLite uses the index."""
 
 
-def add_signal(db: Database, run: int, kind: str, value: Mapping[str, Any], at: str, *, is_taken: bool = False) -> None:
+def add_signal(db: Database, run: int, kind: str, value: JsonObject, at: str, *, is_taken: bool = False) -> None:
     """Record a signal; the run may be waiting for it already or begin to wait later. One that `is_taken` wakes none."""
     text, taken = json.dumps(dict(value)), int(is_taken)
     db.run("INSERT INTO signals (run, at, kind, value, taken) VALUES (?, ?, ?, ?, ?)", run, at, kind, text, taken)

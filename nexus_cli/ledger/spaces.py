@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import (
     AGENT,
@@ -73,7 +74,7 @@ class SpaceTable:
 
     # Members
 
-    def entity(self, name: str, kind: str, options: Mapping[str, Any] | None = None) -> Entity:
+    def entity(self, name: str, kind: str, options: JsonObject | None = None) -> Entity:
         """Return the entity of a name, created if it does not exist; raise `NexusError("usage", ...)` if it has another
         kind.
 
@@ -266,7 +267,7 @@ class SpaceTable:
         *,
         reply_to: int | None = None,
         waits: bool = False,
-        origin: Mapping[str, Any] | None = None,
+        origin: JsonObject | None = None,
         hops: int = 0,
         root: int = 0,
         brake: Brake = BRAKE,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import FORMER_NAMES, parse_level
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 
@@ -30,6 +30,6 @@ def read_memo(kind: str, text: bytes) -> dict[str, Any]:
     return value
 
 
-def _read_bound(bound: Mapping[str, Any]) -> dict[str, Any]:
+def _read_bound(bound: JsonObject) -> dict[str, Any]:
     said = {layer: parse_level(level) for layer, level in bound.get("said", {}).items()}
     return {**bound, "value": parse_level(bound["value"]), "said": said}

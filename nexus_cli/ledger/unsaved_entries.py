@@ -21,6 +21,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.errors import LedgerAwayError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, to_record
 from nexus_cli.core.read_event import read_value
 from nexus_cli.core.usage import Usage
@@ -139,7 +140,7 @@ def _save_file(db: Database, session: str, path: Path) -> list[str]:
     return [f"session {session}: work done while the ledger was unreachable is now saved"] if lines else []
 
 
-def _record_missing(db: Database, session: str, lines: Iterable[Mapping[str, Any]]) -> None:
+def _record_missing(db: Database, session: str, lines: Iterable[JsonObject]) -> None:
     """Record what was not recorded yet, in one transaction; raises any error of Python for a bad line."""
     with db.write():
         own = "SELECT l.id FROM lanes l JOIN sessions s ON s.key = l.session WHERE s.id = ?"

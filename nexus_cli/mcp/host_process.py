@@ -28,6 +28,7 @@ from nexus_cli.config.programs import start_program_async
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.certificates import certificate_file
 from nexus_cli.core.install_hint import install_hint
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.mcp.server_tools import describe_resources
 from nexus_cli.mcp.server_values import (
     AskPerson,
@@ -95,7 +96,7 @@ class McpHost:
         self,
         server: ServerEntry,
         tool: str,
-        arguments: Mapping[str, Any],
+        arguments: JsonObject,
         *,
         revision: str = "",
         ask: AskPerson | None = None,

@@ -23,6 +23,7 @@ from nexus_cli.config.trust import Configuration
 from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
 from nexus_cli.provider.endpoint import is_provider_key
@@ -212,7 +213,7 @@ def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> s
     return default
 
 
-def _read_command(value: Mapping[str, Any], expand: Callable[[object, str], str]) -> tuple[str, ...]:
+def _read_command(value: JsonObject, expand: Callable[[object, str], str]) -> tuple[str, ...]:
     command, arguments = value.get("command", ()), value.get("args", ())
     if isinstance(command, str):
         words: list[Any] = [command] if "args" in value or os.path.exists(command) else shlex.split(command)
@@ -268,7 +269,7 @@ def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
     return {str(name): _VARIABLE.sub(keep, text) for name, text in value.items()}
 
 
-def _read_seconds(value: Mapping[str, Any], key: str, default: float) -> float:
+def _read_seconds(value: JsonObject, key: str, default: float) -> float:
     seconds = value.get(key, default)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86400:
         raise ValueError(f"{key} must be a number of seconds above 0 and at most 86400")
@@ -277,7 +278,7 @@ def _read_seconds(value: Mapping[str, Any], key: str, default: float) -> float:
 
 def _find_tables(
     cwd: Path, plugins: Iterable[InstalledPlugin], problems: list[str]
-) -> Iterator[tuple[ServerSource, str, Mapping[str, Any] | None, Path | None]]:
+) -> Iterator[tuple[ServerSource, str, JsonObject | None, Path | None]]:
     """Yield source and name of each file with servers, its servers (None if it cannot be read), and the folder if it is
     a plugin's or project's."""
     for name in (SETTINGS, FILE):
@@ -292,7 +293,7 @@ def _find_tables(
             yield "project", shown, _read_trusted(trusted, file, shown, problems), folder
 
 
-def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[str]) -> Mapping[str, Any]:
+def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[str]) -> JsonObject:
     """Return the trusted servers of a project's file, from the bytes that were judged."""
     table: dict[str, Any] = {}
     is_invalid = (file, NO_SERVERS) in trusted.left_out
@@ -309,7 +310,7 @@ def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[
     return table
 
 
-def _read_personal(name: str, problems: list[str]) -> Mapping[str, Any] | None:
+def _read_personal(name: str, problems: list[str]) -> JsonObject | None:
     """Return the servers of a file of the person's own; None if it is invalid. The settings report an invalid
     config.toml."""
     path = places().config / name

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
@@ -237,11 +238,11 @@ def _make_reader(server: str, key: str) -> Tool:
     )
 
 
-async def _read_resource(server: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def _read_resource(server: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
     return await context.service(ServerTools).read_resource(server, str(arguments.get("uri") or ""))
 
 
-async def _run_tool(server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+async def _run_tool(server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
     return await context.service(ServerTools).call(server, tool, arguments, context)
 
 

@@ -6,7 +6,9 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from nexus_cli.core.json_value import JsonObject
 
 Fault = Literal["start", "silent", "died", "protocol", "refused", "login", "too_large", "changed"]
 """Why a server did not answer: it could not be started or reached; said nothing in time; ended; broke the protocol;
@@ -52,7 +54,7 @@ class ServerTool:
 
     name: str
     description: str
-    parameters: Mapping[str, Any]
+    parameters: JsonObject
     """JSON Schema of the arguments, as the server sent it."""
     hints: Mapping[str, bool] = field(default_factory=dict)
     """Annotations such as `readOnlyHint`: shown, never trusted by permission."""
@@ -107,7 +109,7 @@ class ServerQuestion:
     """A server's question to the person in the middle of a call (elicitation)."""
 
     text: str
-    parameters: Mapping[str, Any]
+    parameters: JsonObject
     """JSON Schema of the answer, a flat object; {} for a question with a URL."""
     url: str = ""
 
@@ -120,5 +122,5 @@ class ServerError(Exception):
         self.fault = fault
 
 
-AskPerson = Callable[[ServerQuestion], Awaitable[Mapping[str, Any] | None]]
+AskPerson = Callable[[ServerQuestion], Awaitable[JsonObject | None]]
 """Returns the answer, None if the person declines or nobody is there."""

@@ -17,6 +17,7 @@ from nexus_cli.core.approval import CHANGES, DEFINITION, Allow, Answer, Question
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.session_services import SessionServices
@@ -136,9 +137,7 @@ def scope_name(scope: tuple[str, ...], project: Path) -> str:
     return one_line(always_text(scope, project))
 
 
-def call_detail(
-    tool: Tool, arguments: Mapping[str, Any], context: ToolContext, limits: Limits
-) -> tuple[str, str | None]:
+def call_detail(tool: Tool, arguments: JsonObject, context: ToolContext, limits: Limits) -> tuple[str, str | None]:
     """Return the body of a question (the command, the diff, else the arguments), and the digest of the content that the
     call changes. For work that runs later the body also has its level and the `limits` in force."""
     if tool.effect is Effect.RUN and not tool.server:

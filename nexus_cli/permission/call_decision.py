@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core.approval import Allow, Answer, Deny
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import level_fields
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool, describe_subject
@@ -41,7 +41,7 @@ class CheckedCall:
     """A call with valid arguments."""
 
     tool: Tool
-    arguments: Mapping[str, Any]
+    arguments: JsonObject
     targets: Mapping[str, Path]
     """The real paths of the call, by path as the model wrote it."""
     call: ToolCall = UNREQUESTED

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import (
@@ -21,6 +20,7 @@ from nexus_cli.config.protected_places import (
     obeyed_name,
     protected_name,
 )
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ALL, ASK, LEVELS
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.permission.call_decision import CallDecision
@@ -30,7 +30,7 @@ OF_JOB = "of_job"
 """The argument that `approvals.as_command` adds to a call whose address is one of a job."""
 
 
-def resolve_targets(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Path]:
+def resolve_targets(tool: Tool, arguments: JsonObject, cwd: Path) -> dict[str, Path]:
     """Map each path as the model wrote it to its real path; raise `ToolError` for a path that is no string."""
     paths: tuple[object, ...] = tool.find_paths(arguments)
     names = [path for path in paths if isinstance(path, str)]
@@ -41,7 +41,7 @@ def resolve_targets(tool: Tool, arguments: Mapping[str, Any], cwd: Path) -> dict
 
 def decide(
     tool: Tool,
-    arguments: Mapping[str, Any],
+    arguments: JsonObject,
     *,
     allow: str,
     cwd: Path,

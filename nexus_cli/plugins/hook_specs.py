@@ -6,10 +6,12 @@ arguments that it does not use.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pluggy
+
+from nexus_cli.core.json_value import JsonObject
 
 hookspec = pluggy.HookspecMarker("nexus")
 
@@ -47,6 +49,6 @@ class HookSpecs:
         return ()
 
     @hookspec(firstresult=True)
-    def nexus_tool_line(self, tool: str, arguments: Mapping[str, Any]) -> str | None:
+    def nexus_tool_line(self, tool: str, arguments: JsonObject) -> str | None:
         """Return the line on the screen for a call of a tool that is not built in, None for the usual one."""
         return None

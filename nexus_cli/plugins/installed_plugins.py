@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.version_memo import read_version
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def find_plugin(name: str) -> InstalledPlugin:
     return _read_installed(name, known[name])
 
 
-def _read_installed(name: str, known: Mapping[str, Any]) -> InstalledPlugin:
+def _read_installed(name: str, known: JsonObject) -> InstalledPlugin:
     root = plugins_root() / name
     folder, why = _read_copy(root, _stamp(root))
     problem = f"{why}; run nexus plugin update {name}" if why else ""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.foreign_items import read_json
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.plugins.installed_plugins import PluginSource
 
@@ -34,7 +34,7 @@ class MarketPlugin:
 
     source: PluginSource
     """Where it is; its `place` is "" for a folder of the marketplace itself."""
-    manifest: Mapping[str, Any]
+    manifest: JsonObject
     """The entry, for a plugin without a plugin.json."""
 
 
@@ -63,7 +63,7 @@ def find_market_plugin(folder: Path, name: str) -> MarketPlugin | None:
     return MarketPlugin(_read_place(str(chosen["name"]), chosen.get("source"), value), chosen)
 
 
-def _read_place(name: str, source: object, market: Mapping[str, Any]) -> PluginSource:
+def _read_place(name: str, source: object, market: JsonObject) -> PluginSource:
     """Return where the plugin of an entry is, in the forms of Claude Code."""
     if isinstance(source, str):
         root = market.get("metadata")
@@ -77,7 +77,7 @@ def _read_place(name: str, source: object, market: Mapping[str, Any]) -> PluginS
     raise NexusError("config", f"plugin {one_line(name)[:80]}", why, "Add its folder or repository directly")
 
 
-def read_repository(source: Mapping[str, Any]) -> PluginSource | None:
+def read_repository(source: JsonObject) -> PluginSource | None:
     """Return the repository that a `source` object names: `github` with `repo`, `url` or `git-subdir` with `url`."""
     kind, repo, url = source.get("source"), source.get("repo"), source.get("url")
     place = github_address(repo) if kind == "github" and isinstance(repo, str) else url

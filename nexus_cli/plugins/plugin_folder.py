@@ -21,6 +21,7 @@ from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 
 MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
 NOT_READ = {
@@ -60,7 +61,7 @@ class PluginFolder:
     """One line for each part that nexus does not have or cannot read."""
 
 
-def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: Mapping[str, Any] | None = None) -> PluginFolder:
+def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: JsonObject | None = None) -> PluginFolder:
     """Read the plugin folder `root`, without the folders `skipped`; raise `NexusError("config", ...)` if it is none.
 
     Without a plugin.json it is what a marketplace has `listed`, which then stands in its files."""
@@ -112,7 +113,7 @@ def _read_files(root: Path, skipped: frozenset[str]) -> tuple[dict[str, bytes], 
 class _Reader:
     """Reads the items of one plugin."""
 
-    def __init__(self, root: Path, files: Mapping[str, bytes], manifest: Mapping[str, Any]) -> None:
+    def __init__(self, root: Path, files: Mapping[str, bytes], manifest: JsonObject) -> None:
         self._root = root
         self._files = files
         self._manifest = manifest

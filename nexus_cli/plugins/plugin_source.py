@@ -9,15 +9,15 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.programs import GIT_OPTIONS, find_program, git_environment, run_program
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.plugins.installed_plugins import PluginSource
 from nexus_cli.plugins.marketplace import COMMIT, MarketPlugin, find_market, find_market_plugin, github_address
 from nexus_cli.plugins.plugin_folder import MANIFESTS
@@ -41,7 +41,7 @@ class OpenedSource:
     folder: Path
     source: PluginSource
     """The source with its commit, to be kept."""
-    manifest: Mapping[str, Any] | None = None
+    manifest: JsonObject | None = None
     """What a marketplace says of a plugin without a plugin.json."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import canonical
 from nexus_cli.provider.model_table import has_feature, provider_of
 
@@ -56,7 +57,7 @@ def _is_strict_object(schema: Any) -> bool:
     )
 
 
-def _parts(schema: Mapping[str, Any]) -> Iterable[Any]:
+def _parts(schema: JsonObject) -> Iterable[Any]:
     yield from schema.get("anyOf", ())
     yield from schema.get("properties", {}).values()
     yield from schema.get("$defs", {}).values()

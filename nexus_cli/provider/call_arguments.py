@@ -7,11 +7,12 @@ the size of Ollama's window (its default truncates silently).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
 from nexus_cli.core.effort import DEFAULT_EFFORT
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.message_lines import STAND_IN
@@ -21,12 +22,12 @@ from nexus_cli.provider.prompt_cache import cache_key_arguments
 SDK_WALKS = frozenset({"openai", "lm_studio", "llamafile"})
 """Providers whose adapter passes the messages to the openai SDK unchanged, which then walks them all."""
 PLACEHOLDER = ({"role": "user", "content": "."},)
-PLACEHOLDER_TOOL: Mapping[str, Any] = {"type": "function", "function": {"name": "placeholder", "parameters": {}}}
+PLACEHOLDER_TOOL: JsonObject = {"type": "function", "function": {"name": "placeholder", "parameters": {}}}
 """A message and a tool for the SDK to walk; the real ones replace them in the body at the same place."""
 THINKS_IN_BLOCKS = frozenset({"anthropic", "bedrock", "vertex_ai"})
 
 
-def may_think(messages: Sequence[Mapping[str, Any]]) -> bool:
+def may_think(messages: Sequence[JsonObject]) -> bool:
     """Return False if Claude refuses thinking, because the calls just answered were made without it. After a switch
     from another model, the effort therefore waits for the next turn."""
     for message in reversed(messages):
@@ -85,7 +86,7 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
     return made
 
 
-def _copilot_headers(messages: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _copilot_headers(messages: Sequence[JsonObject]) -> dict[str, str]:
     """Return two headers that litellm sets for one of Copilot's interfaces only: who caused this request (a plan counts
     what a person sends, not the steps of the agent), and the presence of images."""
     by = "user" if messages[-1].get("role") == "user" else "agent"

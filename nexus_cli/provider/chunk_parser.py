@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import (
     CallDelta,
     Delta,
@@ -54,7 +55,7 @@ class ChunkParser:
 
     def __init__(self, info: ModelInfo) -> None:
         self._info = info
-        self._reports: list[Mapping[str, Any]] = []
+        self._reports: list[JsonObject] = []
         self._reason = ""
         self._refused = False
         self._has_ended = True
@@ -123,7 +124,7 @@ class ChunkParser:
         deltas += [_call_delta(call) for call in calls or ()]
 
 
-def _to_choices(chunk: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _to_choices(chunk: JsonObject) -> list[JsonObject]:
     """Return a chunk in litellm's generic form as choices. Its `[DONE]` always means "stop", so it counts only with
     content."""
     text, call = chunk.get("text"), chunk.get("tool_use")

@@ -9,9 +9,9 @@ import ast
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from nexus_cli.core.elide import clip_text
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.redact_secrets import redact
 
 LINE = 240
@@ -47,7 +47,7 @@ def _literal(text: str) -> object:
     return value
 
 
-def parse_body(text: str) -> Mapping[str, Any]:
+def parse_body(text: str) -> JsonObject:
     """Return the JSON object (or its Python repr) of an error anywhere in `text`, or {}."""
     text = strip_wrapping(text)
     start = text.find("{")
@@ -60,7 +60,7 @@ def parse_body(text: str) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def find_error(body: object) -> Mapping[str, Any]:
+def find_error(body: object) -> JsonObject:
     """Return the innermost `error` object of a body, or the body itself; {} when there is none."""
     if isinstance(body, list):
         body = body[0] if body else {}

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 from nexus_cli.core.certificates import trust_system
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Delta, ModelInfo, Request, SentDelta
 from nexus_cli.core.wire import canonical
 from nexus_cli.provider.call_arguments import SDK_WALKS, build_arguments
@@ -225,7 +226,7 @@ class LitellmBackend:
             finally:
                 filling.set(None)
 
-    def _walks(self, where: Endpoint, tools: Sequence[Mapping[str, Any]], effort: str) -> bool:
+    def _walks(self, where: Endpoint, tools: Sequence[JsonObject], effort: str) -> bool:
         """Return True if the messages must go through litellm: always, unless the body is provably the same."""
         bare = split_model_name(where.model)[1]
         if where.provider not in SDK_WALKS or REASONERS.match(bare):

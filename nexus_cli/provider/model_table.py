@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.provider.model_names import (
     LOCAL,
@@ -39,16 +40,16 @@ FROM_THRESHOLD_ON = frozenset({"xai"})
 """Providers whose higher price begins at the threshold itself; for others it begins one token above."""
 
 Prices = dict[str, float | None]
-Overrides = Mapping[str, Mapping[str, Any]]
+Overrides = Mapping[str, JsonObject]
 """The settings of `[models]`, which were checked: facts by the names of `ModelInfo`."""
 
 
-def _million(entry: Mapping[str, Any], key: str) -> float | None:
+def _million(entry: JsonObject, key: str) -> float | None:
     value = entry.get(key)
     return round(float(value) * 1e6, 6) if isinstance(value, int | float) else None
 
 
-def _read(entry: Mapping[str, Any]) -> Prices:
+def _read(entry: JsonObject) -> Prices:
     found = {ours: _million(entry, theirs) for ours, theirs in FIELDS.items()}
     # A price of 0.0 for writes beside one for input means that writing has no separate price (DeepSeek, Z.AI).
     if found["input_price"] and not found["cache_write_price"]:
@@ -56,12 +57,12 @@ def _read(entry: Mapping[str, Any]) -> Prices:
     return found
 
 
-def base_prices(entry: Mapping[str, Any]) -> Prices:
+def base_prices(entry: JsonObject) -> Prices:
     """Return the four prices of `entry`, by the names of `ModelInfo`; None for those that the table lacks."""
     return _read({**next(iter(entry.get("tiered_pricing") or ()), {}), **entry})
 
 
-def _tiers(entry: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _tiers(entry: JsonObject) -> Iterator[tuple[int, JsonObject]]:
     """Yield the least input of each tier, and its prices by the names of the table, in one of its two forms."""
     for tier in entry.get("tiered_pricing") or ():
         yield int(tier["range"][0]) + 1, tier
@@ -73,7 +74,7 @@ def _tiers(entry: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
             yield least, {theirs: entry.get(theirs + suffix) for theirs in FIELDS.values()}
 
 
-def price_tiers(entry: Mapping[str, Any]) -> tuple[PriceTier, ...]:
+def price_tiers(entry: JsonObject) -> tuple[PriceTier, ...]:
     """Return the prices of `entry` for long inputs, by increasing length; one that a tier does not name is the same."""
     base, found = base_prices(entry), []
     for least, prices in _tiers(entry):
@@ -174,7 +175,7 @@ def _house(listed: str) -> str:
     return next((family for start, family in FAMILIES if listed.startswith(start)), listed)
 
 
-def _bills(entry: Mapping[str, Any], key: str, name: str) -> bool:
+def _bills(entry: JsonObject, key: str, name: str) -> bool:
     """True if `entry` (at `key` of the table) has the prices of `name`: same provider, same variant."""
     prefix, tag = split_model_name(name)[0], name.rpartition("/")[2].partition(":")[2]
     house = _house(str(entry.get("litellm_provider", "")))
@@ -189,7 +190,7 @@ def _answers(entry: object) -> TypeGuard[dict[str, Any]]:
 
 
 @lru_cache(maxsize=64)
-def _entry(name: str) -> Mapping[str, Any] | None:
+def _entry(name: str) -> JsonObject | None:
     """Return the entry for `name`: preferably one with its prices, else one of the same model at another provider,
     without prices."""
     table, name = _table(), split_key_name(name)[1]
@@ -207,7 +208,7 @@ def _entry(name: str) -> Mapping[str, Any] | None:
 
 
 @lru_cache(maxsize=64)
-def _relative(name: str) -> Mapping[str, Any] | None:
+def _relative(name: str) -> JsonObject | None:
     """Return the newest entry of another edition of an unlisted model: the provider's own, else the maker's (a bare
     key). Entries of other hosts of the same weights do not count.
 
@@ -263,7 +264,7 @@ def encoding_of(name: str) -> str:
     return "cl100k_base" if OLD_ENCODING.search(name) else "o200k_base"
 
 
-def _number(entry: Mapping[str, Any], *keys: str) -> int | None:
+def _number(entry: JsonObject, *keys: str) -> int | None:
     return next((int(entry[k]) for k in keys if isinstance(entry.get(k), int | float) and entry[k] > 0), None)
 
 
@@ -310,7 +311,7 @@ def model_info(name: str, overrides: Overrides = MappingProxyType({})) -> ModelI
     return replace(info, **fields)
 
 
-def find_override(name: str, overrides: Overrides) -> tuple[str, Mapping[str, Any]]:
+def find_override(name: str, overrides: Overrides) -> tuple[str, JsonObject]:
     """Return the most specific name under which the settings have `name`, and the facts there: {} for none."""
     names = name, split_key_name(name)[1], split_model_name(name)[1]
     key = next((one for one in names if overrides.get(one)), name)

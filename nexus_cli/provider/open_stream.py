@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from hashlib import sha256
 from typing import Any, Final
 
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.provider.message_lines import empty_body
 from nexus_cli.provider.stall import note_wait
 
@@ -54,7 +55,7 @@ class OpenStream:
         """The iterator of chunks, once open."""
         self.stall_seconds = stall_seconds
 
-    async def open(self, call: Callable[..., Awaitable[Any]], made: Mapping[str, Any]) -> None:
+    async def open(self, call: Callable[..., Awaitable[Any]], made: JsonObject) -> None:
         """Make the call and find the chunks of its answer."""
         token = _opening.set(self)
         try:

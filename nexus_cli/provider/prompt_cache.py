@@ -9,10 +9,11 @@ days, in steps of 64). `USUAL` is an assumption.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Request
 
 MARK = {"type": "ephemeral"}
@@ -27,14 +28,14 @@ def takes_marks(model: str, provider: str) -> bool:
     return provider == "anthropic" or (provider in CLAUDE_TOO and "claude" in model.lower())
 
 
-def count_blocks(message: Mapping[str, Any]) -> int:
+def count_blocks(message: JsonObject) -> int:
     """Return the number of content blocks of a message: texts and images, thinking, calls."""
     content = message.get("content")
     texts = len(content) if isinstance(content, list) else 1 if content else 0
     return max(1, texts + len(message.get("thinking_blocks") or ()) + len(message.get("tool_calls") or ()))
 
 
-def _spare_mark(messages: Sequence[Mapping[str, Any]], start: int, end: int) -> int | None:
+def _spare_mark(messages: Sequence[JsonObject], start: int, end: int) -> int | None:
     """Return the message in `start..end` whose mark keeps a long batch within reach, or None if the batch is short."""
     if sum(count_blocks(m) for m in messages[start:end]) <= LOOK_BACK:
         return None
@@ -46,7 +47,7 @@ def _spare_mark(messages: Sequence[Mapping[str, Any]], start: int, end: int) -> 
     return None
 
 
-def mark_positions(messages: Sequence[Mapping[str, Any]], previous_end: int) -> list[int]:
+def mark_positions(messages: Sequence[JsonObject], previous_end: int) -> list[int]:
     """Return the indices of the messages to mark, at most four, in order.
 
     They are the end of the system text, of the previous request and of this one, and a spare one if more than 15 blocks

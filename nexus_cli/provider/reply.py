@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Opaque, Role, ToolCall, unwrap_call
 from nexus_cli.core.request import (
     CallDelta,
@@ -125,7 +126,7 @@ class ThinkingFold:
         for block in delta.value:
             self._feed_block(block)
 
-    def _feed_block(self, block: Mapping[str, Any]) -> None:
+    def _feed_block(self, block: JsonObject) -> None:
         text, signature = block.get("thinking") or "", block.get("signature")
         is_redacted = block.get("type") == "redacted_thinking"
         if not signature and not is_redacted:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.call_arguments import build_arguments
 from nexus_cli.provider.endpoint import Endpoint, is_provider_key
@@ -59,7 +60,7 @@ class Parts:
     key: str = field(repr=False)
     cache_key: str
     max_output: int
-    messages: Sequence[Mapping[str, Any]]
+    messages: Sequence[JsonObject]
     """With cache marks, without null fields."""
 
     @property
@@ -207,7 +208,7 @@ def _open(value: Any, parts: Parts, name: str = "") -> Any:
     return value
 
 
-def _kind(message: Mapping[str, Any]) -> str:
+def _kind(message: JsonObject) -> str:
     """Describe the form of a message: its role, its fields, and what its content consists of."""
     content = message.get("content")
     names = "+".join(sorted(message))

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.wire import as_table
 from nexus_cli.provider.endpoint import address_from_env, is_loopback, resolve_endpoint
@@ -242,7 +243,7 @@ def _read_list(answer: object, name: str) -> Rows:
     return found
 
 
-def _make_row(window: int, stated: object, prices: Mapping[str, Any] = MappingProxyType({})) -> Row:
+def _make_row(window: int, stated: object, prices: JsonObject = MappingProxyType({})) -> Row:
     """Return a row of what is `stated`: facts that are absent are not in it."""
     row: Row = {"window": window} if window else {}
     if _SEES.search(json.dumps(stated)):

@@ -20,6 +20,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.stored_keys import store_key, stored_key
 from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import Endpoint, login_command, set_key_hint
 from nexus_cli.provider.failures import to_provider_error
@@ -167,7 +168,7 @@ def _bearer(login: Login) -> str:
     return str(login.get("token") or login["access_token"])
 
 
-def _poll(finish: Callable[[], Login | str], asked: Mapping[str, Any]) -> Login:
+def _poll(finish: Callable[[], Login | str], asked: JsonObject) -> Login:
     """Call `finish` until it returns a login of GitHub Copilot; it returns the code of an error before. Raises
     `NexusError("auth", ...)` if that is none to wait for, or the code expires. litellm gives up after a minute."""
     interval = max(LEAST_INTERVAL, float(asked.get("interval") or 5))
@@ -183,12 +184,12 @@ def _poll(finish: Callable[[], Login | str], asked: Mapping[str, Any]) -> Login:
     return found
 
 
-def _begin_copilot(library: Any) -> tuple[str, str, Mapping[str, Any]]:
+def _begin_copilot(library: Any) -> tuple[str, str, JsonObject]:
     asked = library.Authenticator()._get_device_code()
     return asked["verification_uri"], asked["user_code"], asked
 
 
-def _wait_copilot(library: Any, asked: Mapping[str, Any]) -> Login:
+def _wait_copilot(library: Any, asked: JsonObject) -> Login:
     def ask() -> Login | str:
         answer = library._get_httpx_client().post(
             os.getenv("GITHUB_COPILOT_ACCESS_TOKEN_URL", library.DEFAULT_GITHUB_ACCESS_TOKEN_URL),
@@ -218,12 +219,12 @@ def _renew_copilot(library: Any, login: Login) -> Login:
     return {**login, "token": found["token"], "expires_at": ends, "base": base}
 
 
-def _begin_chatgpt(library: Any) -> tuple[str, str, Mapping[str, Any]]:
+def _begin_chatgpt(library: Any) -> tuple[str, str, JsonObject]:
     asked = library.Authenticator()._request_device_code()
     return library.CHATGPT_DEVICE_VERIFY_URL, asked["user_code"], asked
 
 
-def _wait_chatgpt(library: Any, asked: Mapping[str, Any]) -> Login:
+def _wait_chatgpt(library: Any, asked: JsonObject) -> Login:
     made = library.Authenticator()
     tokens = made._exchange_code_for_tokens(made._poll_for_authorization_code(asked))
     return dict(made._build_auth_record(tokens))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.price import with_cost
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
@@ -26,21 +27,21 @@ PATHS = {
 """Where a report has each count, by the names of `Usage`."""
 
 
-def as_mapping(raw: object) -> Mapping[str, Any]:
+def as_mapping(raw: object) -> JsonObject:
     """Return `raw` (a mapping, a pydantic model or None) as a plain mapping."""
     dump = getattr(raw, "model_dump", None)
     dumped = dump() if callable(dump) else raw
     return dumped if isinstance(dumped, Mapping) else {}
 
 
-def _number(raw: Mapping[str, Any], path: str) -> int:
+def _number(raw: JsonObject, path: str) -> int:
     value: Any = raw
     for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return int(value) if isinstance(value, int | float) and value > 0 else 0
 
 
-def to_usage(reports: Sequence[Mapping[str, Any]], info: ModelInfo) -> Usage | None:
+def to_usage(reports: Sequence[JsonObject], info: ModelInfo) -> Usage | None:
     """Return the largest of each count in the reports of one stream, None if all are 0, missing or no numbers.
 
     Anthropic reports input at the start and output at the end; others repeat a growing total; Ollama's unfinished

@@ -32,7 +32,7 @@ from nexus_cli.core.event import (
     TurnEnd,
 )
 from nexus_cli.core.image_check import describe_bad_image
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.run import Run
 from nexus_cli.core.server_results import (
     Acknowledged,
@@ -276,7 +276,7 @@ class AgentDispatcher:
         elif kind == ApprovalAnswer.kind:
             self.approver.forget(value["id"])
 
-    def _add(self, kind: str, value: Mapping[str, Any], own: EventFeed | None) -> FeedItem:
+    def _add(self, kind: str, value: JsonObject, own: EventFeed | None) -> FeedItem:
         if own is not None:
             own.add(kind, value)
         return self.feed.add(kind, value)
@@ -436,7 +436,7 @@ class AgentDispatcher:
     # -- reports -----------------------------------------------------------------------------------------------
 
     @rpc_method()
-    async def get_status(self) -> Annotated[Mapping[str, Any], Status]:
+    async def get_status(self) -> Annotated[JsonObject, Status]:
         """Return the figures of the status line."""
         session, ledger = self.session, self.session.ledger
         now, workers = session.status(), session.workers

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import json_text
 from nexus_cli.session.event_json import EventNumbers
 
@@ -140,7 +140,7 @@ class EventFeed:
         """The number of the next event."""
         return self._numbers.next
 
-    def add(self, kind: str, value: Mapping[str, Any]) -> FeedItem:
+    def add(self, kind: str, value: JsonObject) -> FeedItem:
         """Number an event, keep it, send it to every listener, and return it."""
         item = feed_item(self._numbers.line(kind, value))
         self._kept.append(item)
@@ -188,6 +188,6 @@ def gap_item(first: int, last: int, clock: Clock = local_now) -> FeedItem:
     return feed_item(EventNumbers(clock, last).line(GAP, {"first": first, "last": last}))
 
 
-def feed_item(line: Mapping[str, Any]) -> FeedItem:
+def feed_item(line: JsonObject) -> FeedItem:
     """Return an event as the object that is sent."""
     return FeedItem(int(line["seq"]), json_text(line, escaped=False, dense=True).encode("utf-8", "replace"))

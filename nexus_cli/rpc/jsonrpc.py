@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import InUseError, NexusError
+from nexus_cli.core.json_value import JsonObject
 
 PARSE_ERROR, INVALID_REQUEST, NO_SUCH_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 NO_SUCH_AGENT, BUSY, REFUSED, TURN_FAILED, IN_USE = -32001, -32002, -32003, -32004, -32005
@@ -60,7 +61,7 @@ class RpcCall:
     """One request object."""
 
     method: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: JsonObject = field(default_factory=dict)
     id: str | int | None = None
     is_notification: bool = False
     """True if it has no id, so that no answer is sent."""

@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin
 
 from nexus_cli.commands.verb import Authority, Verb, read_value
 from nexus_cli.core.json_schema import NAMES, json_schema, json_type, type_hints
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, NO_SUCH_AGENT, REFUSED, RpcError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -57,7 +58,7 @@ class Method:
     verb: Verb | None = None
     """The verb that is run; None if a function is."""
 
-    def check(self, params: Mapping[str, Any]) -> None:
+    def check(self, params: JsonObject) -> None:
         """Raise `RpcError` unless `params` match the method."""
         known = self.params
         unknown = [name for name in params if name not in known]

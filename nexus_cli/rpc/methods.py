@@ -20,6 +20,7 @@ from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import LineEvent
 from nexus_cli.core.json_schema import json_keys, json_schema
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import EDIT, FORMER_NAMES, LEVELS, MAX_INT, Limits, level_fields
 from nexus_cli.core.server_results import (
     Acknowledged,
@@ -59,7 +60,7 @@ _LIMITS = {
     "additionalProperties": False,
 }
 
-EVENTS: Mapping[str, Any] = {
+EVENTS: JsonObject = {
     get_args(json_keys(kind)["type"])[0]: kind for kind in (*get_args(LineEvent), ResultLine, GapLine, CutLine)
 }
 """What declares every event, by its type; `/openrpc.json` has them as `components/schemas/TYPE`."""
@@ -80,7 +81,7 @@ class ServerMethods:
             raise RpcError(INVALID_PARAMS, "cwd contains a NUL character")
         return self._folder / os.path.expanduser(replace_surrogates(cwd))
 
-    async def run_verb(self, verb: Verb, cwd: str = "", **given: Any) -> Mapping[str, Any]:
+    async def run_verb(self, verb: Verb, cwd: str = "", **given: Any) -> JsonObject:
         """Run a verb that is a method; raise `NexusError` for a change that the level of the server forbids."""
         folder = self._resolve(cwd)
 
@@ -103,7 +104,7 @@ class ServerMethods:
 class PoolMethods(ServerMethods):
     """The methods of the pool, and the calls of all methods."""
 
-    async def call(self, name: str, params: Mapping[str, Any]) -> Any:
+    async def call(self, name: str, params: JsonObject) -> Any:
         """Return the result of a method; raise `RpcError` for every failure that a caller may see."""
         target, given = self.find_target(name, params)
         verb = METHODS[name].verb
@@ -112,7 +113,7 @@ class PoolMethods(ServerMethods):
         except NexusError as error:
             raise RpcError.of(error) from error
 
-    def find_target(self, name: str, params: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    def find_target(self, name: str, params: JsonObject) -> tuple[Any, dict[str, Any]]:
         """Return what has the method, this or the dispatcher of an agent, and the arguments of its function. Raise
         `RpcError` if the method or the agent does not exist, or the method does not take `params`."""
         method, given = METHODS.get(name), dict(params)

@@ -14,7 +14,7 @@ from nexus_cli.commands.verb import Authority
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import EDIT, Limits
 from nexus_cli.reports.sessions import describe_opened
 from nexus_cli.session.options import Options
@@ -82,7 +82,7 @@ class ServedContext:
     def say(self, text: str) -> None:
         self._call("say", text=text)
 
-    def show(self, form: str, value: Mapping[str, Any]) -> None:
+    def show(self, form: str, value: JsonObject) -> None:
         self._call("show", form=form, value=to_json_value(value))
 
     def feed(self, event: Event) -> None:

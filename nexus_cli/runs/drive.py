@@ -19,12 +19,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
@@ -36,6 +35,7 @@ from nexus_cli.core.duration import format_duration
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, StepEnd, TurnEnd
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, LEVELS, PLAN, Limits
 from nexus_cli.core.memo_kinds import CLAIMED_RUN, DECISION
 from nexus_cli.core.request import Provider
@@ -112,7 +112,7 @@ class RunDriver:
     """True if a limit stopped the run."""
     stay: WorktreeStay | None = None
     """Its worktree, if it works in one of its own."""
-    until: Mapping[str, Any] | None = None
+    until: JsonObject | None = None
     """The state of its work for a command, after its turn."""
     is_short: bool = False
     """True if what is left for the person's message that led to the run is the least of its limits in dollars."""
@@ -251,7 +251,7 @@ class RunDriver:
         value = {**value, "tries": value["tries"] + 1, "error": error}
         return Wait(PROVIDER, PROVIDER, value, min(present + pause, end))
 
-    def _earlier_attempts(self, outcome: Outcome) -> Mapping[str, Any]:
+    def _earlier_attempts(self, outcome: Outcome) -> JsonObject:
         """Return `since` and `tries` of the attempts to reach the provider before this turn; {} if there were none."""
         earlier = self.run.waits
         goes_on = earlier is not None and earlier.kind == PROVIDER and not outcome.usage.input
@@ -337,7 +337,7 @@ class RunDriver:
         assert session.record is not None
         return any(memo.value["run"] == self.run.key for memo in session.record.memos(CLAIMED_RUN))
 
-    def _answers(self) -> dict[str, Mapping[str, Any]]:
+    def _answers(self) -> dict[str, JsonObject]:
         return answers_of(self.ledger.runs.answers(self.run.key))
 
     def _open(self, approver: Approver | None) -> Session:
@@ -384,7 +384,7 @@ class RunDriver:
         spaces = () if entity is None else (ServiceMaker(Spaces, partial(run_spaces, entity=entity)),)
         return (*(one for one in SERVICES if one is not SPACES), facts, *spaces)
 
-    def _limits(self, said: Mapping[str, Any], settings: Settings, model: str, session: str) -> Limits:
+    def _limits(self, said: JsonObject, settings: Settings, model: str, session: str) -> Limits:
         """Return the limits of the run. Its steps and dollars cover the whole run, however often it waits; after a
         failure those from where a person resumed it."""
         level, counted = said.get("allow"), said.get("counted") or {}

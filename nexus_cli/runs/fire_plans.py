@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from nexus_cli.core.clock import format_moment, utc_now
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.run import WAITING, Plan
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.plan_times import CronTimes
@@ -25,7 +26,7 @@ PUNCTUAL = 15 * 60.0
 class Firing:
     """The outcome of a plan that is due."""
 
-    facts: Mapping[str, Any] | None
+    facts: JsonObject | None
     """The trigger of its run; None for no run."""
     next_at: float | None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from nexus_cli.core.clock import format_moment, utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.limits import ASK, LEVELS, UNASKED, Limits, level_fields, require_level
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import UNATTENDED, WAITING, Plan, Run, check_name, parse_key
@@ -117,7 +116,7 @@ class NewPlan:
     zone: str = ""
     missed: str = "once"
     name: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: JsonObject = field(default_factory=dict)
     """`folder`, `model`, `recipe`, `allow`, `max_cost`, `max_cost_day`, `max_steps`, `until` (a command that has to
     exit 0 before a run is done), `worktree` (True: each run works in one of its own), `ask`, `rules`, `limits`, and the
     name of the `agent` whose work it is; for an agent's plan also `session` and `call`."""
@@ -436,7 +435,7 @@ class PlanService(Plans):
         return [plan_value(one, now) for one in found if ledger.project_of(Path(one.options["folder"])) == here]
 
 
-def _line(value: Mapping[str, Any]) -> str:
+def _line(value: JsonObject) -> str:
     """Return the line of a plan in the PLANS block, for the model."""
     kind = f"recurring, cron: {value['cron']}, zone: {value['zone']}, next" if value["cron"] else "one-time, at"
     title = value["name"] or one_line(value["prompt"])[:120]

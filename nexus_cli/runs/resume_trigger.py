@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_stamp, utc_now
 from nexus_cli.core.duration import format_duration
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import MISSED, Run, Signal, Wait, resume_lines
 from nexus_cli.runs.service_triggers import payload_block
@@ -34,7 +34,7 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
     if any(one.kind == "timeout" for one in signals):
         what += _describe_missed(run, session.ledger.runs.signals(run.key, taken=True))
     waited = _seconds_between(_wait_began(session, run), signals[-1].at)
-    facts: Mapping[str, Any] = {
+    facts: JsonObject = {
         "type": "resume",
         "run": run.id,
         "waitedFor": run.waits.why,

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import DEFINITION, Allow, Answer, Approver, Defer, Deny, Question
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.run import APPROVAL, Run, Signal, Wait
 from nexus_cli.ledger import Ledger
@@ -28,9 +28,9 @@ LONGEST_DETAIL = 20_000
 """Most characters of a call that are kept with its question."""
 
 
-def answers_of(signals: Sequence[Signal]) -> dict[str, Mapping[str, Any]]:
+def answers_of(signals: Sequence[Signal]) -> dict[str, JsonObject]:
     """Return the answers that approval signals hold, by the id of their call."""
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, JsonObject] = {}
     for one in (signal.value for signal in signals if signal.kind == APPROVAL):
         found |= one.get("answers") or dict.fromkeys(one.get("calls", ()), one)
     return found
@@ -49,7 +49,7 @@ def _scope(question: Question) -> list[str]:
 class RunApprover:
     """Gives the person's recorded answers to an earlier question; defers every other question, or asks `person`."""
 
-    answers: Mapping[str, Mapping[str, Any]]
+    answers: Mapping[str, JsonObject]
     """See `answers_of`."""
     person: Approver | None = None
     """The person, if one is present."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog
 from nexus_cli.core.clock import local_now, utc_now
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.run import Run
 from nexus_cli.core.tool import SIGPIPE
 from nexus_cli.worktrees.repository_state import list_commits, look_at_repository
@@ -79,7 +80,7 @@ def find_commits_of_others(session: Session, run: Run) -> list[str]:
     return [line for at, line in found if int(at) > since and line not in began.get("others", ())]
 
 
-def _commits(folder: Path, began: Mapping[str, Any], form: str) -> list[str]:
+def _commits(folder: Path, began: JsonObject, form: str) -> list[str]:
     """Return the commits since a run began, newest first, each in a format of git."""
     if "head" not in began:
         return []

@@ -20,6 +20,7 @@ from nexus_cli.core.approval import Approver
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.run import RUNNING, Run
 from nexus_cli.ledger import Ledger
@@ -181,7 +182,7 @@ class Runner:
 
     # Claiming
 
-    def _take_due(self, where: Mapping[str, Any]) -> list[int]:
+    def _take_due(self, where: JsonObject) -> list[int]:
         """Claim due runs as far as there is room; return their keys."""
         taken = list[int]()
         while len(self._tasks) < self._at_once and (found := self._candidates(where)):
@@ -208,7 +209,7 @@ class Runner:
         """Look at a run again after some time."""
         self._later[run.key] = time.monotonic() + seconds
 
-    def _candidates(self, where: Mapping[str, Any]) -> list[Run]:
+    def _candidates(self, where: JsonObject) -> list[Run]:
         """Return the runs to claim, oldest first: due ones, and those whose owner is gone."""
         runs, ledger, present = self._ledger.runs, self._ledger, time.monotonic()
         self._later = {key: moment for key, moment in self._later.items() if moment > present}

@@ -25,6 +25,7 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import explain_unmet, fill_fields, holds
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import DEBOUNCE, JOINED, KEY, MISSED, QUEUED, Run, Signal
 from nexus_cli.core.surrogates import replace_surrogates
@@ -72,7 +73,7 @@ class Service:
 
     name: str
     instruction: str
-    options: Mapping[str, Any]
+    options: JsonObject
     """The options of its runs; also `max_cost_day`."""
     token: str
     """The token, or the secret of the signatures."""
@@ -97,7 +98,7 @@ class TooManyRuns(Exception):
     """The service has `MOST_QUEUED` queued runs."""
 
 
-def load_services(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> tuple[dict[str, Service], list[str]]:
+def load_services(tables: Mapping[str, JsonObject], folder: Path) -> tuple[dict[str, Service], list[str]]:
     """Return the services by name with their tokens, and a line for each invalid one; may raise `NexusError`."""
     services, problems = {}, []
     for name, values in sorted(tables.items()):
@@ -123,7 +124,7 @@ def load_services(tables: Mapping[str, Mapping[str, Any]], folder: Path) -> tupl
     return services, problems
 
 
-def _read_secret(values: Mapping[str, Any]) -> str:
+def _read_secret(values: JsonObject) -> str:
     """Return the secret that a service names, "" if it names none; raise `NexusError` for one that does not exist."""
     name = str(values.get("secret", ""))
     if values.get("sender") and values.get("token_header"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, LEVELS, Limits
 from nexus_cli.core.memo_kinds import RESULT
 from nexus_cli.core.run import PLAIN, RUNNING, UNATTENDED, Run
@@ -56,7 +56,7 @@ class UnattendedRules:
                 return KEPT
         return ""
 
-    def bind_options(self, ledger: Ledger, run: Run) -> Mapping[str, Any]:
+    def bind_options(self, ledger: Ledger, run: Run) -> JsonObject:
         """Return the options of a claimed run, bound by the settings and by what is left of the day's dollars."""
         if not _is_bound(ledger, run):
             return run.options
@@ -72,7 +72,7 @@ class UnattendedRules:
         most = min(self._cap(run.options), self.settings.max_cost_day, run.options.get("max_cost_day") or math.inf)
         return left * 1.01 if float(run.options.get(NEEDS) or 0.0) < left and left * 1.01 < most else 0.0
 
-    def _cap(self, options: Mapping[str, Any]) -> float:
+    def _cap(self, options: JsonObject) -> float:
         wanted, most = float(options.get("max_cost") or self.settings.max_cost), self.settings.max_cost
         if not 0 < wanted < math.inf:
             return most
@@ -99,7 +99,7 @@ def _is_bound(ledger: Ledger, run: Run) -> bool:
     return run.type in UNATTENDED or ledger.db.is_shared
 
 
-def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
+def trust_options(ledger: Ledger, run: Run) -> JsonObject:
     """Return the options of a claimed run without those that another person may have set in a shared ledger.
 
     A run of this role has the options of its row, but a message starts an agent only in a folder of the shared project.
@@ -121,7 +121,7 @@ def trust_options(ledger: Ledger, run: Run) -> Mapping[str, Any]:
     return run.options if run.principal and is_own else {**run.options, "rules": (), "counted": {}, "by": COLLEAGUE}
 
 
-def _is_of_project(ledger: Ledger, options: Mapping[str, Any], project: str) -> bool:
+def _is_of_project(ledger: Ledger, options: JsonObject, project: str) -> bool:
     """True if the folder in `options` is of a project, which rows of before its first use here name by its path."""
     folder = Path(options.get("folder") or Path.home())
     return project in (ledger.project_of(folder), str(project_identity(folder)))

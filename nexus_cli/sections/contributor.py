@@ -20,6 +20,7 @@ from nexus_cli.context.sysinfo import Host
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import Episode, Facts
 from nexus_cli.core.services import Footprint, Goal, SeenFile
 from nexus_cli.plugins.python_plugins import python_plugins
@@ -98,27 +99,27 @@ class Sources:
     """Returns the names of the available tools."""
     has_tool: Callable[[str], bool] = lambda name: True
     """Returns True if the present epoch has the tool of this name."""
-    capabilities: Callable[[], Mapping[str, Any]] = dict
+    capabilities: Callable[[], JsonObject] = dict
     """Report of `nexus status`, see `contributors/capabilities.py`; empty if unknown.
     Blocking."""
-    skills: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    skills: Callable[[], Sequence[JsonObject]] = tuple
     """Returns name and description of the skills that the model may read. Blocking."""
-    agents: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    agents: Callable[[], Sequence[JsonObject]] = tuple
     """Returns name and description of the agents that the model may hand work to. Blocking."""
     server_instructions: Callable[[], Mapping[str, str]] = dict
     """Returns what MCP servers say about their use, by name. Blocking."""
-    matching_skills: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+    matching_skills: Callable[[], Sequence[JsonObject]] = tuple
     """Returns those that are relevant to the newest message. Blocking."""
-    repository: Callable[[], Mapping[str, Any]] = dict
+    repository: Callable[[], JsonObject] = dict
     """Returns the state of the git repository, see `contributors/repository.py`; empty if unknown. Blocking."""
     outline: Callable[[], Outline] = Outline
     """Returns the outline of the project from the names of its files. Blocking, bounded."""
     trigger: Callable[[], Mapping[str, str]] = dict
     """Returns the cause of the turn: `type` and `source`, see `contributors/trigger.py`; empty if the TRIGGER block has
     it."""
-    permission: Callable[[], Mapping[str, Any]] = dict
+    permission: Callable[[], JsonObject] = dict
     """Returns the current permission level, see `contributors/permission.py`; empty if unknown."""
-    run: Callable[[], Mapping[str, Any]] = dict
+    run: Callable[[], JsonObject] = dict
     """Returns the facts of a structured run, see `contributors/run_blocks.py`; empty in a plain session. Blocking."""
 
     @classmethod

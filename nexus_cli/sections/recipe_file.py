@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVELS, MODES, SETS, Limits, parse_level
 from nexus_cli.sections.contributor import contributor_names
 from nexus_cli.sections.section import Phase
@@ -106,7 +107,7 @@ def _contributors(where: str, chosen: Any) -> tuple[str, ...] | None:
     return tuple(chosen)
 
 
-def _multipliers(where: str, table: Mapping[str, Any]) -> dict[str, float]:
+def _multipliers(where: str, table: JsonObject) -> dict[str, float]:
     flat = _flat(table)
     known = [*(phase.label for phase in Phase), *contributor_names()] if flat else []
     _only(where, "multipliers.", [key.partition(".")[0] for key in flat], known)
@@ -116,7 +117,7 @@ def _multipliers(where: str, table: Mapping[str, Any]) -> dict[str, float]:
     return {key: float(value) for key, value in flat.items()}
 
 
-def _overrides(where: str, table: Mapping[str, Any], beside: Beside) -> dict[str, str]:
+def _overrides(where: str, table: JsonObject, beside: Beside) -> dict[str, str]:
     flat = _flat(table, "file")
     _only(where, "overrides.", [key.partition(".")[0] for key in flat], contributor_names() if flat else ())
     return {key: _text(where, f"overrides.{key}", value, beside) for key, value in flat.items()}
@@ -138,7 +139,7 @@ def _text(where: str, key: str, value: Any, beside: Beside) -> str:
     return str(value).strip()
 
 
-def _flat(table: Mapping[str, Any], leaf: str = "") -> dict[str, Any]:
+def _flat(table: JsonObject, leaf: str = "") -> dict[str, Any]:
     """Flatten section ids, whose dots TOML reads as tables: `instructions.project = 0` becomes one key again."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
@@ -149,7 +150,7 @@ def _flat(table: Mapping[str, Any], leaf: str = "") -> dict[str, Any]:
     return flat
 
 
-def _limits(where: str, table: Mapping[str, Any]) -> Limits:
+def _limits(where: str, table: JsonObject) -> Limits:
     _only(where, "limits.", table, [f.name for f in fields(Limits)])
     if isinstance(level := table.get("allow"), str):
         table = {**table, "allow": parse_level(level)}

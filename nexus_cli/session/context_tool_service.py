@@ -6,12 +6,11 @@ Its figures and drops are those of the report on the same session (`reports.cont
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.section_rows import scale_sections
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog
@@ -27,7 +26,7 @@ class ContextToolService:
     engine: Engine
     collector: SectionCollector
 
-    def held(self) -> Mapping[str, Any]:
+    def held(self) -> JsonObject:
         from nexus_cli.engine.requests.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
 
         engine, drops = self.engine, self.log.drops()

@@ -5,7 +5,7 @@ Also records the events of a turn or an act that no entry holds, for a replay (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -30,7 +30,7 @@ from nexus_cli.core.event import (
     TurnEnd,
     UntilObject,
 )
-from nexus_cli.core.json_value import JsonOf, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import EVENT
 from nexus_cli.core.usage import Usage
 
@@ -117,7 +117,7 @@ def event_value(event: Event) -> tuple[str, dict[str, Any]] | None:
         mark, event = {"agent": event.agent, "lane": event.lane}, event.event
     if isinstance(event, ToolQueue):
         return None
-    more: Mapping[str, Any] = {}
+    more: JsonObject = {}
     if isinstance(event, ApprovalRequest | ApprovalAnswer | ContextDrop):
         more = event.line_keys(worker)
     return event.kind, {**mark, **more, **to_json_value(event)}
@@ -135,7 +135,7 @@ class EventNumbers:
         found = event_value(event)
         return None if found is None else self.line(*found)
 
-    def line(self, kind: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    def line(self, kind: str, value: JsonObject) -> dict[str, Any]:
         """Return the next line of the stream, of type `kind` with the fields of `value`."""
         head = {"v": 1, "seq": self.next, "at": format_utc(self.clock()), "type": kind}
         self.next += 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ServerRow, ServerTools
 from nexus_cli.core.tool import ToolContext
@@ -25,7 +25,7 @@ class LentServers(ServerTools):
     async def prepare(self) -> None:
         self._take_tools()
 
-    async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def call(self, server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
         return await self.owner.call(server, tool, arguments, context)
 
     async def read_resource(self, server: str, uri: str) -> ToolResult:

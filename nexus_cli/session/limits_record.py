@@ -7,7 +7,7 @@ bind, limits can differ by request.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_value
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -103,7 +104,7 @@ def permission_facts(dispatcher: Dispatcher) -> dict[str, Any]:
     }
 
 
-def _set_by_layers(noted: Iterable[Mapping[str, Any]]) -> Limits:
+def _set_by_layers(noted: Iterable[JsonObject]) -> Limits:
     """Return the recorded limits without those of signals."""
     made = Limits()
     for one in noted:
@@ -159,13 +160,13 @@ class NextLimits:
 def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
     """Return the limits recorded for the newest request."""
     noted = [memo.value for memo in log.memos(LIMITS_IN_FORCE)]
-    last: Mapping[str, Any] = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
+    last: JsonObject = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
     bounds = tuple(_bound(one) for one in last["limits"])
     recipe = Recipe(str(last["recipe"]), section_budget=last["section_budget"])
     return NextLimits(recipe, Limits(**{bound.name: bound.value for bound in bounds}), bounds, why)
 
 
-def _bound(one: Mapping[str, Any]) -> Bound:
+def _bound(one: JsonObject) -> Bound:
     """Restore a limit from its JSON form."""
     name = str(one["name"])
     said = {layer: read_value(name, value) for layer, value in one.get("said", {}).items()}

@@ -5,11 +5,12 @@ Explains for each refused call what refused it and what would allow it; front en
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import SETS, Bound
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
@@ -58,7 +59,7 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
     return made.with_error(error) if error else made
 
 
-def explain_denial(row: Mapping[str, Any], bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, Any]:
+def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, Any]:
     """Add `by` (what refused the call) and `hint` (what would allow it) to a refused call.
 
     `by` names layers, or is `rules`, `person` or `signals`; `effect` is that of the tool. `hint` is empty if `allow`
@@ -86,7 +87,7 @@ def _layers(bound: Bound, member: str) -> list[str]:
     return [layer for layer, value in bound.said.items() if value == bound.value]
 
 
-def _hint(row: Mapping[str, Any], bound: Bound | None, by: Sequence[str], recipe: str) -> str:
+def _hint(row: JsonObject, bound: Bound | None, by: Sequence[str], recipe: str) -> str:
     limit = row["limit"]
     if any(map(row.get, ("allow", "rule", "option"))) or bound is None:
         return ""

@@ -31,6 +31,7 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
@@ -137,7 +138,7 @@ class SessionSources:
     """See `Sources.away`; may grow later."""
     front: str = ""
     """The front end: the source of typed messages."""
-    run_facts: Callable[[], Mapping[str, Any]] | None = None
+    run_facts: Callable[[], JsonObject] | None = None
     """See `RunFacts.facts`; None in a plain session."""
     folder: Path = Path()
     """The working folder."""
@@ -156,7 +157,7 @@ class SessionSources:
     _attached: tuple[int, Sequence[str]] = (-1, ())
     """The newest request, and the files that were attached to it and the ones before."""
 
-    def source_fields(self) -> Mapping[str, Any]:
+    def source_fields(self) -> JsonObject:
         """Return the fields of `Sources` that this object fills."""
         return {
             "files": self.files,
@@ -212,7 +213,7 @@ class SessionSources:
             return ()
         return [*self._earlier, *(self.noted or ()), *self._attached[1]]
 
-    def repository(self) -> Mapping[str, Any]:
+    def repository(self) -> JsonObject:
         """Return the state of the repository with the `subjects` of its newest commits, as `contributors/repository.py`
         has it; {} without one, or if git fails or takes too long, which ends the looks. The first look asks for both at
         the same time, later ones for the commits only if there is a new one."""
@@ -263,7 +264,7 @@ class SessionSources:
             return {}
         return plain_trigger(self.front, "person" if newest is None else str(newest.value.get("source", "")))
 
-    def run(self) -> Mapping[str, Any]:
+    def run(self) -> JsonObject:
         """Return the facts of a structured run: those of its newest trigger, and `run_facts`; {} in others."""
         newest = self._newest_trigger()
         if newest is None or not newest.value.get("facts"):

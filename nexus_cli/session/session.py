@@ -23,6 +23,7 @@ from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN, Limits
 from nexus_cli.core.request import Provider
 from nexus_cli.core.running_workers import RunningWorkers
@@ -354,7 +355,7 @@ class Session:
         if text.strip():
             self._control.steering.append(SteeringWords(text, tuple(pasted), tuple(files), source))
 
-    def tell(self, text: str, memo: str, value: Mapping[str, Any]) -> None:
+    def tell(self, text: str, memo: str, value: JsonObject) -> None:
         """Send data from outside to the running turn, as `steer` does, with a memo in the same commit."""
         self._control.steering.append(SteeringWords(text, (text,), actor="nexus", notes={memo: value}))
 

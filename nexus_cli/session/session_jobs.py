@@ -10,7 +10,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,7 +21,7 @@ from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import MemoSource
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import JsonOf, to_json_value
+from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.running_workers import CLOSED, ENDED, RUNNING, STOPPED
@@ -362,7 +362,7 @@ class SessionJobs(Jobs):
         why = f"there is no job {name[:40]!r}. Jobs: {there}" if name else f"the id of a job is missing. Jobs: {there}"
         return ToolResult(error=why, ran=False)
 
-    def find_command(self, action: str, job: str = "", text: str = "") -> Mapping[str, Any] | None:
+    def find_command(self, action: str, job: str = "", text: str = "") -> JsonObject | None:
         """See `Jobs`. Input is a command in all but name: the job may be a shell."""
         found = self._find(job) if action == "write" else None
         if not isinstance(found, BackgroundJob) or found.state != RUNNING or isinstance(found.process, AdoptedProcess):
@@ -481,11 +481,11 @@ def recorded_jobs(source: MemoSource, running: Container[str] = ()) -> list[JobO
     return found
 
 
-def _newest_records(source: MemoSource) -> dict[str, Mapping[str, Any]]:
+def _newest_records(source: MemoSource) -> dict[str, JsonObject]:
     return {str(memo.value["id"]): memo.value for memo in source.memos(JOB)}
 
 
-def _job_row(value: Mapping[str, Any], how: str = "") -> JobObject:
+def _job_row(value: JsonObject, how: str = "") -> JobObject:
     row = {key: value.get(key) for key in BackgroundJob.shown.split()}
     row["seconds"] = row["seconds"] or 0.0
     return JobObject(row, name=_describe_command(str(value["command"])), how=how or _describe_earlier(value))
@@ -496,7 +496,7 @@ def _describe_end(state: str, seconds: float, status: int | None) -> str:
     return f"{state} after {format_duration(seconds)}{f', exit status {status}' if status is not None else ''}"
 
 
-def _describe_earlier(value: Mapping[str, Any]) -> str:
+def _describe_earlier(value: JsonObject) -> str:
     """Return the state of a job of another process, from its newest memo. Older ones have no seconds."""
     state, seconds = value["state"], value.get("seconds")
     if state == ENDED:

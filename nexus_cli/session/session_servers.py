@@ -19,7 +19,7 @@ from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerRow, ServerTools
 from nexus_cli.core.tool import ToolContext
@@ -140,7 +140,7 @@ class SessionServers(ServerTools):
         before, self._known = self._known, {name: one.sha256 for name, one in self._catalogue.entries.items()}
         self._announce_changes(before)
 
-    async def call(self, server: str, tool: str, arguments: Mapping[str, Any], context: ToolContext) -> ToolResult:
+    async def call(self, server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
         questions: PersonQuestions | None = context.services.get(PersonQuestions)
         can_ask = questions is not None and questions.can_ask
         ask = AskForServer(server, questions) if questions is not None and can_ask else None
@@ -412,7 +412,7 @@ class AskForServer:
     def __init__(self, server: str, questions: PersonQuestions) -> None:
         self._server, self._questions = server, questions
 
-    async def __call__(self, question: ServerQuestion) -> Mapping[str, Any] | None:
+    async def __call__(self, question: ServerQuestion) -> JsonObject | None:
         """Return the answers by name of the field; None if the person answers nothing, or declines."""
         lead = f"MCP server {self._server} asks: {one_line(question.text)}"
         if question.url:
@@ -435,14 +435,14 @@ class AskForServer:
         return answers
 
 
-def _choices(schema: Mapping[str, Any]) -> tuple[str, ...]:
+def _choices(schema: JsonObject) -> tuple[str, ...]:
     if schema.get("type") == "boolean":
         return ("yes", "no")
     values = schema.get("enum", ())
     return tuple(one_line(str(one)) for one in values[:8]) if isinstance(values, list | tuple) else ()
 
 
-def _read_answer(text: str, schema: Mapping[str, Any]) -> Any:
+def _read_answer(text: str, schema: JsonObject) -> Any:
     kind = schema.get("type")
     if kind == "boolean":
         return text.casefold() in ("yes", "y", "true")

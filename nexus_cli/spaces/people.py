@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,13 @@ from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import AGENT, HUMAN, LONGEST_NAME, SELF, Entity, Space, check_name, fold_name
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import not_a_member
 
-DEFAULTS: Mapping[str, Any] = {"allow": ASK, "recipe": "tick_event"}
+DEFAULTS: JsonObject = {"allow": ASK, "recipe": "tick_event"}
 """Default options of an agent's runs."""
 _SECONDS = 5.0
 """Time limit for asking git for the user's name."""
@@ -102,7 +102,7 @@ def find_agent(ledger: Ledger, settings: Settings, name: str, folder: Path) -> E
 
 
 def make_member(
-    ledger: Ledger, settings: Settings, name: str, folder: Path, given: Mapping[str, Any], *, agent: bool = False
+    ledger: Ledger, settings: Settings, name: str, folder: Path, given: JsonObject, *, agent: bool = False
 ) -> Entity:
     """Return the entity of this name, created if it does not exist; `agent` makes it an agent.
 
@@ -119,7 +119,7 @@ def make_member(
     return ledger.spaces.entity(name, AGENT, {**known, **given})
 
 
-def _find_settings(settings: Settings, name: str) -> Mapping[str, Any] | None:
+def _find_settings(settings: Settings, name: str) -> JsonObject | None:
     folded = fold_name(name)
     return next((table for known, table in settings.agents.items() if fold_name(known) == folded), None)
 

@@ -11,6 +11,7 @@ from typing import Any
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import ACTIVE_SPACE, SPACE_HISTORY
 from nexus_cli.core.memory import FactState
 from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space, fold_name
@@ -36,11 +37,11 @@ class LedgerRunFacts(RunFacts):
     ledger: Ledger
     run: Run
 
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> JsonObject:
         return run_facts(self.ledger, self.run)
 
 
-def run_facts(ledger: Ledger, run: Run) -> Mapping[str, Any]:
+def run_facts(ledger: Ledger, run: Run) -> JsonObject:
     """Return the facts of `run` as plain JSON: `about` (the words of its cause), `identity`, `trigger`, `goals`,
     `space`, `spaces`, `plans` and `runs`; for a plan's run also `previous` (its last run) and `lessons` (ids of facts).
 

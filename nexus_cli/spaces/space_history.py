@@ -20,6 +20,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import SPACE_HISTORY
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
@@ -137,7 +138,7 @@ def make_trigger(
     space: Space,
     agent: Entity,
     message: SpaceMessage,
-    facts: Mapping[str, Any],
+    facts: JsonObject,
 ) -> Trigger:
     """Return the trigger of the turn that `message` starts, the last entry of SPACE HISTORY. It has no text if the
     conversation has the message already."""

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from nexus_cli.core.attachment import image_type
 from nexus_cli.core.elide import plural
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.own_worker import find_library, run_worker
@@ -144,7 +145,7 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int = 0) -
     return DocumentPart(text, "cells", first, last, total, images)
 
 
-def _find_pictures(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, bytes]]:
+def _find_pictures(cells: Iterable[JsonObject]) -> Iterator[tuple[str, bytes]]:
     """Yield media type and data of each picture among the outputs of cells."""
     outputs = (one for cell in cells if isinstance(found := cell.get("outputs"), list) for one in found)
     tables = (one.get("data") for one in outputs if isinstance(one, dict))
@@ -156,11 +157,11 @@ def _find_pictures(cells: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, by
                 yield kind, data
 
 
-def _kind(cell: Mapping[str, Any]) -> str:
+def _kind(cell: JsonObject) -> str:
     return str(cell.get("cell_type", "raw"))[:20]
 
 
-def _source(cell: Mapping[str, Any]) -> str:
+def _source(cell: JsonObject) -> str:
     return _joined(cell.get("source", cell.get("input", "")))
 
 
@@ -168,7 +169,7 @@ def _joined(value: Any) -> str:
     return "".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _show_cell(number: int, cell: Mapping[str, Any]) -> str:
+def _show_cell(number: int, cell: JsonObject) -> str:
     outputs = cell.get("outputs")
     shown, written = list[str](), 0
     for output in outputs if isinstance(outputs, list) else ():
@@ -181,7 +182,7 @@ def _show_cell(number: int, cell: Mapping[str, Any]) -> str:
     return f"[cell {number}, {_kind(cell)}]\n{_source(cell)}" + (f"\n[output]\n{text}" if text else "")
 
 
-def _show_output(output: Mapping[str, Any]) -> str:
+def _show_output(output: JsonObject) -> str:
     """Return an output in a few lines: its text, or the media types that it has instead."""
     if output.get("output_type") in ("error", "pyerr"):
         return _shorten(f"{output.get('ename', '')}: {output.get('evalue', '')}")

@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, unwrap_call
 from nexus_cli.core.tool import Tool
 from nexus_cli.tools.schema import check_arguments
@@ -90,8 +91,8 @@ class ForeignCalls:
 
 
 @lru_cache(1)
-def _rows() -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
+def _rows() -> Mapping[str, Sequence[JsonObject]]:
+    found: dict[str, list[JsonObject]] = {}
     for row in json.loads(Path(__file__).with_name("foreign").joinpath("names.json").read_text(encoding="utf-8")):
         for name in row["names"]:
             found.setdefault(name, []).append(row)
@@ -108,14 +109,14 @@ def foreign_names(tool: str) -> list[str]:
     return [name for name, rows in _rows().items() if any(row["tool"] == tool for row in rows)]
 
 
-def foreign_arguments(name: str, tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def foreign_arguments(name: str, tool: str, given: JsonObject) -> dict[str, Any]:
     """Return arguments of our tool as those of the foreign one that the table translates to it; what has no counterpart
     there keeps our name, behind the others."""
     row = next((row for row in _rows().get(name, ()) if row["tool"] == tool), None)
     return _invert(row["arguments"], given) if row else dict(given)
 
 
-def _invert(template: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _invert(template: JsonObject, given: JsonObject) -> dict[str, Any]:
     made, rest = dict[str, Any](), dict(given)
     for ours, slot in template.items():
         value = given.get(ours)
@@ -127,7 +128,7 @@ def _invert(template: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     return {**made, **rest}
 
 
-def _fill_row(row: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _fill_row(row: JsonObject, given: JsonObject) -> dict[str, Any]:
     wanted = row.get("if", {})
     if any(given.get(name) != value for name, value in wanted.items()):
         raise _Inexact
@@ -135,7 +136,7 @@ def _fill_row(row: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
     return filled
 
 
-def _fill_object(template: Any, given: Mapping[str, Any], used: set[str]) -> Any:
+def _fill_object(template: Any, given: JsonObject, used: set[str]) -> Any:
     """Fill `template`; raise `_Inexact` unless that uses all of `given` that says something."""
     filled = _fill(template, given, used)
     if any(name not in used and value not in (None, False, "") for name, value in given.items()):
@@ -143,7 +144,7 @@ def _fill_object(template: Any, given: Mapping[str, Any], used: set[str]) -> Any
     return filled
 
 
-def _fill(template: Any, given: Mapping[str, Any], used: set[str]) -> Any:
+def _fill(template: Any, given: JsonObject, used: set[str]) -> Any:
     if isinstance(template, str):
         return _take(template, given, used) if template.startswith("$") else template
     if isinstance(template, list):
@@ -164,7 +165,7 @@ def _fill(template: Any, given: Mapping[str, Any], used: set[str]) -> Any:
     return {name: value for name, value in filled.items() if value is not _MISSING}
 
 
-def _take(word: str, given: Mapping[str, Any], used: set[str]) -> Any:
+def _take(word: str, given: JsonObject, used: set[str]) -> Any:
     """Return the value that `$name`, `$name?`, `$name!` or `$name:form` stands for."""
     name, _, form = word.removeprefix("$").partition(":")
     name, mark = (name[:-1], name[-1]) if name[-1] in "?!" else (name, "")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.core import memory, services
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import SUBJECT, EditPreview, Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.plugins.python_plugins import admit_objects, python_plugins
@@ -50,7 +51,7 @@ def _is_valid(one: Any) -> bool:
     return bool(named) and all(inspect.iscoroutinefunction(run) for run in (one.run, one.check) if run)
 
 
-def plugin_line(name: str, arguments: Mapping[str, Any]) -> str:
+def plugin_line(name: str, arguments: JsonObject) -> str:
     """Return the line on the screen that a plugin has for a call of a tool that is not built in, else ""."""
     plugins = [one for one in python_plugins() if one.has("nexus_tool_line")]
     if not plugins or name in discover_tools() or find_foreign_tool(name):
@@ -113,16 +114,16 @@ def _tools_in(folders: tuple[str, ...], package: str = builtin.__name__) -> Mapp
 
 def _read_definition(path: Path, package: str) -> Tool:
     """Load a tool from its definition, whose fields are listed in `tools/README.md`."""
-    read: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    read: JsonObject = json.loads(path.read_text(encoding="utf-8"))
     found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in read.items()}
     module = f"{package}.{path.stem}"
 
-    def bind(function: str, arguments: Mapping[str, Any]) -> Callable[[ToolContext], Any]:
+    def bind(function: str, arguments: JsonObject) -> Callable[[ToolContext], Any]:
         loaded = import_module(module)
         kind = field_kinds(loaded.run)["arguments"]
         return partial(getattr(loaded, function), make_arguments(kind, arguments))
 
-    def preview(arguments: Mapping[str, Any], context: ToolContext) -> EditPreview:
+    def preview(arguments: JsonObject, context: ToolContext) -> EditPreview:
         try:
             show = bind("preview", arguments)
         except Exception:  # an upgrade may have replaced the module: the call itself reports it

@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from nexus_cli.core.errors import nearest_name
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
@@ -27,7 +28,7 @@ _NAMES = {
     "object": "an object",
     "null": "null",
 }
-_TYPES: Mapping[str, Any] = {
+_TYPES: JsonObject = {
     "string": str,
     "integer": int,
     "number": int | float,
@@ -45,7 +46,7 @@ _SHOWN = 120
 """Characters that are shown of arguments on each side of a mistake in their JSON."""
 
 
-def check_arguments(value: Any, schema: Mapping[str, Any], at: str = "") -> tuple[Any, list[str]]:
+def check_arguments(value: Any, schema: JsonObject, at: str = "") -> tuple[Any, list[str]]:
     """Return the repaired arguments, or the value of the one at `at`, and a sentence for each remaining error.
 
     Repaired are `"5"` for an integer or number, `5.0` for an integer, `"true"` for a boolean, a number for a string,
@@ -90,7 +91,7 @@ def check_arguments(value: Any, schema: Mapping[str, Any], at: str = "") -> tupl
 
 
 @cache
-def field_kinds(kind: Any) -> Mapping[str, Any]:
+def field_kinds(kind: Any) -> JsonObject:
     """Return the types of the fields of a dataclass, or of the parameters of a function, by name."""
     return get_type_hints(kind)
 
@@ -160,7 +161,7 @@ def _has_type(value: Any, kind: str) -> bool:
     return isinstance(value, _TYPES.get(kind, object))
 
 
-def _allows_null(schema: Mapping[str, Any]) -> bool:
+def _allows_null(schema: JsonObject) -> bool:
     kinds = schema.get("type", "null")
     return "null" in ((kinds,) if isinstance(kinds, str) else kinds) or None in schema.get("enum", ())
 
@@ -183,7 +184,7 @@ def _cast(value: Any, kinds: Sequence[str]) -> Any:
     return parsed if _has_type(parsed, kind) else value
 
 
-def _instead(name: str, value: Any, known: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+def _instead(name: str, value: Any, known: JsonObject, given: JsonObject) -> str:
     """Return which argument an unknown one may stand for, first of those that are not given and take `value`."""
     free = [key for key, schema in known.items() if key not in given and _takes(schema, value)]
     parts = (key for key in known if key in name.casefold() or name.casefold() in key)

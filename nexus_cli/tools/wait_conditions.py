@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from http.client import HTTPException
 from itertools import islice
@@ -24,6 +24,7 @@ from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.proxy import ProxyError, open_connection
 from nexus_cli.core.real_files import list_folder, open_folder
 from nexus_cli.tools.listeners import is_own_address
@@ -46,7 +47,7 @@ Connect = Callable[[], socket.socket]
 """Makes a connection to the server of an address, in its network. Raises `OSError`."""
 
 
-def look(kind: str, value: Mapping[str, Any], connect: Connect | None = None) -> dict[str, Any] | None:
+def look(kind: str, value: JsonObject, connect: Connect | None = None) -> dict[str, Any] | None:
     """Check the condition of a wait; return the event if it holds, else None. Blocks; a request takes seconds.
 
     An address of a job is reached by `connect`, and gets no key.
@@ -63,7 +64,7 @@ def look(kind: str, value: Mapping[str, Any], connect: Connect | None = None) ->
     return None
 
 
-def _look_at_page(value: Mapping[str, Any], connect: Connect | None) -> dict[str, Any] | None:
+def _look_at_page(value: JsonObject, connect: Connect | None) -> dict[str, Any] | None:
     match = value.get("match", ())
     status, text = request_page(value["url"], MOST_BODY if match else 0, connect)
     if status is None or not fits_status(status, value["status"]) or not matches(match, text):
@@ -117,7 +118,7 @@ def glob_states(path: Path) -> dict[str, list[int] | None]:
     return {one: file_state(Path(one)) for one in sorted(f"{path.parent}/{name}" for name in islice(shown, MOST_FILES))}
 
 
-def _look_at_file(value: Mapping[str, Any]) -> dict[str, Any] | None:
+def _look_at_file(value: JsonObject) -> dict[str, Any] | None:
     event, before = value["event"], value["before"]
     if not isinstance(before, dict):
         return _compare(value["path"], event, before, file_state(Path(value["path"])))
@@ -142,7 +143,7 @@ def _compare(path: str, event: str, before: list[int] | None, now: list[int] | N
     return {"path": path, "how": how, "size": now[1] if now else None} if came else None
 
 
-def describe_event(kind: str, came: Mapping[str, Any]) -> str:
+def describe_event(kind: str, came: JsonObject) -> str:
     """Describe an event of `look` in a few words."""
     match kind:
         case "file":
@@ -192,7 +193,7 @@ def is_kernel_thread(pid: int) -> bool:
         return False
 
 
-def is_running(value: Mapping[str, Any]) -> bool:
+def is_running(value: JsonObject) -> bool:
     """Return True while the process of a wait runs; False after a reboot."""
     started: str = value["started"]
     return _started(value["process"]) == started

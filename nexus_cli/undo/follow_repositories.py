@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.elide import name_first
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_listable
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT_STATE, FileState
@@ -130,7 +131,7 @@ def make_rows(states: Mapping[str, RepositoryState]) -> dict[str, Any]:
     return {path: [list(map(str, one.folders)), one.values, one.is_whole] for path, one in states.items()}
 
 
-def parse_rows(rows: Mapping[str, Any]) -> dict[str, RepositoryState]:
+def parse_rows(rows: JsonObject) -> dict[str, RepositoryState]:
     """Make states of the rows of `make_rows`. Raises `KeyError`, `TypeError`, `ValueError`."""
     return {
         path: RepositoryState(GitFolders(*map(Path, folders)), values, is_whole=is_whole)

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import REPLACED, open_listable
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
@@ -126,7 +126,7 @@ class LookedProject:
         with self._lock:
             return self._look_guarded(lambda: self._look_again(before))
 
-    def restore(self, rows: Mapping[str, Any], about: Mapping[str, Any]) -> Look:
+    def restore(self, rows: JsonObject, about: JsonObject) -> Look:
         """Return the look that `save` wrote, as the one of a command that began in another process.
 
         Raises `ValueError`, `KeyError` or `TypeError` for a damaged file.
@@ -138,7 +138,7 @@ class LookedProject:
             self._last = look
             return look
 
-    def save(self, look: Look, repositories: Mapping[str, Any]) -> None:
+    def save(self, look: Look, repositories: JsonObject) -> None:
         """Save a look and the rows of its repositories, for the process that finds out what a killed one changed.
         Raises `OSError`."""
         about = {"root": str(self.root), "is_whole": look.is_whole, "at": look.at, "skipped": sorted(look.skipped)}

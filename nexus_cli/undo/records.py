@@ -5,10 +5,10 @@ Paths are relative to `Step.root`. Names that are not UTF-8 are kept by `surroga
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_value
 from nexus_cli.tree.file_state import FileState
 
@@ -103,7 +103,7 @@ _OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered"
 """Fields that a line of the journal leaves out if they are empty."""
 
 
-def parse_step(row: Mapping[str, Any]) -> Step:
+def parse_step(row: JsonObject) -> Step:
     """Make a step from the JSON of its line, without unknown fields; raise `KeyError`, `TypeError`, `ValueError`."""
     rows = row.get("references") or _read_moved_head(row)
     step: Step = read_value(Step, {**row, "references": rows})
@@ -112,7 +112,7 @@ def parse_step(row: Mapping[str, Any]) -> Step:
     return replace(step, changes=tuple(replace(one, is_unsure=True) for one in step.changes))
 
 
-def _read_moved_head(row: Mapping[str, Any]) -> list[dict[str, str]]:
+def _read_moved_head(row: JsonObject) -> list[dict[str, str]]:
     """Return the move of HEAD that version 0.2 noted as commits and branches before and after."""
     if not (commits := row.get("head")):
         return []

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import private_dir
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.tree.file_state import FileState
 from nexus_cli.tree.read_state import Seen
 from nexus_cli.undo.records import MODE
@@ -29,10 +30,10 @@ class SavedLook:
     def __init__(self, place: Path) -> None:
         self.place = place
         self._seen: Mapping[str, Seen] = {}
-        self._about: Mapping[str, Any] = {}
+        self._about: JsonObject = {}
         self._lines = 0
 
-    def save(self, seen: Mapping[str, Seen], about: Mapping[str, Any]) -> None:
+    def save(self, seen: Mapping[str, Seen], about: JsonObject) -> None:
         """Write the states of all paths, or what differs from the last ones, with the values `about` the look.
 
         Raises `OSError`.
@@ -75,7 +76,7 @@ def _make_row(one: Seen) -> tuple[object, ...]:
     return (*_get_fields(one.state), one.stamp, one.is_settled)
 
 
-def parse_rows(rows: Mapping[str, Any]) -> dict[str, Seen]:
+def parse_rows(rows: JsonObject) -> dict[str, Seen]:
     """Make states of the rows that `read_rows` returns. Raises `KeyError`, `TypeError`, `ValueError`."""
     found = {}
     for path, (*own, stamp, is_settled) in rows.items():

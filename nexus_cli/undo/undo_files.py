@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Memo
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
@@ -116,7 +116,7 @@ def fork_session(ledger: Ledger, session: str, *, name: str = "", entry: int | N
     return made
 
 
-def _tell(log: LaneLog, text: str, turn: int, did: Mapping[str, Any] = MappingProxyType({})) -> None:
+def _tell(log: LaneLog, text: str, turn: int, did: JsonObject = MappingProxyType({})) -> None:
     log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), {"told": text, "turn": turn, **did}))
 
 

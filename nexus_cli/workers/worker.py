@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from nexus_cli.core import event
 from nexus_cli.core.approval import Answer, Approver, Question
 from nexus_cli.core.elide import clip_text, plural
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.running_workers import (
@@ -234,7 +234,7 @@ class Worker:
         return self.to_json() | more
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Worker:
+    def from_json(cls, value: JsonObject) -> Worker:
         """Return a worker of an earlier process from its recorded JSON."""
         made = cls(
             value["id"],

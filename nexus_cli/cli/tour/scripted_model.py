@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from itertools import takewhile
-from typing import Any
 
 from nexus_cli.conversation.tokens.counter import brief_count
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta, UsageDelta
 from nexus_cli.core.usage import Usage
 
 MODEL = "scripted"
 """The name of the model."""
 
-Script = Mapping[str, Any]
+Script = JsonObject
 """`defaults/tour/scenes.toml`, or a table in it."""
 
 
@@ -50,7 +50,7 @@ class ScriptedModel:
         yield UsageDelta(self._measure(request, reply))
         yield FinishDelta("tool_calls" if calls else "stop")
 
-    def _next_reply(self, newest: Mapping[str, Any]) -> Script:
+    def _next_reply(self, newest: JsonObject) -> Script:
         content = str(newest["content"])
         if newest["role"] == "user" and self._scene["words"] not in content:
             return {"text": self.summary}

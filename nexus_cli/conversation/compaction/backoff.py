@@ -6,12 +6,12 @@ the drops that an undo restored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Memo, Note
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import COMPACTION, UNDONE_COMPACTION
 
 UNDO = "undo"
@@ -52,7 +52,7 @@ class Backoff:
         drops = self._find(undone).get("drops", [])
         return [self._note({"epoch": epoch, "why": UNDO}), (UNDONE_COMPACTION, {"epoch": undone, "drops": drops})]
 
-    def _note(self, value: Mapping[str, Any]) -> Note:
+    def _note(self, value: JsonObject) -> Note:
         return COMPACTION, {"step": self.step, **value}
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -96,22 +96,22 @@ class Backoff:
             return None
         return self.step - int(failed[0]["step"]), str(failed[0]["why"])
 
-    def _tried(self) -> list[Mapping[str, Any]]:
+    def _tried(self) -> list[JsonObject]:
         return [memo.value for memo in self.memos(COMPACTION)]
 
-    def _find(self, epoch: int) -> Mapping[str, Any]:
+    def _find(self, epoch: int) -> JsonObject:
         """Return the memo of the compaction that began `epoch`; empty if there is none."""
         return next((value for value in reversed(self._tried()) if value["epoch"] == epoch), {})
 
-    def _is_recent(self, value: Mapping[str, Any], steps: int = AGAIN_AFTER) -> bool:
+    def _is_recent(self, value: JsonObject, steps: int = AGAIN_AFTER) -> bool:
         return 0 <= self.step - int(value["step"]) < steps
 
 
-def _for_nothing(value: Mapping[str, Any]) -> bool:
+def _for_nothing(value: JsonObject) -> bool:
     return value["epoch"] is None and not value.get("paid")
 
 
-def _in_vain(tried: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _in_vain(tried: Sequence[JsonObject]) -> list[JsonObject]:
     """Return the paid tries that failed since the last compaction, newest first."""
     found = []
     for value in reversed(tried):

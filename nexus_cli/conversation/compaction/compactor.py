@@ -6,9 +6,8 @@ begins an epoch with its items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
@@ -27,6 +26,7 @@ from nexus_cli.conversation.user_messages import find_others, hidden_words, read
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem
+from nexus_cli.core.json_value import JsonObject
 
 RECORD_SLACK = 32
 """Tokens that a check of the files may add to the record, on top of a quarter of its size."""
@@ -58,7 +58,7 @@ class DraftedWindow:
     drops: Sequence[Drop]
     rules: Sequence[Sequence[object]]
     """The person's rules in force, for the memo of the compaction."""
-    kept: Mapping[str, Any]
+    kept: JsonObject
     """The number of messages, answers and work items that it keeps, and of those that it omits."""
 
 

@@ -27,6 +27,7 @@ from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.clock import format_stamp
 from nexus_cli.core.elide import Count, clip_text, elide_text, one_line, plain_marker
 from nexus_cli.core.entry import PERSON, Entry, read_backwards
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.run import TRIGGER_MARK, resume_lines
@@ -93,7 +94,7 @@ class Recap:
 class OwnForms:
     """The entries whose text was written by nexus itself."""
 
-    history: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    history: Mapping[int, JsonObject] = field(default_factory=dict)
     """The memos `HISTORY`, by entry of SPACE HISTORY."""
     trigger: int = 0
     """The entry with the trigger mark that started the run, 0 if there is none."""
@@ -197,7 +198,7 @@ def make_recap(
     return Recap(tuple(reversed(found)), missing)
 
 
-def _history_messages(content: str, history: Mapping[str, Any], is_new: bool) -> list[str]:
+def _history_messages(content: str, history: JsonObject, is_new: bool) -> list[str]:
     """Return the lines of each message in SPACE HISTORY, `[SEEN]` unless `is_new`; an old entry as a whole."""
     parts = history.get("parts", [[0, len(content), len(content)]])
     if is_new:
@@ -205,7 +206,7 @@ def _history_messages(content: str, history: Mapping[str, Any], is_new: bool) ->
     return [content[start:state] + (_SEEN if state < end else "") for start, state, end in parts]
 
 
-def _trigger_text(entry: Entry, history: Mapping[str, Any], most: int, count: Count) -> str:
+def _trigger_text(entry: Entry, history: JsonObject, most: int, count: Count) -> str:
     """Return the lines of the entry that started the run, with its mark."""
     text = entry.message.content.removesuffix(f" {TRIGGER_MARK}")
     if history:

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.command_records import running_guards
 from nexus_cli.config.protected_places import HOLDS_SECRETS
@@ -23,7 +23,7 @@ from nexus_cli.core.approval import DEFINITION, SAY_INSTEAD, Allow, Answer, Appr
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.image_check import MOST_PAGES
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -159,7 +159,7 @@ class CallDecider:
     hooks: SessionHooks | None = None
     """The hooks of the session; None without any."""
     step: DecisionStep = field(default_factory=DecisionStep)
-    _recorded: Mapping[str, Any] | None = None
+    _recorded: JsonObject | None = None
     """The newest memo `LIMITS_IN_FORCE`, once one was recorded or compared."""
 
     @property

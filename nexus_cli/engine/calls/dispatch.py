@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memo_kinds import (
     CLIPPED_MESSAGE,
@@ -293,7 +293,7 @@ class Dispatcher(CallDecider):
         What a tool changed with an effect that is not in `CHANGES` is not noted: workers record their own work.
         """
         message = Message(Role.TOOL, sent.text, tool_call_id=call.id)
-        noted: dict[str, Mapping[str, Any]] = {RESULT: result_note(result, took), **read_note(result, sent)}
+        noted: dict[str, JsonObject] = {RESULT: result_note(result, took), **read_note(result, sent)}
         noted |= result.memos
         tool = self.registry.get(call.name)
         subject = describe_subject(tool, call)

@@ -25,6 +25,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ALL, AUTO, EDIT, PLAN
 from nexus_cli.core.memo_kinds import HOOK
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -74,7 +75,7 @@ SHORT = 120
 class _CallRuling:
     """The decision of the hooks on one call."""
 
-    arguments: Mapping[str, Any]
+    arguments: JsonObject
     """Those of the call, as hooks changed them."""
     decision: str = ""
     reason: str = ""
@@ -301,7 +302,7 @@ class SessionHooks:
         self._check_stopped()
         return [self._line(run, run.answer.context) for run in runs if run.answer.context]
 
-    async def before_call(self, checked: CheckedCall, event: str = "PreToolUse") -> Mapping[str, Any]:
+    async def before_call(self, checked: CheckedCall, event: str = "PreToolUse") -> JsonObject:
         """Run the hooks of an event before a call, once; return its arguments, as a personal hook may have changed
         them."""
         key = (event, checked.call.id)
@@ -402,7 +403,7 @@ class SessionHooks:
         self,
         event: str,
         names: Sequence[str],
-        fields: Mapping[str, Any] | Callable[[Hook], list[dict[str, Any]]],
+        fields: JsonObject | Callable[[Hook], list[dict[str, Any]]],
         *,
         most: float = math.inf,
         call: HookedCall | None = None,
@@ -594,9 +595,7 @@ def _names(tool: Tool, *, is_foreign: bool) -> list[str]:
     return [*(name for name in names if name != "Bash"), *EDIT_NAMES] if tool.effect is Effect.EDIT else names
 
 
-def _update(
-    tool: Tool, checked: Mapping[str, Any], updated: Mapping[str, Any], given: Mapping[str, Any]
-) -> tuple[str, Mapping[str, Any]]:
+def _update(tool: Tool, checked: JsonObject, updated: JsonObject, given: JsonObject) -> tuple[str, JsonObject]:
     """Return a problem or "", and the arguments that a hook wants. Of Claude's names only `file_path` has an effect."""
     own = {key: value for key, value in updated.items() if key in tool.parameters.get("properties", {})}
     path = updated.get("file_path")

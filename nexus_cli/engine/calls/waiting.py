@@ -6,11 +6,11 @@ or the session itself while a person has it open (`live_wait`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
 from nexus_cli.ledger import Ledger, SessionLog
@@ -26,7 +26,7 @@ class SessionWaits(Waits):
     ledger: Ledger
     log: SessionLog
     is_worker: bool
-    describe_run: Callable[[], Mapping[str, Any]]
+    describe_run: Callable[[], JsonObject]
     """Makes the record of the session's run, in case it has none yet (`run_record`)."""
     longest: float
     """Seconds after which a wait without a limit of its own ends."""

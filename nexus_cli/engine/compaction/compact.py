@@ -7,10 +7,8 @@ failure leaves the window unchanged and is reported in one line.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.compactor import Summary
@@ -18,6 +16,7 @@ from nexus_cli.conversation.compaction.standing_rules import missed_rules, take_
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core import event
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import RULES_ASKED
 from nexus_cli.core.services import Log
 from nexus_cli.engine.compaction.file_states import look_at_files
@@ -116,7 +115,7 @@ async def _run_before_summary(engine: Engine, cause: str, instructions: str) -> 
 
 async def draft_compaction(
     engine: Engine, plan: CompactionPlan, summary: Summary, cause: str, prompt: PromptAssembler, log: Log
-) -> tuple[Rewrite, Mapping[str, Any]]:
+) -> tuple[Rewrite, JsonObject]:
     """Return the rewrite that begins with a summary, and its figures. Raises `SummaryError` unless the messages and the
     whole window shrink.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
@@ -128,7 +129,7 @@ def last_section_hashes(conversation: Conversation) -> dict[str, str]:
     return last
 
 
-def _memo(epoch: int, changed: ChangedSections, sections: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _memo(epoch: int, changed: ChangedSections, sections: Sequence[JsonObject]) -> dict[str, Any]:
     told = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
     return {
         "epoch": epoch,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.core.entry import Drop, Epoch
+from nexus_cli.core.json_value import JsonObject
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,7 @@ class Preamble:
     """Call this once the text is in the window, so that it is not sent again."""
     sections: Sections = ()
     """The event sections in it."""
-    facts: Sequence[Mapping[str, Any]] = ()
+    facts: Sequence[JsonObject] = ()
     """The remembered facts in them: `id`, `slot` and `text` of each."""
     arrived: Sequence[str] = ()
     """The sections of the system text that have finished loading since the epoch began."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import Count, name_first, plural
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.services import Workers
@@ -19,7 +19,7 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.registry import ToolRegistry
 
-Schemas = Sequence[Mapping[str, Any]]
+Schemas = Sequence[JsonObject]
 NO_LIMITS = Limits()
 MOST_NAMED = 20
 """Most MCP servers that the description of `use_tool` names."""
@@ -76,7 +76,7 @@ def select_tools(
     recipe: Recipe,
     limits: Limits = NO_LIMITS,
     asked: Collection[str] = (),
-    kept: Iterable[Mapping[str, Any]] = (),
+    kept: Iterable[JsonObject] = (),
     *,
     attended: bool = False,
     wraps: bool = True,
@@ -132,7 +132,7 @@ def _describe_servers(tools: Iterable[Tool]) -> list[str]:
     return [f"{name} ({', '.join(offers)})" for name, offers in counted.items()]
 
 
-def describe_left_out(window: int, tools: Iterable[Mapping[str, Any]]) -> str:
+def describe_left_out(window: int, tools: Iterable[JsonObject]) -> str:
     """Return a line for the person if a request with `tools` in a small window lacks those behind `use_tool`."""
     there = {tool["function"]["name"] for tool in tools}
     if window >= SMALL_WINDOW or not there or USE_TOOL in there:

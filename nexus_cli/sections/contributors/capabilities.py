@@ -7,10 +7,10 @@ lines that name something to act on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import Layer, Phase, Section
@@ -49,7 +49,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     return (Section("capabilities", Phase.TOOLS + 10, forms, Layer.SYSTEM, priority=86, source="nexus status"),)
 
 
-def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
+def capability_forms(value: JsonObject) -> tuple[str, ...]:
     """Return the lines as one text, in up to three forms: skills with descriptions, their names, their number."""
     if not value:
         return ()
@@ -78,14 +78,14 @@ def capability_forms(value: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple("\n".join(form) for form in made)
 
 
-def _category(value: Mapping[str, Any]) -> str:
+def _category(value: JsonObject) -> str:
     """Return `Skills: 2 ready | 1 broken (notes: is empty).`"""
     name = str(value["category"])
     states = (_state(name, state, value) for state in STATES if value["counts"][state])
     return f"{LABELS.get(name, name)}: {' | '.join(states)}."
 
 
-def _state(category: str, state: str, value: Mapping[str, Any]) -> str:
+def _state(category: str, state: str, value: JsonObject) -> str:
     """Count the items in a state and name them; ready ones only if they are named nowhere else."""
     count = value["counts"][state]
     text = f"{count} {'need setup' if state == SETUP and count > 1 else state.replace('_', ' ')}"

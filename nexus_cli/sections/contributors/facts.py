@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import LONGEST, MemorySlot
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.section import DROP, Layer, Phase, Section
@@ -71,7 +71,7 @@ def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, st
     return Contributor(name, Layer.EVENT, read, render, most=2 * LOOKED_AT * LONGEST)
 
 
-def _forms(fact: Mapping[str, Any]) -> tuple[str, ...]:
+def _forms(fact: JsonObject) -> tuple[str, ...]:
     text, source = fact["text"], f"remembered {fact['date']}, {fact['id']}"
     full = f"- {text} ({source})"
     if len(text) <= LONG:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from nexus_cli.config.paths import project_root
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.core.elide import drop_marker, elide_text, one_line
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.sections.instruction_files import BESIDE, layers_below
@@ -107,7 +108,7 @@ def share(sizes: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def _forms(layer: Mapping[str, Any], size: int, room: int, count: Count) -> tuple[str, ...]:
+def _forms(layer: JsonObject, size: int, room: int, count: Count) -> tuple[str, ...]:
     """Return the forms of a layer: whole, in `room` tokens (half of it if it fits whole), as headings, as one line."""
     text, header = layer["text"], layer["header"]
     full = f"{header}\n{text}"

@@ -18,6 +18,7 @@ from typing import Any
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import Fact, MemorySlot
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
@@ -151,13 +152,13 @@ def _cut(heading: str, lines: Sequence[str], most: int) -> str:
     return _block(f"{heading}:", [*lines[:most], f'  - [{len(lines) - most} more: recall("{DROP}")]'])
 
 
-def _identity_lines(identity: Mapping[str, Any], now: datetime | None) -> list[str]:
+def _identity_lines(identity: JsonObject, now: datetime | None) -> list[str]:
     values = {key: identity[key] for key in ("name", "entityId") if identity.get(key)}
     values |= {"currentTime": _utc(now)} if now else {}
     return [f"  {key}: {_quote(value)}" for key, value in values.items()]
 
 
-def _trigger_lines(trigger: Mapping[str, Any], most: int) -> list[str]:
+def _trigger_lines(trigger: JsonObject, most: int) -> list[str]:
     keys = [*(key for key in FIRST if key in trigger), *(key for key in trigger if key not in FIRST)]
     if {*BELOW} <= trigger.keys():
         rest = [key for key in keys if key not in BELOW]
@@ -200,7 +201,7 @@ def _json(value: Any, level: int = 0) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _space_lines(run: Mapping[str, Any]) -> list[str]:
+def _space_lines(run: JsonObject) -> list[str]:
     """Return the active space; none if nobody could enter one."""
     space = run.get("space")
     if space:
@@ -213,7 +214,7 @@ def _space_lines(run: Mapping[str, Any]) -> list[str]:
     return [none] if run["identity"].get("entityId") else []
 
 
-def _space_line(space: Mapping[str, Any]) -> str:
+def _space_line(space: JsonObject) -> str:
     members = [
         "You" if one.get("you") else f"{_plain(one['name'])} ({_plain(one['type'])})"
         for one in space.get("members", ())
@@ -247,7 +248,7 @@ def _relevant_facts(sources: Sources, cause: str, lessons: Sequence[str]) -> lis
         return []
 
 
-def _previous_lines(run: Mapping[str, Any]) -> list[str]:
+def _previous_lines(run: JsonObject) -> list[str]:
     """Return the end of the plan's previous run, and the lines of its report."""
     at, error = _moment(run["at"]), run.get("error")
     ended = f"{_plain(run['id'])} {_plain(run['state'])}" + (f" at {_utc(at)}" if at else "")
@@ -255,7 +256,7 @@ def _previous_lines(run: Mapping[str, Any]) -> list[str]:
     return [f"{ended}{f': {_plain(error)}' if error else ''} (nexus runs show {_plain(run['id'])})", *said]
 
 
-def _plan_line(plan: Mapping[str, Any], now: datetime | None) -> str:
+def _plan_line(plan: JsonObject, now: datetime | None) -> str:
     due = _moment(plan.get("next"))
     at = [] if due is None else [_utc(due)]
     left = [f"in {_span((due - now).total_seconds())}"] if due and now else []
@@ -269,7 +270,7 @@ def _plan_line(plan: Mapping[str, Any], now: datetime | None) -> str:
     return f"{_quote(plan['name'])} ({', '.join(told)}){after}"
 
 
-def _run_line(run: Mapping[str, Any]) -> str:
+def _run_line(run: JsonObject) -> str:
     where = f" in {_quote(run['space'])}" if run.get("space") else ""
     if run.get("this"):
         return f"Run {_plain(run['id'])} (this run)" + (

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.compaction.backoff import UNDO
@@ -16,6 +15,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Entry, Epoch, ItemForm, WindowItem
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.engine.turn import begin_pending_epoch
@@ -41,7 +41,7 @@ def compaction(instructions: str) -> Act:
     return act
 
 
-def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act:
+def preview(instructions: str, told: Callable[[JsonObject], None]) -> Act:
     """Pass the effects that `compaction` would have now to `told`. Sends and changes nothing."""
 
     async def act(state: SessionState) -> None:
@@ -50,7 +50,7 @@ def preview(instructions: str, told: Callable[[Mapping[str, Any]], None]) -> Act
     return act
 
 
-async def preview_of(state: SessionState, instructions: str = "") -> Mapping[str, Any]:
+async def preview_of(state: SessionState, instructions: str = "") -> JsonObject:
     """Return the preview of a compaction, drafted beside the session."""
     if state.record is None:  # a session from parts has no sections
         return await preview_compaction(state.engine, state.engine.prompt, MemoryLog(), instructions)

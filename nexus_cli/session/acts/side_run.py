@@ -7,15 +7,15 @@ ends at the first call, because providers refuse a history with calls and no too
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from nexus_cli.context.manager import Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import TOLD_FACTS
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.services import StartLog, Waits
@@ -51,7 +51,7 @@ async def run_separately(
     dispatcher: Dispatcher,
     recipe: Recipe,
     text: str,
-    tools: Sequence[Mapping[str, Any]] = (),
+    tools: Sequence[JsonObject] = (),
     *,
     model: Model | None = None,
     facts: Sequence[str] = (),

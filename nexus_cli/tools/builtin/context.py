@@ -6,11 +6,12 @@ The text comes as a result; the system text stays as it was sent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from nexus_cli.core.elide import Count, cut_piece, token_bound
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, TextCounter
 from nexus_cli.core.tool import ToolContext
@@ -54,7 +55,7 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
 
 
-def _overview(held: Mapping[str, Any]) -> str:
+def _overview(held: JsonObject) -> str:
     budget = held["budget"]
     used = budget["used"]
     layers = ", ".join(f"{name} {used[name]:,}" for name in ("system", "tools", "history", "event"))
@@ -70,14 +71,14 @@ def _overview(held: Mapping[str, Any]) -> str:
     return "\n".join(lines + _drops(held["drops"]))
 
 
-def _section(one: Mapping[str, Any]) -> str:
+def _section(one: JsonObject) -> str:
     short = one["form"] != "full"
     tokens = f"{one['tokens']:,}" + (f" of {one['full_tokens']:,}" if short else "")
     drop = f" ({one['drop']})" if one.get("drop") else ""
     return f"{one['id']}: {one['form']}, {tokens} tokens{drop}"
 
 
-def _drops(drops: Sequence[Mapping[str, Any]]) -> list[str]:
+def _drops(drops: Sequence[JsonObject]) -> list[str]:
     if not drops:
         return ["left out: nothing"]
     again = sum(1 for one in drops if one["recalls"])

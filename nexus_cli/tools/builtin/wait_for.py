@@ -8,17 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlsplit
 
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.core.duration import format_duration, parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import is_condition
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.local_time import SUCH_AS, parse_time
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import Wait
@@ -114,7 +113,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
     if not is_own and not may_reach:
         raise ToolError(f"{address}: no job runs any more that could answer")
 
-    async def look_once() -> Mapping[str, Any] | None:
+    async def look_once() -> JsonObject | None:
         connect = await jobs.connect_to(address) if jobs is not None and is_own else None
         if connect is None and not may_reach:
             return None
@@ -134,7 +133,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
 
 
 async def _wait_here(
-    wait: Wait, seconds: float, step: float, look_once: Callable[[], Awaitable[Mapping[str, Any] | None]]
+    wait: Wait, seconds: float, step: float, look_once: Callable[[], Awaitable[JsonObject | None]]
 ) -> ToolResult:
     """Wait within the call."""
     loop = asyncio.get_running_loop()
