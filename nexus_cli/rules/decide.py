@@ -24,7 +24,7 @@ from nexus_cli.rules.folders import Folders, NotReadOnly
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.passed_commands import find_passed
 from nexus_cli.rules.reader_options import can_write_nothing, is_reader, reaches_unnamed
-from nexus_cli.rules.readers import check_input, check_read_only, find_read_operands, keeps_form
+from nexus_cli.rules.readers import check_input, check_read_only, find_shown_files, keeps_form
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
@@ -194,11 +194,12 @@ def _find_restriction(
         return CommandPart(shown, written.decision, written.text, written.origin, why)
     closed = _find_closed_file(command.words[1:], search, folders, [folders.assumed])
     is_denied = closed is not None and closed.decision == "deny" and _reads_plainly(command)
-    if is_denied and not is_all:  # a pattern with the name of the file asks
-        named = _find_closed_file(find_read_operands(command.words), search, folders, [folders.assumed])
+    if is_denied and not is_all:  # where nobody can be asked, a word that may be a pattern is enough
+        named = _find_closed_file(find_shown_files(command.words), search, folders, [folders.assumed])
         is_denied = named is not None and named.decision == "deny"
     if closed is not None and (is_denied or not is_all):
-        why = f"it may read a file covered by {closed.decision} {closed.text} ({closed.origin})"
+        may = "reads" if is_denied and not is_all else "may read"
+        why = f"it {may} a file covered by {closed.decision} {closed.text} ({closed.origin})"
         return CommandPart(shown, "deny" if is_denied else "ask", closed.text, closed.origin, why)
     return None
 

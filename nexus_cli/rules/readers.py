@@ -57,10 +57,10 @@ _VERSIONS = frozenset(
 _VERSION = re.compile(r"--?version|-V|-v|version")
 _TEXTS = frozenset("echo printf basename dirname seq expr true false : tr sleep type which uname id xargs".split())
 """Readers whose words are no paths."""
-_NAMES = frozenset("ls stat test [ find fd fdfind du df tree realpath readlink".split())
-"""Readers that show names and states of files, not their content."""
-_SHOW_CONTENT = frozenset("diff show log blame annotate cat-file grep whatchanged".split())
-"""Subcommands of git that show the content of files."""
+_SHOW_OPERANDS = frozenset("cat head tail less more nl tac wc od xxd hexdump strings base64".split())
+"""Readers that open each operand, and have no option whose value looks like the name of a file."""
+_SHOW_CONTENT = frozenset("diff show blame annotate".split())
+"""Subcommands of git that show the content of the files that they name, if they have no options."""
 _CODE_FIRST = AWKS | {"grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "jq", "yq", "fd", "fdfind"}
 """Readers whose first operand is a pattern or a script."""
 _SCRIPT = re.compile(r"-\w*e|--(?:expression|regexp)")
@@ -253,19 +253,16 @@ def _check_words(words: Sequence[Word], name: str, command: SimpleCommand, folde
             check_path(word, folders)
 
 
-def find_read_operands(words: Sequence[Word]) -> Sequence[Word]:
-    """Return the words that a reader opens as files: no options, not its pattern, script or subcommand; none of a
-    program that only prints its words or names files."""
+def find_shown_files(words: Sequence[Word]) -> Sequence[Word]:
+    """Return the words that a reader is sure to open as files: those that are no pattern, script or value of an
+    option."""
     name = system_name(words[0])
-    if name in _TEXTS | _NAMES:
-        return ()
-    place = find_verb(words) if name in SUBCOMMANDS_THAT_READ else 0
-    verb, rest = words[place].text, words[place + 1 :]
-    if place and verb not in _SHOW_CONTENT:
-        return ()
-    operands = [word for word in rest if not word.text.startswith("-")]
-    has_code = name in _CODE_FIRST or verb in _CODE_FIRST
-    return operands[1:] if has_code and not any(_SCRIPT.fullmatch(word.text) for word in rest) else operands
+    if name in _SHOW_OPERANDS:
+        return [word for word in words[1:] if not word.text.startswith("-")]
+    place = find_verb(words)
+    rest = [word for word in words[place + 1 :] if word.text != "--"]
+    is_shown = name == "git" and place < len(words) and words[place].text in _SHOW_CONTENT
+    return rest if is_shown and not any(word.text.startswith("-") for word in rest) else ()
 
 
 def _check_existing(word: Word, folders: Folders, *, alone: bool) -> None:

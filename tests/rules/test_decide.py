@@ -339,9 +339,15 @@ def test_a_command_that_names_a_file_of_a_read_rule_is_refused_or_asks(tmp_path:
         ).decision
 
     shown = ("cat .env", "cat ./.env", "cd src && cat ../.env", "cat link", "head -5 src/.env", "git diff -- .env")
-    for command in (*shown, "grep -e KEY .env", "grep KEY < .env", "sed -n 1p .env"):
+    for command in (*shown, "wc < .env", "grep KEY < .env"):
         assert (decided(command), decided(command, "auto")) == ("deny", "deny"), command
-    named = ("grep -n .env .gitignore", "echo .env", "ls -l .env", "git check-ignore .env", "rm .env")
+    named = (
+        "grep -n -e .env .gitignore",
+        "grep -A 3 .env .gitignore",
+        "jq --arg k v .env package.json",
+        "rg -t md .env a",
+    )
+    named += ("grep KEY .env", "sed -n 1p .env", "echo .env", "ls -l .env", "git check-ignore .env", "rm .env")
     for command in ("cat .e*", *named):
         assert (decided(command), decided(command, "auto")) == ("ask", "ask"), command
     assert decided("cat README.md") == decided("ls src") == decided("make", "auto") == "allow"

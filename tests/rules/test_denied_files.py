@@ -105,10 +105,16 @@ def test_an_input_that_no_rule_names_is_free(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["git show :secret.txt", "git --no-pager show HEAD:secret.txt", "git grep x secret.txt"]
+    "line", ["git show :secret.txt", "git --no-pager show HEAD:secret.txt", "git diff -- secret.txt"]
 )
 def test_git_that_reads_a_denied_file_is_refused(tmp_path: Path, line: str) -> None:
     rules = RuleSet((parse_rule("deny", "read_file(secret.txt)", TOOLS),))
     assert decide(line, tmp_path, "ask", rules).decision == decide(line, tmp_path, "all", rules).decision == "deny"
-    assert decide("git add secret.txt", tmp_path, "ask", rules).decision == "ask", "it does not show the file"
+    for other in (
+        "git add secret.txt",
+        "git diff --stat secret.txt",
+        "git log --author secret.txt",
+        "git grep x secret.txt",
+    ):
+        assert decide(other, tmp_path, "ask", rules).decision == "ask", "it may not show the file"
     assert decide("git add secret.txt", tmp_path, "all", rules).decision == "allow"
