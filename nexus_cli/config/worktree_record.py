@@ -127,6 +127,11 @@ def find_worktree(place: Path, own: Places | None = None) -> WorktreeRecord | No
     return read_record(Path(root, project, name)) if name and not name.startswith(".") else None
 
 
+def is_removed(folder: Path) -> bool:
+    """Return True for a folder in a worktree of this data folder that is there no longer."""
+    return Path(os.path.realpath(folder)).is_relative_to(worktrees_root()) and find_worktree(folder) is None
+
+
 def read_git_file(project: Path) -> Path | None:
     """Return the real path of the git folder that the file `.git` of a project names, None if there is no such file."""
     with suppress(OSError, ValueError):

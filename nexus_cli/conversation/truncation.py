@@ -122,7 +122,8 @@ def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, e
 
 def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
     """Return `group` in `budget` tokens, if its markers fit: its largest items are cut to one size."""
-    for worth in (WORTH, 0):
+    worth = 0
+    for worth in (WORTH, 0) if any(item.message.role is Role.USER for item in group) else (0,):
         aim = budget
         for _ in range(TRIES):
             short = _level_items(group, aim, elider, worth)
@@ -130,6 +131,8 @@ def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
             if over <= 0:
                 return short
             aim -= max(over, worth)  # a cut that saves less is not made
+            if aim <= 0:
+                break
     return _level_items(group, 0, elider, worth)
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict, cast
 
-from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
@@ -55,7 +55,7 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
         holder = row["session"] or session  # who resumes a session has its lock, but not those of its workers
         if row["state"] in AT_WORK and not (ledger.is_locked(holder) or ledger.find_locked([holder])):
             row |= {"state": UNKNOWN, "to_review": bool(row["worktree"])}
-        row["to_review"] = row["to_review"] and find_worktree(Path(value["folder"])) is not None
+        row["to_review"] = row["to_review"] and not is_removed(Path(value["folder"]))
         below: list[WorkerObject] = []
         with suppress(NexusError):  # its session was deleted
             if own := row["session"]:

@@ -31,7 +31,6 @@ from nexus_cli.core.services import Jobs, Log, Workers
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.calls.waiting import WAITING
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.engine.requests.control import SteeringWords
 from nexus_cli.engine.requests.engine import Engine
@@ -564,8 +563,7 @@ class Session:
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
         ended = outcome(self.state, error)
-        awaited = self.workers.running() if self.workers else ()
-        if continuations and not awaited and (hooks := self.state.dispatcher.hooks) and ended.finish != WAITING:
+        if continuations and (hooks := self.state.dispatcher.hooks):
             hooks.end_turn()
         for one in continuations:
             try:

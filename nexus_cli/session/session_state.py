@@ -20,7 +20,7 @@ from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.core.request import ModelInfo, Provider, close_if_closable
-from nexus_cli.core.services import Log, ServerTools
+from nexus_cli.core.services import Log, ServerTools, Workers
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
@@ -83,7 +83,8 @@ class SessionState:
 
     def costs(self) -> tuple[float | None, float, float]:
         """Return the cost of the session in US dollars (None if a price is unknown), the known part of it, and what the
-        cache saved. Once the ledger has failed, the record in memory has them, without what workers used since."""
+        cache saved. Once the ledger has failed, the record in memory has them, without what workers used since: the
+        cost of a session with workers is None then."""
         if self.ledger is None:
             return None, 0.0, 0.0
         try:
@@ -91,7 +92,8 @@ class SessionState:
         except NexusError:
             usage = self.engine.spending.usage
             return usage.cost_usd, usage.cost_usd or 0.0, usage.cost.saved
-        return info.cost_usd, info.known_usd, info.saved_usd
+        is_whole = self.record is None or self.record.is_saving or self.services.made(Workers) is None
+        return info.cost_usd if is_whole else None, info.known_usd, info.saved_usd
 
     def rights(self) -> Limits:
         """Return the limits that bind the session now: its own, those of its turn's assessment, and its confirmation of

@@ -12,13 +12,13 @@ import json
 import os
 import secrets
 from collections.abc import Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.prompts import load_prompt
-from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
@@ -496,7 +496,8 @@ class SessionWorkers(RunningWorkers[Session]):
                 result = await review_worktree(worker, self.session.dispatcher, action, path)
             if result.changed:
                 note = work_note(self.session.dispatcher.project_root, result.changed, worker.id)
-                self.session.engine.conversation.memo(WORK, note)
+                with suppress(NexusError):  # the files are written
+                    self.session.engine.conversation.memo(WORK, note)
             return result
         said = worker.report or worker.doing or worker.error if action == "read" else ""
         return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
@@ -599,7 +600,7 @@ class SessionWorkers(RunningWorkers[Session]):
         for worker in self.all():
             if worker.state == UNKNOWN:
                 self._look_up(worker)
-            if worker.to_review and not (worker.folder and find_worktree(worker.folder)):
+            if worker.to_review and worker.folder and is_removed(worker.folder):
                 worker.close_review("applied or discarded")
             if worker.untold and not worker.spawner:
                 self.session.engine.tell_model(worker.ended_line())

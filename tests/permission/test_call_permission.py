@@ -42,8 +42,6 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS, describe_ended_answers
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.tools.builtin.bash import _format_result
-from nexus_cli.tools.process import ProcessResult
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.theme import choose_theme
@@ -364,9 +362,6 @@ def test_a_failed_reader_says_once_a_turn_that_it_ran_read_only_but_no_search_wi
     assert ["ran read-only" in one.output for one in found] == [False, False, True, False]
     permission = CallPermission(project, project, sandbox=SandboxSettings())
     sandbox = permission.make_sandbox("read")
-    in_pipe = ProcessResult(b"find: x: Permission denied\n", 0)
-    assert "ran read-only" in _format_result("find . | head -5", in_pipe, 120, sandbox, (1, 0))
-    permission.begin_turn()
     describe = sandbox.describe_denial
     assert describe("grep x .", "", 2) and not describe("grep y .", "", 2)
     assert describe("sed -n 'w x' y", "couldn't open file x: Read-only file system", 4)
@@ -883,7 +878,7 @@ def test_of_very_many_protected_places_that_were_put_back_a_few_are_named(projec
     command = ("bash", {"command": "for d in d*; do echo evil > $d/AGENTS.md; done"})
     text = results(say(opened(project, command, allow="auto"), "go")[0])[0].text
     assert not list(project.glob("d*/AGENTS.md"))
-    assert text.count("AGENTS.md: removed]") == 20 and "[sandbox: further protected places restored: 10]" in text
+    assert text.count("AGENTS.md: removed]") == 20 and "[sandbox: further places restored or removed: 10]" in text
 
 
 @pytest.mark.matrix

@@ -347,8 +347,8 @@ def test_a_command_that_names_a_file_of_a_read_rule_is_refused_or_asks(tmp_path:
         "jq --arg k v .env package.json",
         "rg -t md .env a",
     )
-    named += ("grep KEY .env", "sed -n 1p .env", "echo .env", "ls -l .env", "git check-ignore .env", "rm .env")
-    for command in ("cat .e*", *named):
+    other = ("grep KEY .env", "sed -n 1p .env", "echo .env", "ls -l .env", "git check-ignore .env", "rm .env")
+    for command in ("cat .e*", *named, *other):
         assert (decided(command), decided(command, "auto")) == ("ask", "ask"), command
     assert decided("cat README.md") == decided("ls src") == decided("make", "auto") == "allow"
     for command in ("cat .env", "cat ./.env", "cat link", "head -5 src/.env", "true; grep KEY .env | wc -l"):

@@ -16,11 +16,9 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome, TurnEnd
 from nexus_cli.core.request import Request
-from nexus_cli.engine.calls.session_hooks import SessionHooks
 from nexus_cli.session import session as session_module
 from nexus_cli.session.continuation import Continuation
 from nexus_cli.session.session import Session
-from nexus_cli.workers.workers import SessionWorkers
 
 SCHEMA = '{"type": "object", "required": ["n"]}'
 UNTIL = "test -e again || { touch again; exit 3; }"
@@ -56,46 +54,6 @@ def test_a_turn_goes_on_by_a_worker_then_until_then_a_hook_then_the_schema(tmp_p
     assert outcome.until is not None and outcome.until["passed"]
     order = ["worker w1 has ended", "Not done yet", "look again", "does not match the JSON Schema"]
     assert [next((one for one in order if one in text), text) for text in said[2:]] == order
-
-
-def test_nothing_waits_for_a_person_while_a_worker_or_an_event_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended: list[str] = []
-    monkeypatch.setattr(SessionHooks, "end_turn", lambda hooks: ended.extend([] if hooks.is_worker else ["idle"]))
-    over = asyncio.Event()
-
-    async def works(request: Request) -> str:
-        await over.wait()
-        return "the report"
-
-    steps: dict[str, Any] = {
-        "root": [("agent", {"task": "ONE", "wait": False})],
-        "sleep": [("wait_for", {"file": "gone.log"})],
-    }
-
-    def root(request: Request) -> Any:
-        return steps.pop(next((said for said in steps if said in content(request)), ""), "done")
-
-    crew = Crew({"ONE": works, "root": root})
-    note = HookTable("Notification", "true")
-    session = crewed(crew, tmp_path, settings=replace(SETTINGS, hook=(note,)), interactive=True)
-
-    async def turns() -> None:
-        try:
-            for said, idle in (("root", 0), ("sleep", 0), ("go on", 1)):
-                if said == "sleep":
-                    over.set()
-                    assert isinstance(session.workers, SessionWorkers)
-                    (worker,) = session.workers.all()
-                    assert worker.running is not None
-                    await worker.running
-                events = [event async for event in session.run(said)]
-                assert isinstance(events[-1], TurnEnd) and len(ended) == idle, (said, events[-1])
-        finally:
-            await session.aclose()
-
-    asyncio.run(turns())
 
 
 @dataclass

@@ -155,7 +155,7 @@ def _tell_restored(restored: Sequence[str], context: ToolContext) -> None:
     for line in restored[:_MOST_SHOWN]:
         context.tell(f"sandbox: {line}")
     if len(restored) > _MOST_SHOWN:
-        context.tell(f"sandbox: further protected places restored: {len(restored) - _MOST_SHOWN:,}")
+        context.tell(f"sandbox: further places restored or removed: {len(restored) - _MOST_SHOWN:,}")
 
 
 def _format_result(
@@ -164,10 +164,10 @@ def _format_result(
     text, styles = STYLE.subn("", decode_text(done.output, done.uncounted))
     notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *done.restored[:_MOST_RESTORED])]
     if len(done.restored) > _MOST_RESTORED:
-        lines.append(f"[sandbox: further protected places restored: {len(done.restored) - _MOST_RESTORED:,}]")
+        lines.append(f"[sandbox: further places restored or removed: {len(done.restored) - _MOST_RESTORED:,}]")
     # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's.
     status = done.status or max(pipe, default=0)
-    if denial := sandbox.describe_denial(command, text if done.status or status < 2 else "", status):
+    if denial := sandbox.describe_denial(command, text if done.status or not status else "", status):
         lines.append(denial)
     if missing := sandbox.describe_missing(command, text):
         lines.append(missing)
