@@ -153,7 +153,7 @@ async def _apply(context: CommandContext, row: JsonObject, record: WorktreeRecor
     """Merge the reviewed state of a worktree into the project. If all of it was applied, remove the worktree."""
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
-    result = await follow_apply_in(context, record, f"worker {row['id']}", reviewed)
+    result = await follow_apply_in(context, record, row["id"], reviewed)
     if result.conflicts:
         return
     try:

@@ -148,10 +148,11 @@ def add_scheduled(
 def _warn_unpriced(source: Source, model: str) -> None:
     """Print a warning if the price of the model of runs with a dollar limit is unknown: the limit stops each run."""
     from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415  (few schedules have such a limit)
-    from nexus_cli.provider.model_table import model_info, price_command  # noqa: PLC0415
+    from nexus_cli.provider.model_table import price_command  # noqa: PLC0415
+    from nexus_cli.provider.served_models import served_model_info  # noqa: PLC0415
 
     settings = source.settings()
-    info = model_info(resolve_alias(model, settings), settings.models)
+    info = served_model_info(resolve_alias(model, settings), settings.models, saves=False)
     if model and not info.covered and None in (info.input_price, info.output_price):
         source.say(
             f"the price of {info.name} is unknown, and a run with a dollar limit fails without it. Set the price: "

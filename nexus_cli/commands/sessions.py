@@ -57,8 +57,6 @@ def build_list(
         value = reports.list_in_worktree(ledger, None if everywhere else source.project, worktree, limit)
     else:
         value = reports.list_sessions(ledger, None if everywhere else str(source.folder()), limit)
-    if not (value["total"] or everywhere):
-        source.say("`nexus sessions list --all` also lists sessions of other folders.")
     more = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
     return Report("sessions", value, whole=True, note=more)
 

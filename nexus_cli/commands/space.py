@@ -66,8 +66,8 @@ def create(
     given = {key: value for key, value in said.items() if value}
     agents = [*(agent or ()), *(one for one in member or () if is_agent_name(ledger, settings, one))]
     if given and not agents:
-        why = "--model, --recipe, --allow, --max-cost and --cd apply only to agents"
-        raise NexusError("usage", "wrong usage", why, "Name an agent: --agent NAME")
+        option = {"folder": "cd", "max_cost": "max-cost"}.get(first := next(iter(given)), first)
+        raise NexusError("usage", f"--{option}", "it applies only to agents", "Name an agent: --agent NAME")
     for one in (*(member or ()), *agents):
         check_name(one, "the name")
     ledger.spaces.check_free(name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import places, project_root
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ _APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]
 Paths = Annotated[list[str] | None, Option("[PATH]...", "Only changes to these files and folders.", is_argument=True)]
 Turn = Annotated[
     int | None,
-    Option("N", "Number of the turn's message; undo defaults to the newest turn with changes.", is_positional=True),
+    Option(
+        "N",
+        "Number of the turn's message; without it the newest turn with changes; for /diff all uncommitted changes.",
+        is_positional=True,
+    ),
 ]
 DryRun = Annotated[bool, Option(None, "Show the changes without making them.")]
 
@@ -119,6 +124,13 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
 
     with save_editor_texts(None if request.dry_run else source.live):
         value = restore_files(log, request, redo=redo)
+    if log is None and not request.dry_run and (done := [*value["restored"], *value["removed"]]):
+        from nexus_cli.commands.worktree import NAMED, find_work_log, record_act  # noqa: PLC0415  (few worktrees are undone)
+
+        name = request.session.removeprefix("worktree-")
+        if own := find_work_log(source.ledger, request.project, name):
+            did = "redid" if redo else "undid"
+            record_act(own, f"{did} the apply of worktree {name}: {name_first(done, NAMED)}", own.count_turns())
     return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,6 +24,7 @@ from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
     from nexus_cli.core.services import Log
+    from nexus_cli.ledger import LaneLog, Ledger
     from nexus_cli.reports.diff import DiffReport
     from nexus_cli.worktrees.apply_worktree import ApplyResult
 
@@ -102,7 +103,15 @@ def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktree
     if here := find_worktree(record.source):
         source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
-    _record_in_its_session(record, result)
+    try:
+        if ledger_exists(place := ledger_place()):
+            from nexus_cli.ledger import Ledger  # noqa: PLC0415
+
+            with closing(Ledger.open(place)) as ledger:
+                if log := find_work_log(ledger, str(record.source), name):
+                    _record_apply(log, record, result, f"worktree {name}", log.count_turns())
+    except NexusError as error:  # the files are written
+        source.say(f"its session is not told of this: {error.message}.")
     names = ", ".join(one.path for one in result.conflicts)
     left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your own changes are kept."
     status, note = (1, left) if names else (0, "")
@@ -115,32 +124,37 @@ async def apply_in_session(context: CommandContext, name: Name) -> None:
     Conflicts are marked in the file. /undo reverts it. The model is notified.
     """
     record = await asyncio.to_thread(find_record, read_source(context), name)
-    await follow_apply_in(context, record, f"worktree {name}")
+    await follow_apply_in(context, record)
 
 
-async def follow_apply_in(context: CommandContext, record: WorktreeRecord, of: str, reviewed: str = "") -> ApplyResult:
-    """Merge a worktree, or its `reviewed` state, into the project as a change of the session; record `of` whom the
-    changes are."""
+async def follow_apply_in(
+    context: CommandContext, record: WorktreeRecord, worker: str = "", reviewed: str = ""
+) -> ApplyResult:
+    """Merge a worktree, that of a `worker` if one is named, or its `reviewed` state, into the project as a change of
+    the session, and record that."""
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
 
+    of = f"worker {worker}" if worker else f"worktree {record.name}"
     apply = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
     result, _ = await context.session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, apply)
     context.show("applied", result.to_json(record))
     turn = context.session.dispatcher.call_changes.turn_number()
-    _record_apply(context.session.engine.conversation.log, record, result, of, turn)
+    _record_apply(context.session.engine.conversation.log, record, result, of, turn, worker)
     if conflicts := result.conflicts:
         context.say(f"{plural(len(conflicts), 'conflict')} left for you to resolve. Your own changes are kept.")
     return result
 
 
-def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int) -> None:
-    """Record the files that an apply wrote, and the act of the person, if it changed anything."""
+def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:
+    """Record the files that an apply wrote, and the act of the person, if it changed anything; `of` says whose changes
+    they are."""
     from nexus_cli.engine.requests.work_notes import work_note  # noqa: PLC0415
 
     names = ", ".join(one.path for one in result.conflicts)
-    if result.written or names:
-        work = work_note(record.source, result.written, of.removeprefix("worker "))
+    if result.written:
+        work = work_note(record.source, result.written, worker or of)
         log.record_memo(Memo(WORK, utc_now(), log.last_id(), work))
+    if result.written or names:
         conflicts = f"; conflicts are left in {names}" if names else ""
         written = name_first(result.written, NAMED) or "no file"
         record_act(log, f"applied the changes of {of} to the project: {written}{conflicts}", turn)
@@ -152,17 +166,11 @@ def record_act(log: Log, what: str, turn: int) -> None:
     log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), value))
 
 
-def _record_in_its_session(record: WorktreeRecord, result: ApplyResult) -> None:
-    """Record an apply outside of any session in the session whose work it is: the newest one in the worktree, or that
-    of its worker."""
-    from nexus_cli.ledger import Ledger  # noqa: PLC0415
-
-    if not ledger_exists(place := ledger_place()):
-        return
-    with suppress(NexusError), closing(Ledger.open(place)) as ledger:  # the files are written, whatever the ledger does
-        for info in ledger.sessions_in_worktree(str(record.source), record.name, workers=True)[:1]:
-            log = ledger.log(info.spawner or info.id)
-            _record_apply(log, record, result, f"worktree {record.name}", log.count_turns())
+def find_work_log(ledger: Ledger, project: str, name: str) -> LaneLog | None:
+    """Return the log of the session whose work a worktree of a project has: the newest one in the worktree, or that of
+    its worker; None if there is none."""
+    infos = ledger.sessions_in_worktree(project, name, workers=True)
+    return ledger.log(infos[0].spawner or infos[0].id) if infos else None
 
 
 def remove(

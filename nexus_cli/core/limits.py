@@ -154,6 +154,11 @@ class Bound:
     """The value of each layer that sets it, by the name of the layer."""
 
 
+def read_level(value: JsonObject) -> str:
+    """Return the permission level in the value of a memo `LIMITS_IN_FORCE`; "" if it names none."""
+    return next((str(read_value("allow", one["value"])) for one in value["limits"] if one["name"] == "allow"), "")
+
+
 def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:
     """Combine all layers; return the limits, and for each the first layer with its value (or all joined by `&`)."""
     effective = Limits()

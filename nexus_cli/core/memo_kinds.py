@@ -101,9 +101,9 @@ a run `type`, `title`, `trigger`, `options`, `entity` (if any) of its new run.""
 COMMAND_DID = "a command"
 """Author of a change during a command of the model."""
 WORK = "work"
-"""Memo of a call's changes: `by` (`COMMAND_DID`, a worker such as `w1`, or "" for a file tool), `files`
-(absolute paths), `more` (number of unnamed files), `worktree` (name of the worker's), `command` (outcome of a worker's
-command, see `CommandRun.noted`)."""
+"""Memo of a call's changes: `by` (`COMMAND_DID`, a worker such as `w1`, `worktree NAME` for one that the person
+applied, or "" for a file tool), `files` (absolute paths), `more` (number of unnamed files), `worktree` (name of the
+worker's), `command` (outcome of a worker's command, see `CommandRun.noted`)."""
 WORKER = "worker"
 """Memo with the state of a worker, written before it starts, when it gets its session, and when it ends."""
 

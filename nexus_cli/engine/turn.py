@@ -92,9 +92,7 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     engine.tell_model(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
-    plan = await prepare_request(engine, dispatcher)
-    if plan.needs_room(engine.settings.compact.at):
-        plan = await ensure_fits(engine, fits=plan.fits)
+    plan = await ensure_fits(engine, await prepare_request(engine, dispatcher))
     plan = await _send_lost_again(engine, dispatcher, epoch) or plan
     engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
@@ -180,9 +178,7 @@ async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -
             break
         epoch = engine.conversation.epoch.id
         await attach_changes(engine, dispatcher)
-        plan = await plan_request(engine)
-        if plan.needs_room(engine.settings.compact.at):
-            plan = await ensure_fits(engine, fits=plan.fits)
+        plan = await ensure_fits(engine, await plan_request(engine))
     return plan
 
 

@@ -26,7 +26,7 @@ from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.typed_text import typed_text
-from nexus_cli.core.usage import Usage
+from nexus_cli.core.usage import Usage, UsageSum
 from nexus_cli.ledger import calibrations, entries, epochs, lane_state, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.facts import FactTable
@@ -285,6 +285,10 @@ class Ledger:
 
     def usage(self, session: str) -> Usage:
         """Return the usage of a session and its workers."""
+        return self.usage_sum(session).usage
+
+    def usage_sum(self, session: str) -> UsageSum:
+        """Return the sum of the requests of a session and its workers."""
         from nexus_cli.ledger.usage_totals import session_usage  # noqa: PLC0415
 
         return session_usage(self.db, session)

@@ -31,6 +31,8 @@ _SHORT = re.compile(r"[A-Za-z0-9][\w-]*/[\w.-]+")
 _NAMED = re.compile(r"(?P<plugin>[A-Za-z0-9][\w-]*)@(?P<market>[A-Za-z0-9][\w.-]*)")
 _FETCHED = ("refs/fetched/heads", "refs/fetched/tags")
 _BRANCHES = ("+refs/heads/*:refs/fetched/heads/*", "+refs/tags/*:refs/fetched/tags/*")
+_WARNING = re.compile(r"\W*warning:", re.IGNORECASE)
+"""A line of git or ssh that is not the reason of a failure."""
 _HINT = "A source is PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
 
 
@@ -134,7 +136,7 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
         except subprocess.TimeoutExpired:
             return f"git took longer than {SECONDS:.0f} s"
         said, lines = done.stdout, os.fsdecode(done.stderr).strip().splitlines()
-        reasons = (one_line(line) for line in lines if not line.startswith("warning:"))
+        reasons = (one_line(line) for line in lines if line.strip() and not _WARNING.match(line))
         return next(reasons, "git failed") if done.returncode else ""
 
     why, is_named = run("init", "-q", "--template="), bool(source.commit)

@@ -80,7 +80,7 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
     logs = ledger.logs(session)
     rows = {log.lane: log.requests() for log in logs}
     own = [row for several in rows.values() for row in several]
-    theirs = worker_requests(ledger, session)
+    theirs = _worker_requests(ledger, session)
     every = [*own, *theirs]
     kinds = [(KINDS.get(log.agent, log.agent), row) for log in logs for row in rows[log.lane]]
     value = {
@@ -99,11 +99,11 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
     return cast("CostReport", value)
 
 
-def worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
+def _worker_requests(ledger: Ledger, session: str) -> list[RequestRow]:
     """Return the requests of a session's workers, nested ones included."""
     workers = [worker.id for worker in ledger.workers(session)]
     own = [row for worker in workers for log in ledger.logs(worker) for row in log.requests()]
-    return own + [row for worker in workers for row in worker_requests(ledger, worker)]
+    return own + [row for worker in workers for row in _worker_requests(ledger, worker)]
 
 
 def _by(named: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:

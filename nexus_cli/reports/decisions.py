@@ -22,6 +22,8 @@ from nexus_cli.text.cells import one_line
 
 NEWEST = 20
 """Number of decisions that are listed if no id is given."""
+RECENT = 5
+"""Number of the newest decisions that are listed whatever they are."""
 SAID = {"allow": "allowed", "ask": "asked", "deny": "refused", None: "not decided"}
 ANSWERS = {
     "yes": "you said yes",
@@ -78,10 +80,11 @@ class DecisionReport(DecisionObject, ReportOfSession):
 
 
 def decisions_report(log: LaneLog) -> DecisionsReport:
-    """Return the newest decisions of a session, newest last; `more` counts the others. Calls that a level allowed have
-    the room that asked, refused and ruled ones leave."""
+    """Return the newest decisions of a session, newest last; `more` counts the others. Of calls that a level allowed
+    these are the newest `RECENT` ones, and more as far as asked, refused and ruled ones leave room."""
     memos, limits = log.memos(DECISION), log.memos(LIMITS_IN_FORCE)
-    newest_last = sorted(range(len(memos)), key=lambda place: (not _was_allowed_by_level(memos[place]), place))
+    recent = len(memos) - RECENT
+    newest_last = sorted(range(len(memos)), key=lambda at: (at >= recent or not _was_allowed_by_level(memos[at]), at))
     rows = [_decision_value(memos[place], limits) for place in sorted(newest_last[-NEWEST:])]
     return {"version": 1, "session": log.session_id, "decisions": rows, "more": len(memos) - len(rows)}
 

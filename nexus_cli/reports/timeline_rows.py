@@ -16,6 +16,7 @@ from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
+from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
     CLAIMED_RUN,
@@ -42,10 +43,8 @@ from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.permission.approvals import UNDONE_BY
 from nexus_cli.reports.conversation import Replay, waiting_entry
-from nexus_cli.reports.cost import worker_requests
 from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.workers import recorded_workers
-from nexus_cli.session.limits_record import read_level
 
 LONGEST = 400
 """Most characters of a text in a row."""
@@ -203,12 +202,12 @@ class SessionRecord:
 
     def totals(self) -> JsonObject:
         """Return the sums over the session and its workers."""
-        usage = self._ledger.usage(self._info.id)
+        paid = self._ledger.usage_sum(self._info.id)
         return {
             "entries": self._newest,
-            "requests": sum(map(len, (*self._requests.values(), worker_requests(self._ledger, self._info.id)))),
-            "tokens": usage.tokens,
-            **to_json_value(usage),
+            "requests": paid.requests,
+            "tokens": paid.usage.tokens,
+            **to_json_value(paid.usage),
             "known_usd": self._info.known_usd,
             "saved_usd": self._info.saved_usd,
             "drops": len(self._drops),
@@ -508,7 +507,7 @@ def _taken_row(ledger: Ledger, memo: Memo) -> Row:
 def _level_events(log: LaneLog) -> Iterator[Event]:
     """Yield an event for each request that was sent at another permission level than the one before it."""
     for before, memo in pairwise(log.memos(LIMITS_IN_FORCE)):
-        level, now = read_level(before), read_level(memo)
+        level, now = read_level(before.value), read_level(memo.value)
         if level != now:
             yield Event(memo.entry, memo.at, partial(make_row, memo.at, "level", NEXUS, f"{level} to {now}"))
 

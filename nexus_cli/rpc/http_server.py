@@ -300,7 +300,7 @@ class RpcServer:
         return response
 
     async def _describe(self, request: web.Request) -> web.StreamResponse:
-        return json_response(openrpc_document())
+        return json_response(await asyncio.to_thread(openrpc_document))
 
 
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"

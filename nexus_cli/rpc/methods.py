@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
@@ -221,6 +222,7 @@ METHODS: Mapping[str, Method] = {
 """Every method by its name."""
 
 
+@cache
 def openrpc_document() -> dict[str, Any]:
     """Return the OpenRPC description of the methods."""
     return {

@@ -68,7 +68,11 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
         return f"{origin} broke off; to resume it: nexus runs resume {run.id}"
     if run.waits is None:
         return f"{origin} {run.state}: {_cut(run, run.error or run.last_words)}".removesuffix(": ")
-    act = f"nexus runs resume {run.id}" if run.waits.kind == APPROVAL else "nexus space open NAME"
+    act = (
+        f"nexus runs resume {run.id}"
+        if run.waits.kind == APPROVAL
+        else f"nexus space open {run.waits.value.get('space', 'NAME')}"
+    )
     return f"{origin} waits for {cut_at_word(one_line(run.waits.why), LONGEST)} (to answer: {act})"
 
 

@@ -16,7 +16,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_value
+from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_level, read_value
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -74,15 +74,10 @@ def describe_former_level(state: SessionState) -> str:
     """Return a line for the person if a session continues at another level than that of its newest request, and they
     named none; else ""."""
     memos, level = state.engine.conversation.memos(LIMITS_IN_FORCE), state.dispatcher.level
-    before = read_level(memos[-1]) if memos else level
+    before = read_level(memos[-1].value) if memos else level
     if before in ("", level) or state.options is None or state.options.allow is not None:
         return ""
     return f"This session's level was {before}; it continues at {level}. /permissions {before} restores it."
-
-
-def read_level(memo: Memo) -> str:
-    """Return the permission level of a memo `LIMITS_IN_FORCE`; "" if it names none."""
-    return next((str(read_value("allow", one["value"])) for one in memo.value["limits"] if one["name"] == "allow"), "")
 
 
 def describe_ended_answers(state: SessionState) -> str:

@@ -186,10 +186,8 @@ class SessionServers(ServerTools):
         if entry is None:
             return ToolResult(error=f"there is no MCP server {server} any more", ran=False)
         if entry.source in ("project", "plugin") and await self._is_changed(entry):
-            why = (
-                "the server or a file named in its command changed since you trusted it: run nexus trust (of a plugin: "
-                "nexus plugin update)"
-            )
+            again = "nexus trust" if entry.source == "project" else "nexus plugin update NAME"
+            why = f"the server or a file named in its command changed since you trusted it: run {again}"
             self._tell(f"MCP server {server}: {why}")
             return ToolResult(error=f"MCP server {server} is not used: {why}", ran=False)
         try:

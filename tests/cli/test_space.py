@@ -135,7 +135,7 @@ BAD = [
     (["create", "x" * 65], "64"),
     (["create", "a space", "--member", "a@b"], "printable"),
     (["create", "A"], "already exists"),
-    (["create", "B", "--allow", "edit"], "apply only to agents"),
+    (["create", "B", "--allow", "edit"], "--allow: it applies only to agents"),
     (["create", "B", "--agent", "Ana", "--allow", "more"], "ask, edit, auto or all"),
     (["create", "B", "--agent", "Ana", "--max-cost", "-1"], "above 0"),
     (["create", "B", "--agent", "Ana", "--recipe", "nope"], "nope"),

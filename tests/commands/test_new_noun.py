@@ -26,7 +26,8 @@ NOUN = Noun("zebra", "run", (Verb(list_zebras, "list"),), "List the zebras of th
 """
 REPORT = """
 from typing import TypedDict
-from nexus_cli.reports.text.lines import Lines, Value, filled
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.text.lines import Lines, filled
 
 
 class ZebrasReport(TypedDict):
@@ -37,7 +38,7 @@ class ZebrasReport(TypedDict):
     tall: bool
 
 
-def zebras_text(value: Value, width: int) -> Lines:
+def zebras_text(value: JsonObject, width: int) -> Lines:
     return filled(f"{', '.join(value['zebras'])} ({'tall' if value['tall'] else 'any'})", width)
 """
 SLASH = """

@@ -45,8 +45,8 @@ class SessionWaits(Waits):
             return "this session is not saved: its run could not be resumed"
         if jobs := self.ends_jobs():
             return (
-                f"waiting would end the turn and stop {jobs}. Stop them first, or set `timeout` to 10 minutes or less "
-                "(no way out for a service)"
+                f"waiting would end the turn and stop {jobs}. Stop them first, or, unless you wait for a service, set "
+                "`timeout` to 10 minutes or less"
             )
         return ""
 

@@ -68,12 +68,14 @@ def count_results(items: Iterable[WindowItem]) -> int:
     return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 
 
-async def ensure_fits(engine: Engine, *, fits: bool) -> RequestPlan:
-    """Make room in a window whose next request `fits`, but is due for a compaction, or does not; return the request.
-    Raises `NexusError("overflow", ...)` if it cannot fit."""
+async def ensure_fits(engine: Engine, plan: RequestPlan) -> RequestPlan:
+    """Return the next request, for which room is made if `plan` does not fit or is due for a compaction. Raises
+    `NexusError("overflow", ...)` if it cannot fit."""
+    if not plan.needs_room(engine.settings.compact.at):
+        return plan
     from nexus_cli.engine.compaction.make_room import make_room  # noqa: PLC0415  (the window is too full)
 
-    await make_room(engine, fits=fits)
+    await make_room(engine, fits=plan.fits)
     return _refuse_if_too_large(engine.context, engine.window_request())
 
 

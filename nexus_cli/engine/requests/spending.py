@@ -218,10 +218,11 @@ class Spending:
 
     def require_prices(self, model: ModelInfo) -> None:
         """Raise `NexusError("usage", ...)` if `max_cost` cannot be enforced because a price of the model is unknown."""
-        if model.input_price is None or model.output_price is None or self.usage.cost_usd is None:
-            hint = f"Set the price: {price_command(model.name)} (likewise output_price)"
-            why = f"the price of {model.name} is unknown"
-            raise NexusError("usage", "max_cost cannot be enforced", why, hint)
+        is_known = model.input_price is not None and model.output_price is not None
+        if not is_known or self.usage.cost_usd is None:
+            name = "an earlier model" if is_known else model.name
+            hint = f"Set the price: {price_command(model.name if not is_known else 'NAME')} (likewise output_price)"
+            raise NexusError("usage", "max_cost cannot be enforced", f"the price of {name} is unknown", hint)
 
     def describe_raise(self, name: str) -> str:
         """Return the hint for raising the limit `name` and continuing."""

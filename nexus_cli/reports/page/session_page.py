@@ -114,7 +114,7 @@ def _timeline(
 ) -> Iterator[str]:
     """Yield the chart and, in at most `room` bytes, the panels of the newest requests. One panel is shown at a time.
 
-    `beside` is the number of requests that are not in it: of summaries and the like.
+    `beside` is the number of requests that are not in it: of workers, summaries and the like.
     """
     yield '<aside id="timeline"><h2>Context timeline</h2>\n'
     if not requests:
@@ -138,7 +138,7 @@ def _timeline(
         yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
         yield from (panels.get(one.row.manifest.step, "") for one in shown)
         yield "</div></div>\n"
-    more = f" Not in the chart: {plural(beside, 'request')} for summaries and similar tasks." if beside > 0 else ""
+    more = f" Not in the chart: {plural(beside, 'request')} for workers, summaries and the like." if beside > 0 else ""
     yield f'<p class="hint">{HINT}{more}</p>\n</aside>\n'
 
 

@@ -195,7 +195,7 @@ def _prepare(patch: str, context: ToolContext, stop: StopFlag) -> list[_Change]:
             (one for one in touched if set(named).intersection(one.parents)), None
         )
         if below is not None:
-            raise ToolError(f"{project_relative(below, context.project)}: the patch also changes a file at its folder")
+            raise ToolError(f"{project_relative(below, context.project)}: the patch makes its folder a file too")
     return changes
 
 

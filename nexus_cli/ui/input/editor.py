@@ -112,7 +112,5 @@ def _left(path: Path, name: str, before: str) -> str:
         raise NexusError("usage", what, "the file is not UTF-8; your text is unchanged", "Save it as UTF-8") from error
     text = text.replace("\r\n", "\n").removesuffix("\n")
     if not text.strip() and before.strip():
-        raise NexusError(
-            "usage", what, "the file is empty; your text is unchanged", "In a session, Ctrl+C clears the input box"
-        )
+        raise NexusError("usage", what, "the file is empty; your text is unchanged")
     return text

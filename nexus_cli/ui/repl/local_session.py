@@ -57,7 +57,7 @@ class LocalSession(TerminalContext):
         reopen: Reopen,
         raw: Callable[[str], None],
     ) -> None:
-        """`environ` and `raw` as in `TerminalContext`."""
+        """`raw` as in `TerminalContext`."""
         super().__init__(raw)
         self.session, self.settings, self._reopen = session, settings, reopen
         self._options = self._begun = options

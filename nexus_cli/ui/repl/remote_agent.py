@@ -70,7 +70,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         raw: Callable[[str], None],
     ) -> None:
         """`status` is what `get_status` returns; `folder` of this machine has the files that a message mentions;
-        `environ` and `raw` as in `TerminalContext`."""
+        `raw` as in `TerminalContext`."""
         super().__init__(raw)
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
         self._status = self._read_status(status)

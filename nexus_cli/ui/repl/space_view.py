@@ -7,6 +7,7 @@ commit. `answer_agents` runs the agents.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -267,7 +268,7 @@ class SpaceChat(ReplController):
 
     def show_last_output(self) -> None:
         """Show the command that lists everything."""
-        self.show_note("nexus space read --last N SPACE prints more messages")
+        self.show_note(f"nexus space read --last N {shlex.quote(self._space.name)} prints more messages")
 
     def show_note(self, text: str, role: str = "dim") -> None:
         """Show a line to the person."""

@@ -53,7 +53,6 @@ class StatusReader:
         self._background(self._warn_of_cold_request(session))
         if self._timer is not None:
             self._timer.cancel()
-        conversation = state.engine.conversation
         seconds = conversation.sent.seconds_until_cold(conversation.clock())
         self._timer = asyncio.get_running_loop().call_later(seconds + 1, self._refresh) if seconds > 0 else None
         return status
