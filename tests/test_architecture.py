@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_216, 0, 49),
     "plugins": (7_751, 0, 22),
     "provider": (29_077, 0, 57),
-    "reports": (88_815, 8_414, None),
+    "reports": (88_904, 8_414, None),
     "rpc": (17_708, 0, 16),
     "rules": (30_635, 0, 18),
     "runs": (23_675, 0, 42),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_842, 49_726)
+SUM = (969_931, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

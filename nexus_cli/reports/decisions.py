@@ -15,6 +15,7 @@ from nexus_cli.core.event import ToolCallEvent, ToolResultEvent
 from nexus_cli.core.json_value import JsonObject, ReportOfSession
 from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
+from nexus_cli.engine.calls.call_decider import UNKNOWN_OUTCOME
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import PastEvent, Replay
 from nexus_cli.reports.text.lines import CONFINED, Lines, cut_line, filled, table, when
@@ -140,6 +141,8 @@ def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -
     value |= {"from": None, "parts": [], "answer": None}
     if result is None:
         value["why"] = "it has no result"
+    elif result.text.strip() == UNKNOWN_OUTCOME:
+        value |= {"ran": True, "why": "the decision was not recorded: nexus ended while the call ran"}
     elif result.ran:
         layer = _find_layer("allow", level, entry, limits)
         value |= {"decision": "allow", "from": f"level {level}", "bound_by": layer, "why": ""}
@@ -215,6 +218,8 @@ def part_lines(part: JsonObject, width: int) -> Lines:
 
 def describe_verdict(row: JsonObject) -> str:
     """Describe the verdict, and the outcome of a question."""
+    if row["decision"] is None and row["ran"]:
+        return "unknown"
     said = SAID[row["decision"]]
     if row["decision"] == "ask":
         if row["answer"] not in ANSWERS and row["ran"]:  # maybe after a question that its run waited for

@@ -14,6 +14,7 @@ from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, LEVELS
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.running_workers import AT_WORK
+from nexus_cli.engine.calls.call_decider import UNKNOWN_OUTCOME
 from nexus_cli.reports.text.door import NameCommands
 from nexus_cli.reports.text.lines import describe_tokens, dollars, name_cause, plural, short, worker_title
 from nexus_cli.text.cells import one_line
@@ -82,6 +83,8 @@ def describe_outcome(result: ToolResult) -> str:
         return "waiting"
     if result.denied:
         return "refused"
+    if not result.ran and result.text.strip() == UNKNOWN_OUTCOME:
+        return "outcome unknown"
     if result.stopped or not result.ran:
         return "stopped" if result.ran else "not run"
     if result.status or result.error:

@@ -142,8 +142,8 @@ def _row(row: JsonObject, width: int) -> Lines:
     """Return a row: time, who or what, then the words or facts, which are below on a narrow terminal."""
     time = cut_line(format_local_minute(str(row["at"]), "%H:%M:%S") or "-" * 8, 8)
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
-    kind = cut_line((row["trigger"] or {}).get("type", name), KIND)
-    notes = [kind] if kind.casefold() not in (*TYPED, name.casefold()) and not _is_posted(row) else []
+    kind = cut_line((row["trigger"] or {}).get("type", ""), KIND)
+    notes = [kind] if kind.casefold() not in ("", *TYPED, name.casefold()) and not _is_posted(row) else []
     unseen = "new" if _is_posted(row) else "not sent yet"
     if row["seen"] is False and row["kind"] != "assistant":
         notes.append(unseen)

@@ -83,7 +83,8 @@ def count_newest_turn(session: Session) -> str:
 
 def _count(turn: TurnChanges, reader: ContentReader, end: float) -> TurnCount:
     lines = _count_lines(turn.changes, reader, end) if len(turn.changes) <= MOST else None
-    return TurnCount(len(turn.changes), lines, turn.in_force, turn.was_killed)
+    files = sum(not change.is_whole_folder for change in turn.changes) or len(turn.changes)
+    return TurnCount(files, lines, turn.in_force, turn.was_killed)
 
 
 def _count_lines(changes: Iterable[PathChange], reader: ContentReader, end: float) -> tuple[int, int] | None:

@@ -126,7 +126,7 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
     with ContentReader(request.data) as reader:
         for change in find_changes(steps):
             name = change.place.removeprefix(f"{request.project}/")
-            diff = change_text(change, name, reader) if size < MOST else ""
+            diff = change_text(change, name.lstrip("/"), reader) if size < MOST else ""
             size += len(diff)
             text.append(diff)
             unread += [] if diff else [name]

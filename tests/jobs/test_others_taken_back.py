@@ -112,6 +112,10 @@ def test_a_worktree_that_the_person_applied_in_the_shell(place: Stage) -> None:
     work = lambda: place.run("worktree", "apply", name)  # noqa: E731
     report = check_taken_back(place, work, "--session", f"worktree-{name}")
     assert report["restored"] == ["app.py"] and report["removed"] == ["beside.txt"]
+    rows = [row["text"] for row in place.run("timeline", "--json").result["rows"] if row["kind"] == "files"]
+    assert rows[0] == f"you applied the changes of worktree {name} to the project: app.py, beside.txt"
+    of = f"the apply of worktree {name}: app.py, beside.txt"
+    assert rows[1:] == [f"you undid {of}", f"you redid {of}", f"you undid {of}"]
     other = place.run("undo", "--session", "worktree-other", "--json")
     assert other.status == 2, other
 

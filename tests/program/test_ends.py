@@ -73,7 +73,10 @@ def in_a_command(root: Path) -> dict[signal.Signals, dict[str, Any]]:
             again = place.ask("-c", "go on")
             messages = place.server.requests[-1].body["messages"]
             results = [message["content"] for message in messages if message["role"] == "tool"]
-            return {"done": done, "gone": gone, "sound": safe, "again": again, "results": results}
+            rows = [row for row in place.run("timeline", "--json").result["rows"] if row["kind"] == "tool"]
+            why = [one for one in place.run("why", "--json").result["decisions"] if one["id"] == rows[0]["call"]]
+            told = {"outcomes": [row["outcome"] for row in rows], "why": why or place.run("why", rows[0]["call"]).text}
+            return {"done": done, "gone": gone, "sound": safe, "again": again, "results": results, **told}
 
     numbers = (*STATUS, signal.SIGKILL)
     return dict(zip(numbers, together(one, numbers, 2), strict=True))
@@ -179,6 +182,8 @@ def test_a_command_that_ran_when_the_process_was_killed_is_never_silently_run_ag
     shown = seen["in_a_command"][signal.SIGKILL]
     assert shown["sound"] and shown["again"].status == 0
     assert "outcome unknown" in shown["results"][0] and "not run" in shown["results"][1], shown["results"]
+    assert shown["outcomes"] == ["outcome unknown", "not run"]
+    assert "unknown: the decision was not recorded: nexus ended while the call ran" in str(shown["why"])
 
 
 @pytest.mark.parametrize("number", STATUS)

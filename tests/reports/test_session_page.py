@@ -102,3 +102,8 @@ def test_a_compaction_stands_out_among_many_prunings() -> None:
     assert (lines["rewrite"].count("M"), lines["rewrite small"].count("M")) == (1, 13), "three requests share a bar"
     assert ['class="rewrite"' in strip for strip, _ in strips] == [False, True, False]
     assert all('class="rewrite small"' in strip for strip, _ in strips)
+
+
+def test_the_title_of_a_long_beginning_has_no_attachment(ledger: Ledger) -> None:
+    text = page(ledger, first=f'look at this\n\n<file path="a.txt">\n{"word " * 500}</file>')
+    assert "<title>look at this" in text and "&lt;file" not in text.partition("</h1>")[0]

@@ -177,6 +177,13 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
         assert max(map(len, find_form("timeline")(part, width).splitlines())) <= width
 
 
+def test_a_long_name_of_a_tool_stands_once() -> None:
+    play = Play()
+    play.append(Kind.TOOL, "tool:mcp__slow__ages", Message(Role.TOOL, "7", tool_call_id="c1a"))
+    (line,) = (line for line in find_form("timeline")(play.timeline(), 200).splitlines() if "mcp__" in line)
+    assert line.count("mcp__") == 1, line
+
+
 def test_a_clock_that_was_set_back_changes_no_order() -> None:
     play = Play()
     for step in ("user", "request", "answer"):

@@ -99,7 +99,7 @@ def test_files_and_images_of_this_machine_go_along(served: Any, repl: Opens) -> 
     (here.folder / "red.png").write_bytes(RED)
     made = repl(at=here, arguments=("--connect", url))
     made.say("look at @notes.txt and @red.png")
-    made.wait_for("Attached notes.txt, 1 line, red.png, an image")
+    made.wait_for("Attached notes.txt, 1 line; red.png, an image")
     newest = str(here.server.requests[-1].body["messages"][-1])
     assert "only here" in newest and base64.b64encode(RED).decode() in newest
     made.idle()

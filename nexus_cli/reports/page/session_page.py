@@ -6,6 +6,7 @@ panel of that request, which the style sheet shows while it is the target. Two p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from sys import maxsize
@@ -77,7 +78,7 @@ def _head(markup: Markup, info: SessionInfo, value: JsonObject, origin: str) -> 
     total = value["totals"]
     first = info.first_text
     if len(first) >= FIRST_TEXT:  # it is cut, and the beginning of a secret would not be recognized
-        first = " ".join(first.split()[:-1])
+        first = re.sub(r"\s*\S*$", "", first)
     words = markup.clean(info.name or title_of(first) or "Session")
     title = markup.text(" ".join(words.split())[:TITLE])
     cost = known_dollars(total["cost_usd"], total["known_usd"])

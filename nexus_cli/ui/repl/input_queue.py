@@ -126,7 +126,7 @@ class InputQueue:
         if read.missing:
             tell(f"No file {_named(read.missing, ', ')}; sent as text", "dim")
         if read.along:
-            tell(f"Attached {_named(read.along, ', ')}", "dim")
+            tell(f"Attached {_named(read.along, '; ')}", "dim")
         along = tuple(self.attached)
         self.attached.clear()
         text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
