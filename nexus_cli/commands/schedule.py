@@ -140,13 +140,13 @@ def add_scheduled(
     }
     new = NewPlan(" ".join(prompt), at, within, cron, zone, missed, name, options)
     plan = add_plan(ledger, new, settings.runs)
-    if max_cost or max_cost_day:
+    if max_cost:
         _warn_unpriced(source, str(options["model"] or settings.model))
     return _changed(source, plan, "added")
 
 
 def _warn_unpriced(source: Source, model: str) -> None:
-    """Print a warning if the price of the model of runs with a dollar limit is unknown: the limit stops each run."""
+    """Print a warning if the price of the model of runs with `max_cost` is unknown: that stops each run."""
     from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415  (few schedules have such a limit)
     from nexus_cli.provider.model_table import price_command  # noqa: PLC0415
     from nexus_cli.provider.served_models import served_model_info  # noqa: PLC0415
@@ -155,7 +155,7 @@ def _warn_unpriced(source: Source, model: str) -> None:
     info = served_model_info(resolve_alias(model, settings), settings.models, saves=False)
     if model and not info.covered and None in (info.input_price, info.output_price):
         source.say(
-            f"the price of {info.name} is unknown, and a run with a dollar limit fails without it. Set the price: "
+            f"the price of {info.name} is unknown, and a run with --max-cost fails without it. Set the price: "
             f"{price_command(info.name)} (likewise output_price)"
         )
 

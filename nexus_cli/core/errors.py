@@ -68,7 +68,8 @@ class NexusError(Exception):
         """Return the line for stderr, of any length."""
         hint = " ".join(self.hint.split())
         ended = hint if hint.endswith("?") else f"{hint.rstrip('.')}."
-        return f"nexus: {self.message.rstrip('.')}." + (f" {ended}" if hint else "")
+        message = self.message if self.message.endswith("?") else f"{self.message.rstrip('.')}."
+        return f"nexus: {message}" + (f" {ended}" if hint else "")
 
     def to_json(self) -> ErrorObject:
         """Return the object of the error in JSON results."""

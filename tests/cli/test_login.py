@@ -87,6 +87,9 @@ def test_a_key_that_settings_name_is_stored_by_its_name_and_hidden_everywhere(ne
 
 def test_no_other_key_is_asked_for_while_the_keyring_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert not lacks_key("openai/m")
+    monkeypatch.delenv("OPENAI_API_KEY")
     assert lacks_key("openai/m")
     places().keys.mkdir(parents=True)
     (places().keys / "OPENAI_API_KEY").touch()

@@ -365,7 +365,11 @@ def test_a_worktree_that_a_shell_applies_is_listed_in_the_session_of_its_worker(
     (record,) = list_worktrees(project)
     apply_changes(Source(lambda: Ledger.open(None), str, str, Settings, lambda: project), record.name)
     with closing(Ledger.open(places().ledger)) as ledger:
-        rows = session_timeline(ledger, session.id)["rows"]
+        value = session_timeline(ledger, session.id)
+        (worker,) = ledger.workers(session.id)
+        sent = sum(len(log.requests()) for one in (session.id, worker.id) for log in ledger.logs(one))
+    assert value["totals"]["requests"] == sent > len([row for row in value["rows"] if row["kind"] == "request"])
+    rows = value["rows"]
     assert [row["text"] for row in rows if row["kind"] == "files"] == [
         f"you applied the changes of worktree {record.name} to the project: app.py"
     ]

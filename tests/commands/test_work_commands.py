@@ -288,11 +288,12 @@ def test_work_is_scheduled_with_the_options_of_the_shell(context: FakeContext) -
         " --rule 'bash(git push origin nightly)' --rule \"bash(npm test *)\" --until 'npm test' --allow auto"
     )
     (warning,) = context.said
-    assert warning.startswith("The price of ") and "a run with a dollar limit fails without it" in warning
-    context.run("schedule add push it --in 2h --model openai/gpt-4o --max-cost-day 2")
-    context.run("schedule add push it --in 2h")
+    assert warning.startswith("The price of ") and "a run with --max-cost fails without it" in warning
+    context.run("schedule add push it --in 2h --model openai/gpt-4o --max-cost 2")
+    context.run("schedule add push it --in 2h --model ollama/qwen3 --max-cost 2")
+    context.run("schedule add push it --in 2h --max-cost-day 2").run("schedule add push it --in 2h")
     assert context.said == [warning]
-    asked, _, plain = (value["plans"][0] for _, value in context.shown)
+    asked, *_, plain = (value["plans"][0] for _, value in context.shown)
     assert (asked["prompt"], asked["max_steps"], asked["max_cost"]) == ("keep --ask in the notes", 40, 0.5)
     assert (asked["ask"], asked["cron"], asked["until"]) == (True, "0 0 * * *", "npm test")
     assert (asked["worktree"], plain["until"]) == (False, "")

@@ -51,7 +51,7 @@ def test_a_drop_holds_what_left_the_window_and_its_marker_leads_to_all_that_is_o
 ) -> None:
     known: dict[str, Drop] = {}
     for context, drops, before in cuts(sizes, every):
-        stays = {one.entry for one in context.conversation.items if one.shows_entry}
+        stays = {one.entry for one in context.conversation.items if one.form in (ItemForm.FULL, ItemForm.ELIDED)}
         went = {entry: tokens for entry, tokens in before.items() if entry not in stays}
         spans = [drop for drop in drops if drop.entries]
         assert sum(drop.tokens for drop in spans) == sum(went.values())

@@ -128,7 +128,7 @@ def windows(draw: st.DrawFn) -> tuple[list[Group], int]:
 def assert_whole_groups(before: list[Group], after: list[WindowItem]) -> None:
     """What stays of a window is whole groups, in order, each call with its result."""
     assert flatten(group_tool_calls(after)) == after
-    ids = [item.entry for item in after if item.shows_entry]
+    ids = [item.entry for item in after if item.form in (ItemForm.FULL, ItemForm.ELIDED)]
     kept = [group for group in before if group[0].entry in ids]
     assert ids == [item.entry for group in kept for item in group]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from session.played import Answer, Played, opened, say, the_ledger
 
@@ -137,6 +137,7 @@ class Play:
         return session_timeline(self.ledger, self.session, last)
 
 
+@example(["user", "level", "level", "level", "level"], 30)
 @given(st.lists(st.sampled_from(STEPS), max_size=25), st.integers(1, 30))
 def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(steps: list[str], last: int) -> None:
     play = Play()

@@ -23,7 +23,7 @@ from nexus_cli.commands import discover
 from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_schema import json_type
+from nexus_cli.core.json_schema import json_schema, json_type
 from nexus_cli.core.limits import FORMER_NAMES
 from nexus_cli.core.read_event import read_event
 from nexus_cli.core.request import Request
@@ -260,6 +260,9 @@ async def test_the_description_has_the_type_of_what_each_command_shows(tmp_path:
     served_commands = {name: command for name, command in discover().items() if command.is_served}
     assert {row["name"] for row in rows} == served_commands.keys()
     assert not [row for row in rows if row["authority"] == Authority.PERMITS or not row["summary"].endswith(".")]
+    verbs = [verb for command in served_commands.values() for verb in command.verbs if verb.is_served]
+    described = [(row["authority"], row.get("value")) for row in rows]
+    assert described == [(verb.authority, json_schema(verb.value_type) if verb.has_report else None) for verb in verbs]
     kinds = {
         f"{name} {verb.name}".strip(): verb.value_type
         for name, command in served_commands.items()

@@ -45,7 +45,7 @@ def test_the_pager_and_the_editor_are_the_persons(repl: Opens, made: Place, tmp_
         (ctrl("o"), "own less"),
         ("/transcript" + ENTER, "own less"),
         (ctrl("g"), "own vi"),
-        ("/copy" + ENTER, "clipboard"),
+        ("/copy" + ENTER, "OSC 52"),
     ):
         before = at.raw.count(seen.encode())
         at.send(keys)
