@@ -21,10 +21,9 @@ from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.message import Message, Role, ToolCall, to_record
+from nexus_cli.core.message import UNKNOWN_OUTCOME, Message, Role, ToolCall, to_record
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
-from nexus_cli.engine.calls.call_decider import UNKNOWN_OUTCOME
 
 MOST_LINE = 64 * 1024 * 1024
 """Bytes of one line that are read."""

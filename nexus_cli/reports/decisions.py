@@ -15,7 +15,7 @@ from nexus_cli.core.event import ToolCallEvent, ToolResultEvent
 from nexus_cli.core.json_value import JsonObject, ReportOfSession
 from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
-from nexus_cli.engine.calls.call_decider import UNKNOWN_OUTCOME
+from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import PastEvent, Replay
 from nexus_cli.reports.text.lines import CONFINED, Lines, cut_line, filled, table, when

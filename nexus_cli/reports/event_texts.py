@@ -12,9 +12,8 @@ from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, LEVELS
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolResult
 from nexus_cli.core.running_workers import AT_WORK
-from nexus_cli.engine.calls.call_decider import UNKNOWN_OUTCOME
 from nexus_cli.reports.text.door import NameCommands
 from nexus_cli.reports.text.lines import describe_tokens, dollars, name_cause, plural, short, worker_title
 from nexus_cli.text.cells import one_line

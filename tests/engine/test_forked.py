@@ -9,8 +9,8 @@ from session.played import Answer, Played, opened, say, the_ledger
 
 from nexus_cli.conversation.groups import PLACEHOLDER
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.core.request import Request
-from nexus_cli.engine.calls.call_decider import UNKNOWN_OUTCOME
 from nexus_cli.session.replay import check
 
 

@@ -22,7 +22,7 @@ from search import sample, some
 from server.blocks import content
 
 from nexus_cli.core.entry import Entry, Kind
-from nexus_cli.engine.calls.call_decider import UNKNOWN_OUTCOME
+from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.engine.calls.dispatch import NOT_RUN
 from nexus_cli.ledger import Ledger
 

@@ -26,7 +26,7 @@ from nexus_cli.core.image_check import MOST_PAGES
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
-from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolCall, ToolResult
 from nexus_cli.core.services import ServerTools, StartLog
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
@@ -75,8 +75,6 @@ from nexus_cli.tools.schema import check_arguments, describe_faults
 
 if TYPE_CHECKING:
     from nexus_cli.engine.calls.session_hooks import SessionHooks
-
-UNKNOWN_OUTCOME = "outcome unknown: the process ended while this ran. Look before you run it again."
 
 
 @dataclass
