@@ -122,7 +122,6 @@ def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, e
 
 def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
     """Return `group` in `budget` tokens, if its markers fit: its largest items are cut to one size."""
-    worth = 0
     for worth in (WORTH, 0) if any(item.message.role is Role.USER for item in group) else (0,):
         aim = budget
         for _ in range(TRIES):
@@ -133,7 +132,7 @@ def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
             aim -= max(over, worth)  # a cut that saves less is not made
             if aim <= 0:
                 break
-    return _level_items(group, 0, elider, worth)
+    return _level_items(group, 0, elider, worth=0)
 
 
 def _level_items(group: Group, budget: int, elider: MessageElider, worth: int) -> Group:
