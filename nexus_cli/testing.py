@@ -106,7 +106,7 @@ def check_command(command: Command) -> None:
     assert inspect.iscoroutinefunction(command.run), "a slash command must be a coroutine function"
     summary = command.summary
     assert summary.endswith(".") and 10 < len(summary) <= 50, (
-        "its docstring must begin with a sentence of 11 to 50 characters"
+        f"its summary ({len(summary)} characters: {summary!r}) must be a sentence of 11 to 50 characters"
     )
     assert command.help.startswith(summary)
     assert command.name.replace("-", "_").isidentifier() and command.usage == command.usage.strip()

@@ -67,7 +67,9 @@ def _distance_by_name(test: PurePosixPath, changed: PurePosixPath) -> float:
     rooms = [folder for folder in (room, *room.parents) if len(folder.parts) > 1]
     if changed.suffix and changed.parts[0] == "nexus_cli" and test.parent in rooms:
         return NEAR if changed.stem in test.stem else NEAR + 1 + rooms.index(test.parent)
-    if changed.parts[0] == "tests" and not changed.match("test_*.py") and changed.parent in test.parents[:-1]:
+    if changed.suffix == ".md" or changed.match("test_*.py"):
+        return float("inf")
+    if changed.parts[0] == "tests" and changed.parent in test.parents[:-1]:
         return NEAR  # a conftest.py, a fixture, an expected screen
     return float("inf")
 
@@ -124,6 +126,8 @@ def _starting_points(name: str, graph: Mapping[str, set[str]]) -> set[str]:
     path = PurePosixPath(name)
     if path.suffix == ".py" or path.parts[0] != "nexus_cli":
         return {name} & set(graph)
+    if path.suffix == ".md":
+        return set()
     beside = {other for other in graph if PurePosixPath(other).parent == path.parent}
     return {other for other in beside if PurePosixPath(other).stem == path.stem} or beside
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -78,7 +79,8 @@ class NexusAgent(BaseInstalledAgent):  # type: ignore[misc]
         """Fill in tokens and dollars of the run, those of the finished steps if it was killed."""
         events = list(_read_events(self.logs_dir / LOG))
         results = [event for event in events if event.get("type") == "result"]
-        usages = [event["usage"] for event in results or events if isinstance(event.get("usage"), dict)]
+        counted = results or events
+        usages = [event["usage"] for event in counted if isinstance(event.get("usage"), dict)]
         if not usages:
             return
         context.n_input_tokens, context.n_cache_tokens, context.n_output_tokens = (
@@ -90,7 +92,7 @@ class NexusAgent(BaseInstalledAgent):  # type: ignore[misc]
             context.metadata = {name: results[-1].get(name) for name in ("session", "steps", "exit", "finish", "error")}
 
 
-def _read_events(path: Path) -> Any:
+def _read_events(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the events of a log; the last line of a killed run may be cut."""
     for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
         try:

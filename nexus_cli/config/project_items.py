@@ -9,6 +9,7 @@ from pathlib import Path
 from nexus_cli.config.foreign_items import ABOVE, KINDS
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_items
+from nexus_cli.core.elide import join_with_and, plural
 
 NOUNS = {
     "skill": "skill",
@@ -56,8 +57,5 @@ def describe_waiting(project: Path) -> str:
         for key, item in found.items.items()
         if key not in in_force and any(name.startswith(ABOVE) for name in item.parts)
     )
-    counts = [f"{count} {noun}{'s' * (count > 1)}" for kind, noun in NOUNS.items() if (count := waiting[kind])]
-    if not counts:
-        return ""
-    named = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
-    return f"Not active in this project: {named} (see `nexus trust`)"
+    counts = [plural(count, noun) for kind, noun in NOUNS.items() if (count := waiting[kind])]
+    return f"Not active in this project: {join_with_and(counts)} (see `nexus trust`)" if counts else ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from nexus_cli.core.elide import join_with_and
 from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
 
 HOLE = "[Left out here to fit the window: messages {} to {}."
@@ -77,4 +78,4 @@ def subtract_ranges(first: int, last: int, without: Sequence[EntryRange]) -> tup
 def format_ranges(spans: Sequence[EntryRange]) -> str:
     """Return `1 to 17`, `1 to 17 and 21`, `3, 5 to 9 and 21`."""
     names = [f"{first} to {last}" if first < last else str(first) for first, last in spans]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return join_with_and(names)

@@ -280,6 +280,8 @@ def describe_subject(tool: Tool | None, call: ToolCall, most: int = SUBJECT) -> 
     value = call.arguments.get(tool.subject, call.arguments.get(tool.reaches, "")) if tool else call.raw
     if tool and tool.works_later(call.arguments):  # the shortest first: time, then task
         value = " ".join(sorted((text for text in call.arguments.values() if isinstance(text, str)), key=len))
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
     return " ".join(str(value).split())[:most]
 
 

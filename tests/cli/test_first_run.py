@@ -257,6 +257,7 @@ def test_narrow_terminals_are_kept_to(columns: int, environ: Mapping[str, str], 
     person.start(environ)
     wide = [line for line in person.text.splitlines() if len(line) > columns and "]: " not in line]
     assert not wide
+    assert environ is TWO or "Anthropic" in person.text.partition("Other ways")[0], "the first of the table"
 
 
 @pytest.mark.parametrize("key", ["sk-proj-Ab12Cd34Ef56Gh78", "sk-" + "a1" * 150])

@@ -16,9 +16,9 @@ import pytest
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
-from nexus_cli.core.message import ToolResult
+from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.services import PlanRequest, Recall, SeenFileStore, Workers, WorkerTask
-from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext
+from nexus_cli.core.tool import EditPreview, Effect, Tool, ToolContext, describe_subject
 from nexus_cli.testing import check_tool, example_arguments
 from nexus_cli.tools.builtin import __path__ as folders
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
@@ -33,6 +33,11 @@ PAGE = {"first", "total"}
 
 def _context(folder: Path) -> ToolContext:
     return ToolContext(folder, folder, 8000, "c1", print)
+
+
+def test_a_list_that_is_the_subject_of_a_call_is_shown_as_words() -> None:
+    reads = replace(discover_tools()["read_file"], subject="paths")
+    assert describe_subject(reads, ToolCall("c1", "read_file", {"paths": ["a.py", "b.py"]})) == "a.py, b.py"
 
 
 def test_a_folder_is_the_registry() -> None:

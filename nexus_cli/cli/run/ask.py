@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from nexus_cli.cli.run.watch import WatchOptions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
-OTHERS = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
+FOREIGN_PLACES = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
 """Files and folders of a project for other programs, some of which nexus reads too."""
 
 
@@ -100,16 +100,16 @@ def ask(
         tuple(prompt or ()),
         shared,
         tuple(file or ()),
-        json,
-        stream_json,
-        require_save,
-        Limits(max_steps, max_total_tokens, max_cost, timeout),
-        explain_context,
-        until,
-        schema,
-        make_contract(full_input, max_input, 0 if no_drops else max_drop, require_section),
-        price,
-        _watch_options(context, watch, watch_lines, watch_pause),
+        json=json,
+        stream_json=stream_json,
+        require_save=require_save,
+        limits=Limits(max_steps, max_total_tokens, max_cost, timeout),
+        explain=explain_context,
+        until=until,
+        schema=schema,
+        contract=make_contract(full_input, max_input, 0 if no_drops else max_drop, require_section),
+        price=price,
+        watch=_watch_options(context, watch, watch_lines, watch_pause),
     )
     return run_ask(options)
 
@@ -188,7 +188,7 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
                 options = replace(options, shared=replace(shared, effort=shared.effort or asked.effort))
     if not shared.quiet:
         root = project_root(work.path)
-        if not (shared.no_save or options.price) and any(os.path.exists(root / name) for name in OTHERS):
+        if not (shared.no_save or options.price) and any(os.path.exists(root / name) for name in FOREIGN_PLACES):
             from nexus_cli.config.unsupported import new_unsupported_line  # noqa: PLC0415  (few projects have these)
 
             notices += new_unsupported_line(root, "ask:").splitlines()

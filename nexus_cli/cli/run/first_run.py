@@ -45,7 +45,7 @@ MEANINGS = {
 }
 """The calls that each level runs without asking, for a person."""
 
-Meant = Callable[[str], str]
+Parse = Callable[[str], str]
 """Parses a typed answer; raises `NexusError` if it is invalid."""
 
 
@@ -89,7 +89,7 @@ class FirstRun:
             self.log_in()
             models = self._usable(servers)
         model = self._model(models)
-        allow = self._level()
+        allow = self._ask_level()
         self._write({"model": model, "allow": allow})
 
     def _usable(self, servers: Sequence[LocalServer]) -> Sequence[JsonObject]:
@@ -108,7 +108,8 @@ class FirstRun:
         rows = [
             (str(place), SHAPES[name].title, named[name] or SHAPES[name].page) for place, name in enumerate(known, 1)
         ]
-        self._put("\n".join(f"  {line}" for line in table([("", "", ""), *rows], self._width - 2)[-len(rows) :]))
+        lines = table([("", "", ""), *rows], self._width - 2, headed=False)
+        self._put("\n".join(f"  {line}" for line in lines))
         self._say("Other ways:")
         ways = [
             "use a GitHub Copilot or ChatGPT subscription: nexus login github-copilot, or nexus login chatgpt",
@@ -118,7 +119,7 @@ class FirstRun:
         ]
         for way in ways:
             self._put("\n".join(filled(way, self._width, "    ", "  - ")))
-        name = self._ask("Provider", known[0], lambda text: _provider(text, known))
+        name = self._ask("Provider", known[0], lambda text: _parse_provider(text, known))
         if key := ask_key(name, self._stream, self._read_key):
             self._say(f"Key stored in {store_key(key_variable(name), key)}; `nexus logout {name}` removes the key.")
             return
@@ -144,9 +145,9 @@ class FirstRun:
         if len(text) > LONGEST or not name.isprintable() or any(char.isspace() for char in name):
             what = repr(cut_line(text, 20))
             raise NexusError("usage", what, "not a valid model name", "Use the form PROVIDER/MODEL")
-        begins = [str(model["name"]) for model in models if name.casefold() in str(model["name"]).casefold()]
-        if len(begins) == 1:
-            return begins[0]
+        matching = [str(model["name"]) for model in models if name.casefold() in str(model["name"]).casefold()]
+        if len(matching) == 1:
+            return matching[0]
         try:
             check_model(name)
             resolve_endpoint(name, os.environ)
@@ -154,7 +155,7 @@ class FirstRun:
             raise NexusError(error.kind, name, error.why, error.hint) from None
         return name
 
-    def _level(self) -> str:
+    def _ask_level(self) -> str:
         """Ask for the permission level. `auto` is offered only if commands can be confined."""
         from nexus_cli.sandbox.probe import find_backend  # noqa: PLC0415  (on the first start only)
 
@@ -169,9 +170,9 @@ class FirstRun:
         if not has_sandbox:
             why = f"Level auto (sandboxed commands) is not available here: {probe.why}. `nexus doctor` has details."
             self._put("\n".join(filled(why, self._width, "  ", "  ")))
-        return self._ask("Permission level", levels[0], lambda text: _level(text, levels))
+        return self._ask("Permission level", levels[0], lambda text: _parse_level(text, levels))
 
-    def _ask(self, what: str, default: str, meant: Meant) -> str:
+    def _ask(self, what: str, default: str, parse: Parse) -> str:
         """Ask one question and return the parsed answer; Enter selects `default`."""
         for _ in range(TRIES):
             try:
@@ -182,7 +183,7 @@ class FirstRun:
                 self._put("Cancelled.")
                 raise SystemExit(0)
             try:
-                return meant(line.strip()) if line.strip() else default
+                return parse(line.strip()) if line.strip() else default
             except NexusError as error:
                 self._put("\n".join(filled(sanitize(redact(f"{error.message}. {error.hint}")), self._width, "  ")))
         hint = "Start nexus again, or skip the setup with --model NAME"
@@ -211,8 +212,8 @@ class FirstRun:
 def _format_models(models: Sequence[JsonObject], width: int) -> list[str]:
     rows = [("", "model", "window", "$ in", "$ out", "because")]
     for place, model in enumerate(models, 1):
-        name, window, paid, earned, _, because = model_cells(model)
-        rows.append((str(place), cut_line(sanitize(name), 60), window, paid, earned, sanitize(because)))
+        name, window, input_price, output_price, _, because = model_cells(model)
+        rows.append((str(place), cut_line(sanitize(name), 60), window, input_price, output_price, sanitize(because)))
     return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
 
 
@@ -225,7 +226,7 @@ def _numbered(text: str, items: Sequence[str]) -> str:
     raise NexusError("usage", text[:20], f"not a number from 1 to {len(items)}", "Type one of the numbers, or a name")
 
 
-def _provider(text: str, known: Sequence[str]) -> str:
+def _parse_provider(text: str, known: Sequence[str]) -> str:
     """Parse an answer as the number or a name of a provider. Raises `NexusError("usage", ...)`."""
     if numbered := _numbered(text, known):
         return numbered
@@ -236,7 +237,7 @@ def _provider(text: str, known: Sequence[str]) -> str:
         raise NexusError("usage", error.what, error.why, hint) from None
 
 
-def _level(text: str, levels: Sequence[str]) -> str:
+def _parse_level(text: str, levels: Sequence[str]) -> str:
     """Parse an answer as one of `levels`: its number, name or former name."""
     if numbered := _numbered(text, levels):
         return numbered

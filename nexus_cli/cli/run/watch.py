@@ -18,8 +18,6 @@ from nexus_cli.ui.print.stream import write_stderr_line
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
 
-LINES = 50
-PAUSE = 2.0
 LATER = "The next lines:"
 CONTINUES = ("network", "provider", "rate_limit", "overloaded", "length", "refused", "schema")
 """Kinds of error after which the next batch may succeed."""
@@ -31,8 +29,10 @@ LEAST_COST = 1e-9
 class WatchOptions:
     """Values of the options of `--watch`."""
 
-    lines: int = LINES
-    pause: float = PAUSE
+    lines: int
+    """Most lines of a batch."""
+    pause: float
+    """Seconds without a line that end a batch."""
 
 
 class Watch:

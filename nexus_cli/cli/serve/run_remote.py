@@ -34,18 +34,18 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
     if not (os.isatty(0) and os.isatty(1)):
         raise NexusError("usage", "no terminal", "--connect needs one", "`nexus_cli.client` is for programs")
     refuse_bad_url(url)
-    kept = f". {WITHOUT_SERVER}" if shared.resume else ""
+    other_way = f". {WITHOUT_SERVER}" if shared.resume else ""
     try:
         token = read_token(url, Path(token_file) if token_file else None)
     except NexusError as error:
-        error.hint += kept
+        error.hint += other_way
         raise
     try:
         return run_in_loop(_run(url, token, shared))
     except CallError as error:
         raise NexusError("usage", url, str(error), "See nexus serve --help") from error
     except ConnectionError as error:
-        raise NexusError("network", url, str(error), f"`nexus serve` starts a server{kept}") from error
+        raise NexusError("network", url, str(error), f"`nexus serve` starts a server{other_way}") from error
     except (OSError, EOFError) as error:
         if isinstance(error, OSError) and os.isatty(0) and os.isatty(1):
             raise
@@ -79,7 +79,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
         finally:
             interrupt.uninstall()
             made.close()
-        if not backend.status_code and await _stays(client, agent, is_new=not shared.resume):
+        if not backend.status_code and await _keep_if_used(client, agent, is_new=not shared.resume):
             write_stderr_line("The agent keeps running. Without a client it refuses calls that need approval.")
             write_stderr_line(f"Reconnect with: nexus --connect {url} -r {agent}")
             write_stderr_line(
@@ -106,7 +106,7 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
     return wanted
 
 
-async def _stays(client: Client, agent: str, *, is_new: bool) -> bool:
+async def _keep_if_used(client: Client, agent: str, *, is_new: bool) -> bool:
     """Destroy an agent that is new and was never used; return True if it is there after that."""
     try:
         used = (await client.get_messages(agent, limit=1))["total"] or not is_new

@@ -9,9 +9,9 @@ from nexus_cli.reports.memory import ConsolidationReport
 
 def consolidate(source: Source, model: Model = "") -> Report[ConsolidationReport]:
     """Have the model merge and clean up the facts about this project and the agent, and show the changes."""
-    from nexus_cli.cli.sessions import consolidate as work  # noqa: PLC0415  (loads the engine)
+    from nexus_cli.cli.sessions.consolidate import consolidate as merge_facts  # noqa: PLC0415  (loads the engine)
 
-    return Report("changed_facts", work.consolidate(model))
+    return Report("changed_facts", merge_facts(model))
 
 
 VERBS = (Verb(consolidate, "consolidate", Authority.PERMITS, "nothing"),)

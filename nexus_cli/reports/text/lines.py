@@ -203,9 +203,16 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def table(
-    rows: Sequence[Sequence[str]], width: int, none: str = "", *, right: Sequence[int] = (), whole: bool = False
+    rows: Sequence[Sequence[str]],
+    width: int,
+    none: str = "",
+    *,
+    right: Sequence[int] = (),
+    whole: bool = False,
+    headed: bool = True,
 ) -> list[str]:
-    """Return `rows` (the first is the heading) as aligned lines; `none` if there is only a heading.
+    """Return `rows` (the first is the heading, which is shown if `headed`) as aligned lines; `none` if there is only a
+    heading.
 
     The last column takes the rest of `width` and is cut to it, or wrapped if `whole`. If too little is left for it each
     row becomes a paragraph: its label (the first cell, or the last if the first is a number), then the others by name,
@@ -222,7 +229,7 @@ def table(
     if not _roomy(columns[-1], room):
         return [line for row in rows[1:] for line in _paragraph(rows[0], row, width, whole)]
     lines = []
-    for row in rows:
+    for row in rows if headed else rows[1:]:
         aligned = [
             " " * (size - cells(cell)) + cell if index in right else cell + " " * (size - cells(cell))
             for index, (cell, size) in enumerate(zip(row, sizes, strict=False))

@@ -14,6 +14,7 @@ from pathlib import Path
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.event_texts import format_duration
@@ -357,7 +358,7 @@ class Repl:
         """
         self.input_queue.release_commands()
         if count := len(self.input_queue.held):
-            self.show_note(f"{'1 message' if count == 1 else f'{count} messages'} still queued (Up to edit)")
+            self.show_note(f"{plural(count, 'message')} still queued (Up to edit)")
         self._go_on()
 
     def _go_on(self) -> None:
