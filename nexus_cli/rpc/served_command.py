@@ -48,6 +48,7 @@ class ServedContext:
         `asks` the client is offered choices: the command waits for `answer` after a call `choose`."""
         self._session, self._publish, self._reopen = session, publish, reopen
         self.can_choose = asks
+        self.reported: JsonObject | None = None
         self._calls: list[TerminalCall] = []
         """Actions for the client's terminal, in order."""
         self.choice_id = ""
