@@ -477,17 +477,17 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (34_662, 0, None),
     "context": (9_040, 0, 18),
     "conversation": (50_204, 0, 95),
-    "core": (39_719, 0, None),
+    "core": (39_727, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_458, 0, 57),
     "hooks": (7_539, 0, 21),
     "imports": (14_667, 0, 9),
     "ledger": (51_437, 0, 30),
     "mcp": (19_534, 0, 18),
-    "permission": (13_216, 0, 49),
+    "permission": (13_187, 0, 47),
     "plugins": (7_751, 0, 22),
     "provider": (29_077, 0, 57),
-    "reports": (89_002, 8_414, None),
+    "reports": (89_080, 8_414, None),
     "rpc": (17_741, 0, 16),
     "rules": (30_635, 0, 18),
     "runs": (23_675, 0, 42),
@@ -500,7 +500,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (3_427, 0, None),
     "tools": (57_948, 27_198, 54),
     "tree undo worktrees": (67_230, 0, 61),
-    "ui": (97_034, 0, 47),
+    "ui": (97_000, 0, 47),
     "workers": (10_142, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_670, 49_726)
+SUM = (970_693, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
