@@ -488,7 +488,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (7_751, 0, 22),
     "provider": (29_077, 0, 57),
     "reports": (89_080, 8_414, None),
-    "rpc": (17_741, 0, 16),
+    "rpc": (17_756, 0, 16),
     "rules": (30_635, 0, 18),
     "runs": (23_675, 0, 42),
     "sandbox": (39_267, 0, 27),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_693, 49_726)
+SUM = (970_708, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

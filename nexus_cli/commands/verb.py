@@ -138,7 +138,8 @@ def report_act(message: str, *ids: str, line: str = "") -> Act:
 
 
 def print_act(message: str, *ids: str) -> Act:
-    """Return the report of a verb that changed something; a shell command prints the message on stdout."""
+    """Return the report of a verb that changed something; a shell command prints the message on stdout, and a session
+    says it as it stands."""
     return report_act(message, *ids, line=message)._replace(note="")
 
 

@@ -247,6 +247,7 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
         notices = told_acts(session)
         assert (project / "app.py").read_text() == ("by a worker\n" if pick == "apply" else before)
         kept = [record.name for record in list_worktrees(project)]
+        assert context.reported and bool(context.reported["ids"]) is (pick in ("apply", "discard"))
         if pick in ("apply", "discard"):
             assert not kept, context.said
             assert pick[:4] in notices[-1] and "worker w1" in notices[-1]

@@ -635,7 +635,7 @@ async def test_a_command_that_must_pass_runs_by_the_rules_of_the_session(tmp_pat
     async with serving(tmp_path, allow="edit") as served:
         await served.client.create_agent("a")
         calls = (await run(served, f"goal ship it --until '{command}'"))["calls"]
-        assert [call["method"] for call in calls] == ["start", "show"]
+        assert [call["method"] for call in calls] == ["show", "start"]
         with pytest.raises(CallError, match="is not allowed to run"):
             await served.client.send("a", "ship it")
         assert not (tmp_path.parent / "outside").exists(), "nobody listens who could allow it"
