@@ -122,7 +122,7 @@ def check_contributor(contributor: Contributor, sources: Sources, view: View) ->
     assert contributor.render(stored, view) == contributor.render(value, view) == found, "rendering must be pure"
     assert stored == value, "rendering must not change the value"
     for section in found:
-        assert section.id == contributor.id or section.id.startswith(f"{contributor.id}."), section.id
+        assert contributor.can_have(section.id), section.id
         assert section.layer is contributor.layer, section.id
         assert section.source and 0 < section.priority <= 100 and DROP not in section.full, section.id
         assert all(form.strip() for form in section.forms), section.id

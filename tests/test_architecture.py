@@ -473,34 +473,34 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (738, 1_037, 0),
     "cli": (47_688, 0, 5),
     "client": (2_268, 0, 2),
-    "commands": (41_668, 0, 50),
+    "commands": (42_152, 0, 50),
     "config": (34_623, 0, None),
     "context": (9_040, 0, 18),
     "conversation": (50_171, 0, 95),
-    "core": (39_739, 0, None),
+    "core": (39_795, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_506, 0, 57),
+    "engine": (52_458, 0, 57),
     "hooks": (7_539, 0, 21),
-    "imports": (14_656, 0, 9),
+    "imports": (14_667, 0, 9),
     "ledger": (51_437, 0, 30),
     "mcp": (19_534, 0, 18),
-    "permission": (13_216, 0, 49),
+    "permission": (13_187, 0, 47),
     "plugins": (7_751, 0, 22),
     "provider": (29_077, 0, 57),
-    "reports": (88_916, 8_414, None),
-    "rpc": (17_708, 0, 16),
+    "reports": (89_093, 8_414, None),
+    "rpc": (17_756, 0, 16),
     "rules": (30_635, 0, 18),
     "runs": (23_675, 0, 42),
     "sandbox": (39_267, 0, 27),
-    "sections": (37_118, 0, 63),
+    "sections": (37_221, 0, 62),
     "service_list": (303, 0, 2),
     "session": (54_422, 0, 65),
     "spaces": (10_556, 0, 20),
-    "testing": (1_541, 0, 0),
+    "testing": (1_524, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_948, 27_198, 54),
     "tree undo worktrees": (67_230, 0, 61),
-    "ui": (97_021, 0, 47),
+    "ui": (96_996, 0, 47),
     "workers": (10_142, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_981, 49_726)
+SUM = (970_741, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Verb, print_act
 from nexus_cli.config.added_folders import check_folder
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 
 
 async def add_folder(
     context: CommandContext, path: Annotated[str, Option("DIR", "The folder.", is_argument=True, is_text=True)] = ""
-) -> None:
+) -> Act:
     """Work in another folder too, or list added folders.
 
     DIR is read, searched, edited and guarded like the project, and /undo covers it, in this session and when it is
@@ -23,15 +23,14 @@ async def add_folder(
     session = context.session
     permission, engine = session.dispatcher.permission, session.engine
     if not path:
-        context.say("\n".join(map(str, permission.added)) or "No added folders")
-        return
+        return print_act("\n".join(map(str, permission.added)) or "No added folders")
     project = session.dispatcher.project_root
     found: Path = await asyncio.to_thread(check_folder, path, project, permission.added, "/add-dir")
     permission.added = (*permission.added, found)
     conversation, folders = engine.conversation, [str(one) for one in permission.added]
     conversation.memo(ADDED_FOLDERS, {"folders": folders})
     engine.tell_model(f"The person added the folder {found}: work in it like in the project.")
-    context.say(f"Added {found}")
+    return print_act(f"Added {found}", str(found))
 
 
 NOUN = Noun("add-dir", "setup", (Verb(add_folder, authority=Authority.PERMITS),), is_idle=True)

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_source
+from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import build_session
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
 from nexus_cli.commands.worktree import diff_value, follow_apply_in, record_act
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
@@ -91,25 +91,25 @@ async def steer_worker(
     context: CommandContext,
     worker: WorkerId,
     words: Annotated[str, Option("WORDS", "The message.", is_argument=True, is_text=True)],
-) -> None:
+) -> Act:
     """Send a message to a worker. A running worker gets it with its next step, an ended worker resumes."""
     row, running = _require_running(context, worker)
     result = await running.steer(row["id"], words, wait=False, source="person")
     if result.error:
         raise usage_error("agents", f"steer {worker}", result.error.rstrip("."))
-    context.say(result.output)
+    return print_act(result.output, row["id"])
 
 
-async def stop_worker(context: CommandContext, worker: WorkerId) -> None:
+async def stop_worker(context: CommandContext, worker: WorkerId) -> Act:
     """Stop a worker; completed steps are kept."""
     row, running = _require_running(context, worker)
     if row["state"] not in AT_WORK:
         raise usage_error("agents", f"stop {worker}", f"it has ended: {row['state']}", "/agents lists the workers")
     await running.manage("stop", row["id"], "")
-    context.say(f"{row['id']} was stopped. Completed steps are kept.")
+    return print_act(f"{row['id']} was stopped. Completed steps are kept.", row["id"])
 
 
-async def review_worker(context: CommandContext, worker: WorkerId) -> None:
+async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
     """Show the changes in the worktree of a worker, then ask if you want to apply or discard them."""
     from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, read_state  # noqa: PLC0415
 
@@ -124,8 +124,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
     if row["state"] in AT_WORK:
         raise usage_error("agents", rest, "it is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:
-        context.say(row["left"] or f"{row['id']} has no worktree.")
-        return
+        return print_act(row["left"] or f"{row['id']} has no worktree.")
     record = find_worktree_of(context.session.dispatcher.project_root, row["worktree"])
     state = await asyncio.to_thread(read_state, record)
     context.show("diff", diff_value(await asyncio.to_thread(diff_worktree, record, tree=state.tree)))
@@ -140,31 +139,33 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> None:
         choices = [Choice(LATER, "keep", "keep the worktree"), Choice(REMOVE, "remove", "delete the worktree")]
     chosen = await context.choose(question, choices)
     if chosen == APPLY:
-        await _apply(context, row, record, state.tree)
-    elif chosen == REMOVE:
-        await _remove(context, row, record)
-    elif chosen == DISCARD:
-        if await asyncio.to_thread(read_state, record) != state:
-            raise usage_error("agents", rest, "the worktree has changed since the review", "Review it again")
-        await _remove(context, row, record, discards=True)
+        return print_act(await _apply(context, row, record, state.tree), record.name)
+    if chosen not in (REMOVE, DISCARD):
+        return report_act("")
+    discards = chosen == DISCARD
+    if discards and await asyncio.to_thread(read_state, record) != state:
+        raise usage_error("agents", rest, "the worktree has changed since the review", "Review it again")
+    return print_act(await _remove(context.session, row, record, discards=discards), record.name)
 
 
-async def _apply(context: CommandContext, row: JsonObject, record: WorktreeRecord, reviewed: str) -> None:
-    """Merge the reviewed state of a worktree into the project. If all of it was applied, remove the worktree."""
+async def _apply(context: CommandContext, row: JsonObject, record: WorktreeRecord, reviewed: str) -> str:
+    """Merge the reviewed state of a worktree into the project. If all of it was applied, remove the worktree, and
+    return a sentence about that."""
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
-    result = await follow_apply_in(context, record, row["id"], reviewed)
-    if result.conflicts:
-        return
+    report = await follow_apply_in(context.session, record, row["id"], reviewed)
+    show_report(context, report)
+    if report.value["conflicts"]:
+        return ""
     try:
-        await _remove(context, row, find_worktree_of(record.source, record.name))
+        return await _remove(context.session, row, find_worktree_of(record.source, record.name))
     except NexusError as error:
-        context.say(error.line)
+        return error.line
 
 
-async def _remove(context: CommandContext, row: JsonObject, record: WorktreeRecord, *, discards: bool = False) -> None:
-    """Remove a worktree whose changes are in the project, or which the person discards. Raises `NexusError` if it has
-    anything else, or a session works in it."""
+async def _remove(session: Session, row: JsonObject, record: WorktreeRecord, *, discards: bool = False) -> str:
+    """Remove a worktree whose changes are in the project, or which the person discards; return a sentence about that.
+    Raises `NexusError` if it has anything else, or a session works in it."""
     from nexus_cli.worktrees.apply_worktree import remove_applied  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import is_in_use  # noqa: PLC0415
 
@@ -172,14 +173,13 @@ async def _remove(context: CommandContext, row: JsonObject, record: WorktreeReco
         why = "a session is working in its worktree"
         raise usage_error("agents", f"review {row['id']}", why, "End that session first")
     more = await asyncio.to_thread(remove_applied, record, force=discards)
-    session = context.session
     if running := _running(session):
         running.close_review(row["id"], "discarded" if discards else "applied")
     if discards:
         turn = session.dispatcher.call_changes.turn_number()
         record_act(session.engine.conversation.log, f"discarded the changes of worker {row['id']}", turn)
     done = "discarded" if discards else "removed"
-    context.say(f"Worktree {record.name} was {done}{f'; {more}' if more else ''}.")
+    return f"Worktree {record.name} was {done}{f'; {more}' if more else ''}."
 
 
 def _complete_workers(source: Source, *, at_work: bool = False, to_review: bool = False) -> Sequence[str]:

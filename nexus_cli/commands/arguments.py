@@ -47,8 +47,9 @@ def find_permission(source: Source) -> CallPermission:
 
 
 def show_report(context: CommandContext, report: Report[Any]) -> None:
-    """Show the report of a verb."""
-    if report.form:
+    """Show the report of a verb, and keep its value."""
+    context.reported = report.value
+    if report.form and not report.line:
         context.show(report.form, report.value)
     if told := report.line or report.note[:1].upper() + report.note[1:]:
         context.say(told)

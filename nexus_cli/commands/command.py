@@ -85,6 +85,8 @@ class CommandContext(Protocol):
 
     can_choose: bool
     """False if nobody can be asked to choose."""
+    reported: JsonObject | None
+    """The value of the newest report of a command; None before the first one."""
 
     async def ask_hidden(self, prompt: str) -> str | None:
         """Prompt with `prompt` for a line that is not echoed; None if the person cancels."""

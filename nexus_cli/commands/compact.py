@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Noun, Option, Verb
+from nexus_cli.commands.verb import Act, Noun, Option, Verb, print_act, report_act
 from nexus_cli.conversation.request_plan import RequestPlan
+from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
@@ -21,41 +22,46 @@ async def compact(
     is_preview: Annotated[
         bool, Option(None, "Show the effect and the cost without sending anything.", "--preview -preview -p")
     ] = False,
-) -> None:
+) -> Act:
     """Summarize older messages to free context.
 
     The newest of your messages and a record of files and commands are kept, and /drops shows the replaced messages. A
     summary that fails or is not smaller changes nothing. /uncompact undoes it.
     """
     if is_preview or instructions == PREVIEW:
-        await _preview(context, instructions if is_preview else "")
-        return
+        return await _preview(context, instructions if is_preview else "")
     option = instructions.partition(" ")[0]
     if option.startswith(("-", "\u2013", "\u2014")) and len(option) > 1:  # a dash alone is a list item
         raise usage_error("compact", option, "no such option", f"Use /compact --{PREVIEW}")
 
+    compacted: list[str] = []
+
     async def work() -> None:
         for event in await context.session.compact(instructions):
             context.feed(event)
+            if isinstance(event, CompactionDone) and event.ok:
+                compacted.append(context.session.id)
 
     await context.busy("compacting", work())
+    return report_act("", *compacted)
 
 
-async def _preview(context: CommandContext, instructions: str) -> None:
+async def _preview(context: CommandContext, instructions: str) -> Act:
     found: list[JsonObject] = []
     await run_act(context, "looking", preview(instructions, found.append))
     for value in found:
         context.show("compaction", value)
+    return report_act("")
 
 
-async def uncompact(context: CommandContext) -> None:
+async def uncompact(context: CommandContext) -> Act:
     """Undo the last compaction.
 
     Restores the replaced messages to the window and keeps everything since. Repeat to undo earlier compactions. Fails
     if the messages no longer fit.
     """
     await run_act(context, "undo", uncompaction())
-    context.say(_cost(context.session.engine.next_request()))
+    return print_act(_cost(context.session.engine.next_request()), context.session.id)
 
 
 def _cost(request: RequestPlan) -> str:

@@ -8,7 +8,19 @@ from typing import Annotated, Any, cast
 
 from nexus_cli.commands.arguments import apply_settings, read_source, show_report
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Text, Verb, report_act, report_line
+from nexus_cli.commands.verb import (
+    Act,
+    ActReport,
+    Authority,
+    Noun,
+    Option,
+    Report,
+    Source,
+    Text,
+    Verb,
+    report_act,
+    report_line,
+)
 from nexus_cli.config.load_settings import LoadedSettings, join_key, rule_for, split_key, unknown_key_error
 from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
@@ -110,12 +122,15 @@ async def configure(
     context: CommandContext,
     name: Name = "",
     value: Annotated[str, Option("[VALUE]", "The new value.", is_argument=True, is_text=True, permits=True)] = "",
-) -> None:
+) -> Report[ConfigReport | ActReport]:
     """Show settings, only those whose key contains NAME, or write one: KEY VALUE."""
     source = read_source(context)
-    show_report(context, set_setting(source, name, value) if value else show_settings(source, name))
-    if value:
-        await _apply(context)
+    if not value:
+        return show_settings(source, name)
+    report = set_setting(source, name, value)
+    show_report(context, report)
+    await _apply(context)
+    return report._replace(note="")
 
 
 async def _apply(context: CommandContext) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.engine.requests.drop_list import window_drops
@@ -77,7 +77,7 @@ def _read_range(source: Source, drop: str, span: str) -> tuple[str, int, int]:
     return text, start, end
 
 
-async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") -> None:
+async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") -> Act:
     """Send a drop, or a range of its characters, with your next message."""
     source = read_source(context)
     text, start, end = _read_range(source, drop, span)
@@ -93,6 +93,7 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     session.attached_texts.note_recall(block, drop)
     context.attach(block, f"{drop}, {tokens:,} tokens")
     context.feed(ContextRecall(drop, tokens))
+    return report_act("", drop)
 
 
 def _complete_drops(source: Source) -> Sequence[str]:

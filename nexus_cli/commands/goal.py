@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.arguments import read_log, read_source, show_report
+from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, print_act
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.goals import SessionGoals, goals_report
@@ -37,7 +37,7 @@ async def set_goal(
     until: Annotated[
         str, Option("COMMAND", "Continue until COMMAND exits 0; quote it if TEXT follows.", is_text=True)
     ] = "",
-) -> None:
+) -> Report[SessionGoals]:
     """Set a goal, or list the goals.
 
     The model breaks a goal down into steps, in a separate request, and sees it as long as it is open. /goal alone lists
@@ -52,30 +52,30 @@ async def set_goal(
     elif text and text.casefold() != SHOW:
         _check_words(text)
         await _set(context, text)
-    _show(context)
     if until:
         context.start(text, typed=True)
+    return build_list(read_source(context))
 
 
-async def finish_goals(context: CommandContext, ids: Ids) -> None:
+async def finish_goals(context: CommandContext, ids: Ids) -> Report[SessionGoals]:
     """Mark goals or steps as done."""
-    await _close(context, ids, DONE)
+    return await _close(context, ids, DONE)
 
 
-async def drop_goals(context: CommandContext, ids: Ids) -> None:
+async def drop_goals(context: CommandContext, ids: Ids) -> Report[SessionGoals]:
     """Drop goals or steps."""
-    await _close(context, ids, DROP)
+    return await _close(context, ids, DROP)
 
 
-async def end_work(context: CommandContext) -> None:
+async def end_work(context: CommandContext) -> Act:
     """Stop working toward the --until command; the current round still completes."""
     if not (command := end_until(context.session.state)):
         raise usage_error("goal", "clear", "no goal has an --until command", "/goal drop ID drops a goal")
     running = " The current round will finish; Esc stops it." if context.session.busy else ""
-    context.say(f"Cleared the --until command `{one_line(command)}`.{running}")
+    return print_act(f"Cleared the --until command `{one_line(command)}`.{running}", context.session.id)
 
 
-async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> None:
+async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> Report[SessionGoals]:
     """Close goals, and list what is left."""
     names = [name for one in ids for name in SEPARATORS.split(one.casefold()) if name]
     if not all(map(ID.fullmatch, names)):
@@ -84,11 +84,7 @@ async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> None
             "goal", f"{verb} {' '.join(ids)}", f"`{verb}` takes only ids; example: /goal {verb} g1 g2", hint
         )
     await run_act(context, "goals", goal_closing(names, verb))
-    _show(context)
-
-
-def _show(context: CommandContext) -> None:
-    show_report(context, build_list(read_source(context)))
+    return build_list(read_source(context))
 
 
 def _check_words(text: str) -> None:

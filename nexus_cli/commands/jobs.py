@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import read_log, read_source, show_report
+from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import (
+    ActReport,
+    Noun,
+    Option,
+    Report,
+    Source,
+    TextReport,
+    Verb,
+    print_act,
+    report_line,
+)
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.services import Jobs
 from nexus_cli.reports.jobs import JobsReport
@@ -27,34 +37,33 @@ def build_list(source: Source) -> Report[JobsReport]:
     return Report("jobs", {"version": 1, "session": session, "jobs": rows})
 
 
-async def show_job(context: CommandContext, job: JobId) -> None:
+async def show_job(context: CommandContext, job: JobId) -> Report[JobsReport | TextReport]:
     """Print the last lines of a job."""
-    await _manage(context, "show", job)
+    return await _manage(context, "show", job)
 
 
-async def open_job(context: CommandContext, job: JobId) -> None:
+async def open_job(context: CommandContext, job: JobId) -> Report[JobsReport | ActReport]:
     """Let your browser reach the server of a job at 127.0.0.1."""
-    await _manage(context, "open", job)
+    return await _manage(context, "open", job)
 
 
-async def stop_job(context: CommandContext, job: JobId) -> None:
+async def stop_job(context: CommandContext, job: JobId) -> Report[JobsReport | ActReport]:
     """End a job."""
-    await _manage(context, "stop", job)
+    return await _manage(context, "stop", job)
 
 
-async def _manage(context: CommandContext, act: str, job: str) -> None:
-    """Do something with a job, and say what came of it."""
+async def _manage(context: CommandContext, act: str, job: str) -> Report[Any]:
+    """Do something with a job, and report what came of it; list the jobs if there are none."""
     state = context.session.state
     if context.session.jobs is None and state.engine.conversation.memos(JOB):
         state.services.find(Jobs)  # those of earlier processes, before the first message
     jobs: Any = context.session.jobs
     if jobs is None:
-        show_report(context, build_list(read_source(context)))
-        return
+        return build_list(read_source(context))
     result = await {"show": jobs.show, "open": jobs.open_port, "stop": jobs.stop}[act](job)
     if result.error:
         raise usage_error("jobs", f"{act} {job}".strip(), result.error.rstrip("."), "/jobs lists the jobs")
-    context.say(result.output)
+    return report_line(job, result.output) if act == "show" else print_act(result.output, job)
 
 
 def _complete_jobs(source: Source) -> Sequence[str]:

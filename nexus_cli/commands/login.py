@@ -7,7 +7,7 @@ import os
 from typing import Annotated
 
 from nexus_cli.commands.command import Choice, CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Verb, print_act
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import protect_secret
@@ -18,7 +18,7 @@ from nexus_cli.provider.model_table import provider_of
 
 async def log_in(
     context: CommandContext, name: Annotated[str, Option("PROVIDER", "Whose key it is.", is_argument=True)] = ""
-) -> None:
+) -> Act:
     """Store an API key, and use it from now on.
 
     Without PROVIDER, choose one from a list. The key is not shown; Esc cancels. As `nexus login`, it stores the key in
@@ -27,8 +27,7 @@ async def log_in(
     provider = _named_provider(name) if name else await _choose_provider(context)
     key = await _ask_key(context, provider) if provider else ""
     if not key:
-        context.say("No key was stored.")
-        return
+        return print_act("No key was stored.")
     place = await asyncio.to_thread(store_key, key_variable(provider), key)
     context.say(f"The {SHAPES[provider].title} key is stored in {place}. Nexus uses it from now on.")
     protect_secret(key, key_variable(provider))
@@ -36,8 +35,8 @@ async def log_in(
         if (former := os.environ.pop(name, None)) is not None:
             protect_secret(former.strip(), name)
             context.say(f"{name} is ignored in this session. Unset the variable, or the next start will use it again.")
-    if context.session.is_open():
-        context.say("/continue resumes the interrupted turn.")
+    told = "/continue resumes the interrupted turn." if context.session.is_open() else ""
+    return print_act(told, provider)
 
 
 def _named_provider(words: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, print_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
@@ -57,7 +57,7 @@ def use_model(source: Source, name: Name) -> Act:
 async def set_model(
     context: CommandContext,
     name: Annotated[str, Option("[NAME]", "A litellm model name, or an alias.", is_argument=True)] = "",
-) -> None:
+) -> Act:
     """Switch to the model NAME; without NAME, choose from the available models.
 
     The session continues. Providers cache per model, so the command prints how much of the next request misses the
@@ -65,20 +65,20 @@ async def set_model(
     """
     name = resolve_alias(replace_surrogates(name), context.settings) if name else await _choose_model(context) or ""
     if not name:
-        return
+        return report_act("")
     try:
         check_model(name)
         await asyncio.to_thread(resolve_endpoint, name, os.environ)  # a keyring may wait for the person to unlock it
     except NexusError as error:
         raise usage_error("model", name, f"this model cannot be used: {error.why[:200]}", error.hint) from None
     if name == context.session.model:
-        context.say(f"Already using {name}.")
-        return
+        return print_act(f"Already using {name}.")
     available = context.session.context.available
     await context.reopen(resume_options(context, model=name))
-    context.say(f"model {context.session.model}. {await describe_cache_miss(context)}".rstrip())
+    told = [f"model {context.session.model}. {await describe_cache_miss(context)}".rstrip()]
     if context.session.context.available > available and (line := _offer_left_out(context)):
-        context.say(line)
+        told.append(line)
+    return print_act("\n".join(told), context.session.model)
 
 
 def _offer_left_out(context: CommandContext) -> str:
@@ -141,7 +141,7 @@ async def set_effort(
     level: Annotated[
         str, Option("LEVEL", "The reasoning effort from now on.", is_argument=True, choices=_CHOICES)
     ] = "",
-) -> None:
+) -> Act:
     """Set how much the model thinks.
 
     The levels are none, minimal, low, medium, high, xhigh and max; not every model supports all of them. `default` uses
@@ -150,19 +150,17 @@ async def set_effort(
     present = context.session.status().effort
     if not level:
         if effort_notice(context.session.model, EFFORTS[0]):
-            context.say(f"{context.session.model} has no known effort levels; choose another model with /model.")
-            return
+            return print_act(f"{context.session.model} has no known effort levels; choose another model with /model.")
         title = f"Effort: {present or DEFAULT_EFFORT}."
         level = await context.choose(title, [Choice(one, one) for one in _CHOICES]) or ""
         if not level:
-            return
+            return report_act("")
     if level == (present or DEFAULT_EFFORT):
-        context.say(f"Effort is already {level}.")
-        return
+        return print_act(f"Effort is already {level}.")
     if notice := effort_notice(context.session.model, level):
         raise NexusError("usage", f"/effort {level}", notice, "Choose another model with /model")
     await context.reopen(resume_options(context, effort=level))
-    context.say(f"effort {level}. {await describe_cache_miss(context)}".rstrip())
+    return print_act(f"effort {level}. {await describe_cache_miss(context)}".rstrip(), level)
 
 
 def _complete_models(source: Source) -> Sequence[str]:

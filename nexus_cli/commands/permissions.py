@@ -7,9 +7,9 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import find_permission
+from nexus_cli.commands.arguments import find_permission, read_source
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nexus_cli.rules.rule_set import RuleSet
     from nexus_cli.session.session import Session
 
+Permissions = Report[Annotated[Any, "reports.permissions.PermissionsReport"] | ActReport]
 EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
 RuleText = Annotated[
     list[str], Option("RULE", "allow, ask or deny, then TOOL or TOOL(PATTERN).", is_argument=True, is_text=True)
@@ -141,7 +142,7 @@ async def _withdraw_questions(context: CommandContext) -> None:
 async def set_level(
     context: CommandContext,
     level: Annotated[str, Option("LEVEL", "The new permission level.", is_argument=True)] = "",
-) -> None:
+) -> Permissions:
     """Show or set what runs without asking.
 
     Also lists the rules and the permissions you granted for the session. ask: reading inside the project, and read-only
@@ -152,8 +153,7 @@ async def set_level(
 
     session = context.session
     if not level:
-        context.show("permissions", await asyncio.to_thread(permissions_report, session.state))
-        return
+        return Report("permissions", await asyncio.to_thread(permissions_report, session.state))
     asked, known = parse_level(level), (PLAN, *LEVELS)
     if asked not in known:
         raise usage_error("permissions", level, f"it must be one of {', '.join(known)}")
@@ -161,7 +161,7 @@ async def set_level(
     now = session.status().allow
     held = "" if now == asked else f" {asked} is more than {_describe_limit(session, asked)}."
     runs = await asyncio.to_thread(describe_level, session.state, now)
-    context.say(f"permissions {now}: {runs}.{held}")
+    return print_act(f"permissions {now}: {runs}.{held}", now)
 
 
 def _describe_limit(session: Session, level: str) -> str:
@@ -182,9 +182,13 @@ async def ask(
     rule: Annotated[
         str, Option("[RULE]", "A tool, or TOOL(PATTERN).", is_argument=True, is_text=True, permits=True)
     ] = "",
-) -> None:
+) -> Permissions:
     """Add a rule that makes calls need your approval; without RULE, set the level ask."""
-    await (context.commands["permissions"].run(context, f"add ask {rule}") if rule else set_level(context, ASK))
+    if not rule:
+        return await set_level(context, ASK)
+    report = await asyncio.to_thread(add_rule, read_source(context), ["ask", rule])
+    await _withdraw_questions(context)
+    return report
 
 
 def deny(source: Source, rule: Pattern) -> Act:

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.schedule import is_schedule
-from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Verb, print_act, report_act
 from nexus_cli.core.limits import PLAN
 
 
 async def plan_mode(
     context: CommandContext,
     text: Annotated[str, Option("TEXT", "The first message.", is_argument=True, is_text=True, is_message=True)] = "",
-) -> None:
+) -> Act:
     """Turn plan mode on or off.
 
     In plan mode the model is read-only and proposes a plan, which you can then approve. Shift+Tab reaches plan mode
@@ -23,13 +23,13 @@ async def plan_mode(
     is_on = session.status().allow == PLAN
     if is_on and not text:
         level = session.leave_plan()
-        context.say(f"Plan mode is off. Permission level: {level}.")
-        return
-    if not is_on:
-        session.set_level(PLAN)
-        context.say("Plan mode is on: read-only; the model proposes a plan. /plan turns it off.")
+        return print_act(f"Plan mode is off. Permission level: {level}.", level)
     if text:
         context.start(text, typed=True)
+    if is_on:
+        return report_act("")
+    session.set_level(PLAN)
+    return print_act("Plan mode is on: read-only; the model proposes a plan. /plan turns it off.", PLAN)
 
 
 async def schedule_work(

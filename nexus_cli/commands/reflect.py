@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from nexus_cli.commands.command import CommandContext, run_act
-from nexus_cli.commands.verb import Authority, Noun, Verb
+from nexus_cli.commands.verb import Authority, Noun, Report, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.memory import list_proposals
+from nexus_cli.reports.reflection import ReflectionReport
 from nexus_cli.session.acts.memory import reflection
 
 
-async def reflect(context: CommandContext) -> None:
+async def reflect(context: CommandContext) -> Report[ReflectionReport]:
     """Have the model review its work and save lessons.
 
     The lessons are saved to memory, slot agent; those that you did not state yourself wait there until you accept them
@@ -20,8 +21,8 @@ async def reflect(context: CommandContext) -> None:
     await run_act(context, "reflecting", reflection(replies.append))
     after = _list_proposals(context)
     new = [fact_id for fact_id in after if fact_id not in before]
-    value = {"version": 1, "text": replies[0] if replies else "", "waiting": new, "older": len(after) - len(new)}
-    context.show("reflection", value)
+    text = replies[0] if replies else ""
+    return Report("reflection", {"version": 1, "text": text, "waiting": new, "older": len(after) - len(new)})
 
 
 def _list_proposals(context: CommandContext) -> list[str]:

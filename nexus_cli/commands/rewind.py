@@ -6,13 +6,13 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import read_log, read_source, require_ledger
+from nexus_cli.commands.arguments import read_log, read_source, require_ledger, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import one_line_title, reopen_fork
 from nexus_cli.commands.undo import save_editor_texts
-from nexus_cli.commands.verb import Noun, Option, Verb
+from nexus_cli.commands.verb import ActReport, Noun, Option, Report, Verb, print_act, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.json_value import JsonObject
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nexus_cli.undo.undo_turn import UndoReport
 
 BOTH, CONVERSATION, FILES = "both", "conversation", "files"
+Rewound = Report[Annotated[Any, "undo.undo_turn.UndoReport"] | ActReport]
 _SOFT = "git reset --soft "
 SECONDS = 1.0
 """Seconds in which the lines of all turns are counted; older turns have the number of their files alone."""
@@ -51,7 +52,7 @@ async def rewind(
     context: CommandContext,
     number: Annotated[int | None, Option("N", "The number of the message.", "--turn", is_positional=True)] = None,
     part: Annotated[str, Option(help="What to revert.", is_argument=True, choices=(BOTH, CONVERSATION, FILES))] = "",
-) -> None:
+) -> Rewound:
     """Go back to before one of your messages.
 
     Restores files, the conversation, or both; without N, choose a turn from a list that shows its changes. Files are
@@ -66,18 +67,18 @@ async def rewind(
     if number is None:
         chosen = await context.choose("Rewind to before which message?", _choices(turns))
         if chosen is None:
-            context.say(f"Nothing was changed. /rewind {NOUN.verbs[0].usage} skips the list.")
-            return
+            return print_act(f"Nothing was changed. /rewind {NOUN.verbs[0].usage} skips the list.")
         number = int(chosen)
     turn = next((one for one in turns if one.number == number), None)
     if turn is None:
         raise usage_error("rewind", rest, f"no turn {number}; the newest is {turns[0].number}")
     part = part or await _choose_part(context, turn, [one for one in turns if one.number >= number])
-    if part:
-        context.session.refuse_to_leave()
-        if part != FILES:
-            context.session.refuse_while_busy()
-        await _go_back(context, turn, part)
+    if not part:
+        return report_act("")
+    context.session.refuse_to_leave()
+    if part != FILES:
+        context.session.refuse_while_busy()
+    return await _go_back(context, turn, part)
 
 
 def _list_turns(record: LaneLog, session: str) -> list[_Turn]:
@@ -129,17 +130,16 @@ async def _choose_part(context: CommandContext, first: _Turn, turns: Sequence[_T
     return await context.choose(title, choices) or ""
 
 
-async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
+async def _go_back(context: CommandContext, turn: _Turn, part: str) -> Rewound:
     done: list[UndoReport] = []
     if part != CONVERSATION:
         stop = threading.Event()
         done = await _undo_turns(context, turn.number, stop)
-        context.show("undo", _merge(done, turn.number))
-        if stop.is_set():
-            context.say(f"Stopped. /rewind {turn.number} {part} continues.")
-            return
-    if part == FILES:
-        return
+        stopped = f"Stopped. /rewind {turn.number} {part} continues." if stop.is_set() else ""
+        report: Report[Any] = Report("undo", _merge(done, turn.number), note=stopped)
+        if stopped or part == FILES:
+            return report
+        show_report(context, report)
     from nexus_cli.undo.undo_files import fork_before  # noqa: PLC0415  (imports the undo)
 
     ledger, before = require_ledger(context), context.session.id
@@ -147,7 +147,8 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> None:
     await reopen_fork(context, (await asyncio.to_thread(fork_before, ledger, before, turn.entry, kept)).id)
     context.fill(turn.text)
     redo = f", then /redo {len(done)} times" if done[1:] else ", then /redo" if done else ""
-    context.say(f"Rewound to before message {turn.number}. To return: /resume {short_id(ledger, before)}{redo}")
+    told = f"Rewound to before message {turn.number}. To return: /resume {short_id(ledger, before)}{redo}"
+    return print_act(told, context.session.id)
 
 
 async def _undo_turns(context: CommandContext, first: int, stop: threading.Event) -> list[UndoReport]:

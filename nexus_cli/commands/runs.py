@@ -131,12 +131,15 @@ def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsRe
     return Report("runs", changed_runs(source.ledger, [one.key for one in befores], done))
 
 
-async def list_and_answer(context: CommandContext) -> None:
+async def list_and_answer(context: CommandContext) -> Report[RunsReport]:
     """List runs and answer the questions of this project's runs, which then continue here. With ID, show that run."""
     source = read_source(context)
-    show_report(context, build_list(source))
-    if not context.options.served:
-        await _answer_waiting(context, source)
+    report = build_list(source)
+    if context.options.served:
+        return report
+    show_report(context, report)
+    await _answer_waiting(context, source)
+    return report._replace(form="")
 
 
 async def _answer_waiting(context: CommandContext, source: Source) -> None:
@@ -197,25 +200,22 @@ async def resume_run(
     plan: OfPlan = "",
     space: OfSpace = "",
     agent: OfAgent = "",
-) -> None:
+) -> Report[RunReport | RunsReport]:
     """Continue a waiting or failed run: the run of this session here, other runs with the next nexus serve.
 
     With --all, --plan, --space or --agent the pause of these runs ends.
     """
     source = read_source(context)
     if not run:
-        show_report(context, end_pause(source, every, plan, space, agent))
-        return
+        return end_pause(source, every, plan, space, agent)
     runs, found = source.ledger.runs, find_resumable(source, run)
     if found.state == FAILED:
         runs.resume_failed(found, utc_now())
-        done = "continues with nexus serve"
-        show_report(context, Report("run", run_report(source.ledger, runs.get(found.key), done)))
-        return
+        return Report("run", run_report(source.ledger, runs.get(found.key), "continues with nexus serve"))
     was_paused = runs.set_paused(found.key, False, utc_now()).is_paused
     if found.waits and found.waits.kind == APPROVAL:
         await _answer(context, source, found)
-        return
+        return Report("", run_report(source.ledger, runs.get(found.key)))
     if found.state != WAITING and not was_paused:
         raise NexusError(
             "usage",
@@ -225,7 +225,7 @@ async def resume_run(
         )
     if found.state == WAITING and not was_paused:
         runs.signal(found.key, "person", {}, utc_now())
-    show_report(context, Report("run", run_report(source.ledger, runs.get(found.key), "continues")))
+    return Report("run", run_report(source.ledger, runs.get(found.key), "continues"))
 
 
 def _complete_runs(source: Source) -> Sequence[str]:

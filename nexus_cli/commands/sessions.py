@@ -8,11 +8,11 @@ from contextlib import suppress
 from itertools import islice
 from typing import Annotated, Any, cast
 
-from nexus_cli.commands.arguments import read_log, read_source, require_ledger, resume_options, show_report
+from nexus_cli.commands.arguments import read_log, read_source, require_ledger, resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.export import export_session
 from nexus_cli.commands.runs import cancel_run
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
@@ -31,6 +31,7 @@ LISTED = 50
 """Default number of listed sessions."""
 LONGEST_NAME = 100
 KEPT = "Completed steps are kept."
+Listed = SessionsReport | Annotated[Any, "reports.running.RunningReport"]
 Key = Annotated[str, Option("ID", "Session id, its start or end, or name.", is_argument=True, least=0)]
 TITLE = 100
 """Most characters of a title."""
@@ -46,7 +47,7 @@ def build_list(
     running: Annotated[
         bool, Option(None, "Show active and waiting sessions and runs of all terminals and folders.")
     ] = False,
-) -> Report[SessionsReport | Annotated[Any, "reports.running.RunningReport"]]:
+) -> Report[Listed]:
     """List the sessions of this folder, newest first. --all includes runs of nexus ask."""
     ledger = source.ledger
     if running:
@@ -169,7 +170,7 @@ async def resume_session(
     everywhere: Annotated[bool, Option(None, "Choose from the sessions of all folders.", "--all")] = False,
     running: Annotated[bool, Option(None, "List all active and waiting sessions and runs.")] = False,
     stop: Annotated[str, Option("ID", "Stop the session or run with this id.", permits=True)] = "",
-) -> None:
+) -> Report[Listed | ActReport]:
     """Resume another session.
 
     ID is an id, its start or end, or a name; WORDS are searched in titles, then in messages. Without an argument,
@@ -179,26 +180,23 @@ async def resume_session(
     """
     source = read_source(context)
     if running:
-        show_report(context, await asyncio.to_thread(build_list, source, running=True))
-        return
+        return await asyncio.to_thread(build_list, source, running=True)
     if stop:
-        show_report(context, await asyncio.to_thread(stop_session, source, stop, yes=True))
-        return
+        return await asyncio.to_thread(stop_session, source, stop, yes=True)
     if words:
         chosen = await _find_session(context, source, words)
     else:
         others, _ = _others(source, everywhere=everywhere)
         if not others:
             more = "" if everywhere else " /resume --all also lists sessions of other folders and of `nexus ask`."
-            context.say(f"No other session found.{more}")
-            return
+            return print_act(f"No other session found.{more}")
         chosen = await _choose_session(context, source, "Which session?", others, everywhere=everywhere)
     if not chosen:
-        return
+        return report_act("")
     if chosen == context.session.id:
-        context.say("This session is already open.")
-        return
+        return print_act("This session is already open.")
     await context.reopen(resume_options(context, resume=chosen, model="", effort="", recipe=""))
+    return report_act("", chosen)
 
 
 async def _find_session(context: CommandContext, source: Source, words: str) -> str:
@@ -285,7 +283,7 @@ def _complete_sessions(source: Source) -> Sequence[str]:
     return [info.name if info.name and " " not in info.name else info.id for info in _others(source)[0]]
 
 
-async def clear_session(context: CommandContext) -> None:
+async def clear_session(context: CommandContext) -> Act:
     """Start a new session; this one is kept.
 
     The model, effort and permission level are kept. /resume returns to the previous session.
@@ -293,14 +291,14 @@ async def clear_session(context: CommandContext) -> None:
     before = context.session
     said = require_ledger(context).session(before.id).entries > 0
     await context.reopen(resume_options(context, resume="", effort=before.status().effort))
-    if said:
-        context.say(f"Previous session: /resume {reports.short_id(context.session.ledger, before.id)}")
+    previous = f"Previous session: /resume {reports.short_id(context.session.ledger, before.id)}"
+    return print_act(previous if said else "", context.session.id)
 
 
 async def continue_in_copy(
     context: CommandContext,
     name: Annotated[str, Option("NAME", "Name of the copy.", is_argument=True, is_text=True)] = "",
-) -> None:
+) -> Act:
     """Continue in a copy of this session.
 
     The original session is not changed. Both share the messages sent so far, so the provider's cache still hits.
@@ -311,7 +309,7 @@ async def continue_in_copy(
     context.session.refuse_to_leave()
     made = fork(read_source(context), before, _check_name("fork", name))
     await reopen_fork(context, made.line)
-    context.say(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}")
+    return print_act(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}", made.line)
 
 
 def _check_name(command: str, name: str) -> str:
@@ -338,7 +336,7 @@ async def reopen_fork(context: CommandContext, made: str) -> None:
 
 async def edit_message(
     context: CommandContext, chooses: Annotated[bool, Option(None, "Choose the message.", "--list")] = False
-) -> None:
+) -> Act:
     """Edit your last message and ask again.
 
     The session continues in a copy that ends before it, with the message in the input box. Files are not
@@ -353,7 +351,7 @@ async def edit_message(
         choices = [Choice(str(place), one_line_title(words), age) for place, (_, words, age) in enumerate(found)]
         chosen = await context.choose("Go back to which message?", choices)
         if chosen is None:
-            return
+            return report_act("")
         place = int(chosen)
     entry, words, _ = found[place]
     context.session.refuse_to_leave()
@@ -362,7 +360,8 @@ async def edit_message(
     await reopen_fork(context, undo_files.fork_before(source.ledger, before, entry).id)
     context.fill(words)
     named = reports.short_id(source.ledger, before)
-    context.say(f"Edit the message and send it again. Files are not changed. Previous session: /resume {named}")
+    told = f"Edit the message and send it again. Files are not changed. Previous session: /resume {named}"
+    return print_act(told, context.session.id)
 
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
@@ -372,16 +371,16 @@ def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
     return [(one.id, text, format_age(one.at, now)) for one, text in islice(said, most)]
 
 
-async def rename_session(
-    context: CommandContext,
-    name: Annotated[str, Option("NAME", "The new name.", is_argument=True, is_text=True)],
-) -> None:
+def rename_session(
+    source: Source, name: Annotated[str, Option("NAME", "The new name.", is_argument=True, is_text=True)]
+) -> Act:
     """Name this session.
 
     /resume and --resume accept the name.
     """
-    rename(read_source(context), context.session.id, _check_name("rename", name))
-    context.say(f'Renamed to "{require_ledger(context).session(context.session.id).name}".')
+    session = source.session()
+    rename(source, session, _check_name("rename", name))
+    return report_act(f'renamed to "{source.ledger.session(session).name}".', session)
 
 
 RESUME = Verb(resume_session, complete=_complete_sessions)
@@ -415,5 +414,5 @@ NOUNS = (
     ),
     Noun("fork", "sessions", (Verb(continue_in_copy),), aliases=("branch",), is_idle=True),
     Noun("edit", "sessions", (Verb(edit_message),), is_idle=True),
-    Noun("rename", "sessions", (Verb(rename_session),)),
+    Noun("rename", "sessions", (Verb(rename_session, "", Authority.ACTS, places=("slash",)),)),
 )

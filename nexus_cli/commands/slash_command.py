@@ -31,7 +31,8 @@ def make_slash_command(noun: Noun) -> Command:
         verb, line = find_verb(noun, rest, context)
         given = read_arguments(noun.name, verb, line)
         if verb.is_live:
-            await verb.run(context, **given)
+            if (report := await verb.run(context, **given)) is not None:
+                show_report(context, report)
             return
         if verb.of_session and verb.authority is Authority.READS:
             warn_if_stale(context)

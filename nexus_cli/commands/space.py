@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import utc_now
@@ -211,7 +211,7 @@ def read(
     return Report("space_messages", read_space(source.ledger, found, reader, min(last, MOST_SHOWN)), whole=True)
 
 
-async def enter(context: CommandContext, space: SpaceName) -> None:
+async def enter(context: CommandContext, space: SpaceName) -> Act:
     """Make a space the default for this session's messages; nexus must be a member."""
     service = context.session.dispatcher.services.find(Spaces)
     if service is None:
@@ -223,7 +223,7 @@ async def enter(context: CommandContext, space: SpaceName) -> None:
         raise usage_error(
             "space", "enter", result.error.rstrip("."), "To join a space: nexus space join SPACE --as nexus"
         )
-    context.say(result.output)
+    return print_act(result.output, space)
 
 
 def find_member(source: Source, settings: Settings, space: str, name: str) -> tuple[Space, Entity]:

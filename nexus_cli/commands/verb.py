@@ -8,7 +8,7 @@ first one are the arguments and options (`Annotated` with an `Option`), its docs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -138,7 +138,8 @@ def report_act(message: str, *ids: str, line: str = "") -> Act:
 
 
 def print_act(message: str, *ids: str) -> Act:
-    """Return the report of a verb that changed something; a shell command prints the message on stdout."""
+    """Return the report of a verb that changed something; a shell command prints the message on stdout, and a session
+    says it as it stands."""
     return report_act(message, *ids, line=message)._replace(note="")
 
 
@@ -250,7 +251,8 @@ class Verb:
     run: Callable[..., Any]
     """Takes a `Source` and the options, may block and returns a `Report`, or the exit status of a shell command that
     prints by itself: `Annotated` with the type of the JSON that it prints. A coroutine function takes the
-    `CommandContext` instead, and is a slash command alone. Raises `NexusError` for errors that the person can fix."""
+    `CommandContext` instead, and is a slash command alone; it returns a `Report` too, or None if it makes nothing.
+    Raises `NexusError` for errors that the person can fix."""
     name: str = ""
     """"" for what the noun alone does."""
     authority: Authority = Authority.READS
@@ -320,8 +322,16 @@ class Verb:
     @property
     def usage(self) -> str:
         """Its name, arguments and options, in the form of `/help`."""
-        parameters = sorted(self.parameters, key=lambda one: (one.option.is_text, not one.is_first))
-        return " ".join(filter(None, (self.name, *(one.usage for one in parameters))))
+        return self._describe_usage(self.parameters)
+
+    @property
+    def served_usage(self) -> str:
+        """Its usage for a client of a server, without the arguments and options that permit."""
+        return self._describe_usage(one for one in self.parameters if not one.option.permits)
+
+    def _describe_usage(self, parameters: Iterable[VerbParameter]) -> str:
+        shown = sorted(parameters, key=lambda one: (one.option.is_text, not one.is_first))
+        return " ".join(filter(None, (self.name, *(one.usage for one in shown))))
 
 
 @dataclass(frozen=True, slots=True)

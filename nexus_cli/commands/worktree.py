@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.services import Log
     from nexus_cli.ledger import LaneLog, Ledger
     from nexus_cli.reports.diff import DiffReport
+    from nexus_cli.session.session import Session
     from nexus_cli.worktrees.apply_worktree import ApplyResult
 
 
@@ -37,6 +38,7 @@ class RemovalReport(ActReport):
 
 
 Name = Annotated[str, Option("NAME", "Name of the worktree.", is_argument=True)]
+Applied = Report[Annotated[Any, "worktrees.apply_worktree.AppliedWorktree"]]
 MOST = 512 * 1024
 """Most bytes of a diff that a session shows."""
 NAMED = 20
@@ -87,7 +89,7 @@ def read_patch(report: Report[Any]) -> WorktreeDiff:
     return {"diff": replace_surrogates(report.value["text"])}
 
 
-def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktrees.apply_worktree.AppliedWorktree"]]:
+def apply_changes(source: Source, name: Name) -> Applied:
     """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
     Conflicts are marked in the file; a file that cannot be merged keeps the project's version. Exit status 1 if
@@ -118,31 +120,27 @@ def apply_changes(source: Source, name: Name) -> Report[Annotated[Any, "worktree
     return Report("applied", result.to_json(record), whole=True, status=status, note=note)
 
 
-async def apply_in_session(context: CommandContext, name: Name) -> None:
+async def apply_in_session(context: CommandContext, name: Name) -> Applied:
     """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
     Conflicts are marked in the file. /undo reverts it. The model is notified.
     """
     record = await asyncio.to_thread(find_record, read_source(context), name)
-    await follow_apply_in(context, record)
+    return await follow_apply_in(context.session, record)
 
 
-async def follow_apply_in(
-    context: CommandContext, record: WorktreeRecord, worker: str = "", reviewed: str = ""
-) -> ApplyResult:
+async def follow_apply_in(session: Session, record: WorktreeRecord, worker: str = "", reviewed: str = "") -> Applied:
     """Merge a worktree, that of a `worker` if one is named, or its `reviewed` state, into the project as a change of
     the session, and record that."""
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
 
     of = f"worker {worker}" if worker else f"worktree {record.name}"
     apply = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
-    result, _ = await context.session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, apply)
-    context.show("applied", result.to_json(record))
-    turn = context.session.dispatcher.call_changes.turn_number()
-    _record_apply(context.session.engine.conversation.log, record, result, of, turn, worker)
-    if conflicts := result.conflicts:
-        context.say(f"{plural(len(conflicts), 'conflict')} left for you to resolve. Your own changes are kept.")
-    return result
+    result, _ = await session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, apply)
+    turn = session.dispatcher.call_changes.turn_number()
+    _record_apply(session.engine.conversation.log, record, result, of, turn, worker)
+    left = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. Your own changes are kept."
+    return Report("applied", result.to_json(record), note=left if result.conflicts else "")
 
 
 def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:

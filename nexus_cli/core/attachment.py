@@ -14,11 +14,13 @@ from nexus_cli.core.json_value import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An attached image."""
+    """An image that is attached, or part of a result."""
 
     media_type: str
     data: bytes
     name: str = ""
+    origin: str = ""
+    """What it is part of, `result of read_file a.png`; "" if it is attached."""
 
 
 IMAGE_TOKENS = 1500

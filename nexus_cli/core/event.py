@@ -292,6 +292,8 @@ class Notice:
     text: str
     warning: bool = True
     """False for information that needs no action."""
+    undo: str = ""
+    """The commands that undo what it is about. One that begins with `/` needs the session at a terminal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,13 +44,16 @@ def describe_bad_image(data: bytes, size: int = 0) -> str:
 
 
 def choose_images(
-    images: Sequence[tuple[str, bytes]], info: ModelInfo | None, above: Mapping[bytes, str] | None = None
+    images: Sequence[tuple[str, bytes]],
+    info: ModelInfo | None,
+    above: Mapping[bytes, str] | None = None,
+    origin: str = "",
 ) -> tuple[list[Part], list[str], str]:
     """Return the images that the model gets, a line for each (what it is, and its price or why it is not sent), and for
     the person those that are not sent, each reason once.
 
     `info` is the model; None if the images only go on record. `above` names the images that the window has: they are
-    not sent again.
+    not sent again. `origin` is what they are part of.
     """
     price = _describe_price(info) if info else ""
     parts: list[Part] = []
@@ -72,7 +75,7 @@ def choose_images(
         if why:
             refused.setdefault(why, []).append(f"image {place} of {len(images)} ({what})" if len(images) > 1 else what)
         else:
-            parts.append(Part(found, data, f"image {len(parts) + 1}"))
+            parts.append(Part(found, data, f"image {len(parts) + 1}", origin))
         lines.append(f"[{what}: {f'not shown, {why}' if why else f'attached{price}'}]")
     return parts, lines, "; ".join(f"{', '.join(named)}: not shown, {why}" for why, named in refused.items())
 

@@ -353,7 +353,9 @@ def to_record(message: Message) -> dict[str, Any]:
     if message.tool_call_id is not None:
         record["call"] = message.tool_call_id
     if message.parts:
-        record["parts"] = [[p.media_type, base64.b64encode(p.data).decode(), p.name] for p in message.parts]
+        record["parts"] = [
+            [p.media_type, base64.b64encode(p.data).decode(), p.name, *filter(None, [p.origin])] for p in message.parts
+        ]
     if message.opaque is not None:
         o = message.opaque
         record["opaque"] = [o.provider, o.model, base64.b64encode(o.data).decode()]
@@ -371,6 +373,6 @@ def from_record(record: JsonObject) -> Message:
             for c in record.get("calls", ())
         ),
         tool_call_id=record.get("call"),
-        parts=tuple(Part(kind, base64.b64decode(data), name) for kind, data, name in record.get("parts", ())),
+        parts=tuple(Part(kind, base64.b64decode(data), *names) for kind, data, *names in record.get("parts", ())),
         opaque=Opaque(opaque[0], opaque[1], base64.b64decode(opaque[2])) if opaque else None,
     )

@@ -103,6 +103,8 @@ class CommandResult(TypedDict):
 
     calls: list[TerminalCall]
     """In order."""
+    value: dict[str, Any] | None
+    """The object of its report, that of `--json`: what it read, or the ids of what it changed. Null if it has none."""
     error: ErrorObject | None
     """Error of the command after these calls."""
 

@@ -29,11 +29,6 @@ from nexus_cli.permission.tool_pins import pin_tools
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
 
-_REMOVE = "/permissions remove "
-UNDONE_BY = " \N{MIDDLE DOT} undo: "
-"""Precedes the command that takes an allowance back, at the end of the notice about it."""
-TAKEN_BACK = f"{UNDONE_BY}{_REMOVE}"
-"""Precedes the names in the notice about what was allowed for the session: the command that removes one."""
 EDITS_HERE = "edits in this project"
 """The scope of an answer for edits, as a question shows it."""
 EDITS = "edits"
@@ -198,22 +193,21 @@ async def allow_from_now(
 ) -> Notice:
     """Allow the scopes of an answer for the rest of the session, or store its rules.
 
-    Rules that cannot be stored are allowed for the session. Returns a notice with the scopes and the undo command.
+    Rules that cannot be stored are allowed for the session. Returns a notice with the scopes and the undo commands.
     """
     rules, failed = found.offers if answer.stored else (), ""
     try:
         if rules:
             await asyncio.to_thread(permission.store_rules, rules)
             undo = " \N{MIDDLE DOT} ".join(f"nexus rules remove {shlex.quote(rule)}" for rule in rules)
-            told = f"Allowed in this project from now on: {', '.join(rules)}{UNDONE_BY}{undo}"
-            return Notice(told, warning=False)
+            return Notice(f"Allowed in this project from now on: {', '.join(rules)}", warning=False, undo=undo)
     except (NexusError, OSError) as error:
         failed = f" only (the rule could not be stored: {error})"
     scopes = session_scopes(found)
     always.update(scopes)
     names = [scope_name(one, project) for one in scopes]
-    undo = TAKEN_BACK + f" \N{MIDDLE DOT} {_REMOVE}".join(names)
-    return Notice(f"Allowed for this session{failed}: {', '.join(names)}{undo}", warning=bool(failed))
+    undo = " \N{MIDDLE DOT} ".join(f"/permissions remove {name}" for name in names)
+    return Notice(f"Allowed for this session{failed}: {', '.join(names)}", warning=bool(failed), undo=undo)
 
 
 def remove_allowance(always: set[tuple[str, ...]], typed: str, project: Path) -> bool:

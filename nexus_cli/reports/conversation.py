@@ -37,7 +37,7 @@ from nexus_cli.core.run import WAITING
 from nexus_cli.core.tool import SUBJECT
 from nexus_cli.core.typed_text import NOT_DONE, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.permission.approvals import UNDONE_BY
+from nexus_cli.reports.event_texts import read_notice_text
 from nexus_cli.tools.registry import describe_past_subject, past_tools
 
 if TYPE_CHECKING:
@@ -313,5 +313,5 @@ def _restore(memo: Memo, answer: str) -> Event | None:
     if isinstance(found, event.TurnEnd):
         return event.TurnEnd(replace(found.outcome, text=answer))
     if isinstance(found, event.Notice):
-        return replace(found, text=found.text.partition(UNDONE_BY)[0])
+        return event.Notice(read_notice_text(memo.value), found.warning)
     return found

@@ -18,6 +18,7 @@ from nexus_cli.reports.text.door import NameCommands
 from nexus_cli.reports.text.lines import describe_tokens, dollars, name_cause, plural, short, worker_title
 from nexus_cli.text.cells import one_line
 
+_UNDO = " \N{MIDDLE DOT} undo: "
 NAMED = 5
 """Most calls and reasons that are named."""
 
@@ -26,7 +27,7 @@ def describe_event(event: Event) -> str:
     """Return the line of an event; "" if it has none: texts and calls are shown as such."""
     match event:
         case e.Notice():
-            return event.text
+            return describe_notice(event)
         case e.Retry(cut=True):
             return f"cut off: {event.why.rstrip('.')}; retrying"
         case e.Retry():
@@ -50,7 +51,7 @@ def describe_event(event: Event) -> str:
         case e.AgentEvent(event=e.WorkerState() as inner):
             return describe_event(inner)
         case e.AgentEvent(event=e.Notice() as inner):
-            return f"{event.agent}: {inner.text}"
+            return f"{event.agent}: {describe_notice(inner, at_terminal=True)}"
         case (
             e.SessionStart() | e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.StepEnd() | e.CacheExpectation()
         ):
@@ -62,6 +63,18 @@ def describe_event(event: Event) -> str:
         case _:
             assert_never(event)
     return ""
+
+
+def describe_notice(notice: e.Notice, *, at_terminal: bool = False) -> str:
+    """Return a notice with the commands that undo what it is about, as far as the person can give them: slash commands
+    of the permissions only in a session `at_terminal`."""
+    can_undo = notice.undo and (at_terminal or not notice.undo.startswith("/"))
+    return f"{notice.text}{_UNDO}{notice.undo}" if can_undo else notice.text
+
+
+def read_notice_text(value: JsonObject) -> str:
+    """Return the text of a recorded notice. Before 0.3 the commands that undo it were part of its text."""
+    return str(value["text"]).partition(_UNDO)[0]
 
 
 def describe_figures(event: Event) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from typing import TypedDict
+
+from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
 from nexus_cli.permission.approvals import scope_name
+from nexus_cli.reports.rules import RulesReport
 from nexus_cli.reports.status import sandbox_line
 from nexus_cli.reports.text.lines import Lines, apart, filled
+from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.hidden_signs import mark_on_one_line
 
@@ -24,12 +28,32 @@ _RUNS_UNCONFINED = {
 }
 
 
+class LevelMeaning(TypedDict):
+    """A permission level."""
+
+    name: str
+    runs: str
+    """What runs without asking, as words for people."""
+
+
+class PermissionsReport(RulesReport):
+    """What runs without asking in a session."""
+
+    level: str
+    bound_by: str
+    """The layer that sets the level."""
+    levels: list[LevelMeaning]
+    sandbox: JsonOf[BackendProbe]
+    allowed: list[str]
+    """What was allowed for the session."""
+
+
 def describe_level(state: SessionState, level: str) -> str:
     """Describe the calls that run without asking at `level` on this system. Blocks until the sandbox is detected."""
     return (_RUNS if state.dispatcher.permission.has_sandbox() else _RUNS_UNCONFINED)[level]
 
 
-def permissions_report(state: SessionState) -> JsonObject:
+def permissions_report(state: SessionState) -> PermissionsReport:
     """Return the current level with its layer, the meaning of each level here, the sandbox, the rules with their
     places, and the permissions granted for the session. Blocks until the sandbox is detected; raises `NexusError` if
     the settings cannot be read."""

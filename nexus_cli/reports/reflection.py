@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.reports.text.lines import Lines, apart, filled, plural
 
 SHOWN = 5
 """Most facts that are named by their ids."""
+
+
+class ReflectionReport(VersionedReport):
+    """The model's review of a session."""
+
+    text: str
+    waiting: list[str]
+    """The ids of the facts that it proposed."""
+    older: int
+    """Facts proposed earlier that still wait."""
 
 
 def reflection_text(value: JsonObject, width: int) -> Lines:

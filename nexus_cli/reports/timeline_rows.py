@@ -41,9 +41,8 @@ from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.permission.approvals import UNDONE_BY
 from nexus_cli.reports.conversation import Replay, waiting_entry
-from nexus_cli.reports.event_texts import describe_outcome
+from nexus_cli.reports.event_texts import describe_outcome, read_notice_text
 from nexus_cli.reports.workers import recorded_workers
 
 LONGEST = 400
@@ -194,8 +193,7 @@ class SessionRecord:
         yield from (Event(memo.entry, memo.at, partial(_files_row, memo)) for memo in acts)
         shown = (memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"])
         for memo in shown:
-            text = memo.value["text"].partition(UNDONE_BY)[0]
-            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, text))
+            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, read_notice_text(memo.value)))
         yield from _level_events(log)
         yield from _worker_events(self._ledger, log)
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])

@@ -406,7 +406,8 @@ class AgentDispatcher:
             problem = error.to_json()
         except asyncio.CancelledError:
             raise RpcError(REFUSED, ENDED) from None
-        return {"calls": context.take_calls(), "error": problem}
+        value = None if context.reported is None else to_json_value(context.reported)
+        return {"calls": context.take_calls(), "value": value, "error": problem}
 
     async def _wait_for_turns(self, waits: bool) -> None:
         while waits and self._works:

@@ -240,12 +240,12 @@ def openrpc_document() -> dict[str, Any]:
 
 
 def _describe_commands() -> Iterator[dict[str, Any]]:
-    """Yield the verbs that `run_command` runs, with the schema of the `value` in its call `show`."""
+    """Yield the verbs that `run_command` runs, with the schema of the `value` of its result."""
     for command in discover().values():
         for verb in (verb for verb in command.verbs if verb.is_served):
             yield {
                 "name": command.name,
-                "arguments": verb.usage,
+                "arguments": verb.served_usage,
                 "summary": " ".join(verb.help.partition("\n\n")[0].split()),
                 "authority": str(verb.authority),
                 **({"value": json_schema(verb.value_type)} if verb.has_report else {}),

@@ -48,6 +48,7 @@ class ServedContext:
         `asks` the client is offered choices: the command waits for `answer` after a call `choose`."""
         self._session, self._publish, self._reopen = session, publish, reopen
         self.can_choose = asks
+        self.reported: JsonObject | None = None
         self._calls: list[TerminalCall] = []
         """Actions for the client's terminal, in order."""
         self.choice_id = ""
@@ -57,9 +58,9 @@ class ServedContext:
         """Set while a choice is open, and at the end."""
 
     def take_calls(self) -> list[TerminalCall]:
-        """Remove and return the actions for the client's terminal, in order."""
+        """Remove and return the actions for the client's terminal, in order; the start of a turn is the last one."""
         calls, self._calls = self._calls, []
-        return calls
+        return sorted(calls, key=lambda one: one["method"] == "start")
 
     @property
     def session(self) -> Session:

@@ -177,6 +177,15 @@ class Contributor:
     because it is called before every request."""
     required: bool = False
     """True if it has a longer time limit, keeps its last value, and is reported in requests without it."""
+    parts: tuple[str, ...] = ()
+    """The first words of its parts, if they are fixed; empty if its value names them."""
+
+    def can_have(self, section: str) -> bool:
+        """True if one of its sections can have this id, or if it is the id of all of them."""
+        if not section.startswith(f"{self.id}."):
+            return section == self.id
+        part = section.removeprefix(f"{self.id}.").partition(".")[0]
+        return part in self.parts or not self.parts
 
 
 def contributor_names() -> tuple[str, ...]:

@@ -51,6 +51,7 @@ class FakeContext:
         self.fed: list[Event] = []
         self.offered: list[Choice] = []
         self.search: Search | None = None
+        self.reported: Mapping[str, Any] | None = None
         self.attached: list[tuple[str, str]] = []
         self.beside: list[asyncio.Task[None]] = []
         self.started: list[str] = []

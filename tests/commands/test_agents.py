@@ -101,6 +101,7 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
         await typed(context, "")
         assert states(context) == {"w1": "running"}
         await typed(context, "steer w1 hear this")
+        assert context.reported and context.reported["ids"] == ["w1"]
         await heard.wait()
         await typed(context, "w1")
         form, value = context.shown[-1]
@@ -110,6 +111,7 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
         offered = list(command.complete(context)) if command.complete else []
         assert offered == ["list", "w1", "show", "show w1", "steer", "steer w1", "stop", "stop w1", "review"]
         await typed(context, "stop w1")
+        assert context.reported == {"version": 1, "ids": ["w1"], "message": context.said[-1]}
         await typed(context, "")
         assert states(context) == {"w1": "stopped"}
         assert any("gets this with its next" in said for said in context.said) and "w1 was stopped" in context.said[-1]
@@ -245,6 +247,7 @@ def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
         notices = told_acts(session)
         assert (project / "app.py").read_text() == ("by a worker\n" if pick == "apply" else before)
         kept = [record.name for record in list_worktrees(project)]
+        assert context.reported and bool(context.reported["ids"]) is (pick in ("apply", "discard"))
         if pick in ("apply", "discard"):
             assert not kept, context.said
             assert pick[:4] in notices[-1] and "worker w1" in notices[-1]
@@ -332,11 +335,13 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
         ]
         assert context.said[-1] == "Nothing was deleted." and list_worktrees(project)
         await give(f"worktree apply {record.name}")
+        assert context.reported and context.reported["name"] == record.name
         assert "by a worker" in (project / "app.py").read_text()
         applied = f"applied the changes of worktree {record.name} to the project: app.py"
         assert f"the person {applied}" in told_acts(session)[-1]
         await give(f"worktree remove {record.name}")
         assert context.said[-1] == f"Worktree {record.name} was removed." and not list_worktrees(project)
+        assert context.reported["ids"] == [record.name]
         engine = session.engine
         await engine.read_work()
         lines = [one.text for one in (await look_at_files(make_record(engine.conversation, engine.work))).items]

@@ -39,7 +39,9 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(contex
     context.run("compact")
     done = context.fed[-1]
     assert isinstance(done, CompactionDone) and done.ok
+    assert context.reported == {"version": 1, "ids": [context.session.id], "message": ""}
     context.run("uncompact")
+    assert context.reported["ids"] == [context.session.id] and context.reported["message"] == context.said[-1]
     assert "compaction undone" in said(context) and "cache" in context.said[-1]
     assert abs(context.session.status().used - used) < used // 20
     with pytest.raises(NexusError, match="nothing to undo"):

@@ -320,6 +320,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     whole = dropped(context)
     context.run("drops recall d1 100:300")
     block, what = context.attached[-1]
+    assert context.reported == {"version": 1, "ids": ["d1"], "message": ""}
     assert block == f'<recalled id="d1" characters="100:300 of {len(whole)}">\n{whole[100:300]}\n</recalled>'
     assert "d1" in what and isinstance(context.fed[-1], ContextRecall) and context.fed[-1].drop_id == "d1"
     context.run("drops recall d1")

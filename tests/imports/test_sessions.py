@@ -70,7 +70,8 @@ def test_images_of_results_follow_the_results_of_their_step(tmp_path: Path) -> N
         "[image/png, 30 bytes: not shown, it is not a complete PNG image]",
     ]
     assert texts(found.entries)[3:5] == ["words", "[Images in the result of Read]"]
-    assert found.entries[4].message.parts[0].media_type == "image/png"
+    (part,) = found.entries[4].message.parts
+    assert (part.media_type, part.origin) == ("image/png", "result of Read")
     assert [len(one.message.parts) for one in found.entries] == [0, 0, 0, 0, 1, 0]
     assert found.entries[4].kind is Kind.STEER and found.entries[4].actor == "nexus"
 

@@ -146,10 +146,16 @@ def test_a_section_is_required_by_its_id(place: Stage) -> None:
     assert place.ask("-c", "--require-section", "clock.date", "hi").status == 0, (
         "it was sent before, and is still there"
     )
-    said = refused(place, "--require-section", "instructons.project", "hi", kind="usage", status=2)
-    assert "Did you mean instructions.project?" in said
+    known = "The sections are: instructions.global, instructions.ancestor, instructions.project."
+    for wrong, hint in (
+        ("instructons.project", "Did you mean instructions.project?"),
+        ("instructions.projct", "Did you mean instructions.project?"),
+        ("instructions.foo", known),
+        ("skils", "Did you mean skills?"),
+    ):
+        assert hint in refused(place, "--require-section", wrong, "hi", kind="usage", status=2)
     (place.folder / "AGENTS.md").unlink()
-    for absent in ("instructions.project", "skills"):
+    for absent in ("instructions.project", "instructions.ancestor", "skills", "task.g7"):
         assert "the request does not contain this section" in refused(place, "--require-section", absent, "hi")
 
 

@@ -28,7 +28,11 @@ MESSAGES = st.builds(
     ANY_TEXT,
     st.lists(st.builds(ToolCall, st.just("c1"), ANY_TEXT, st.dictionaries(ANY_TEXT, ANY_TEXT | st.integers()))),
     st.none() | st.just("c1"),
-    st.lists(st.builds(Part, st.just("image/png"), st.binary(max_size=40), st.just("a.png"))).map(tuple),
+    st.lists(
+        st.builds(
+            Part, st.just("image/png"), st.binary(max_size=40), st.just("a.png"), st.sampled_from(["", "result of x"])
+        )
+    ).map(tuple),
     st.none() | st.builds(Opaque, st.just("anthropic"), st.just("m"), st.binary(max_size=40)),
 )
 

@@ -34,6 +34,7 @@ from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.reports.decisions import decision_report
+from nexus_cli.reports.event_texts import describe_notice
 from nexus_cli.reports.forms import find_form
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
@@ -106,7 +107,7 @@ def results(events: list[Event]) -> list[ToolResult]:
 
 
 def notices(events: list[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice)]
+    return [describe_notice(event, at_terminal=True) for event in events if isinstance(event, Notice)]
 
 
 def decisions(session: Session) -> list[Mapping[str, Any]]:

@@ -17,17 +17,20 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Manifest, Memo
+from nexus_cli.core.event import Notice
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.permission.approvals import TAKEN_BACK
+from nexus_cli.reports.conversation import Replay
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 
+ALLOWED = "Allowed for this session only (it could not be stored): bash"
 BEGUN = datetime(2026, 1, 13, 14, 30, tzinfo=UTC)
 STEPS = (
     "user",
@@ -117,8 +120,9 @@ class Play:
                 level = {"name": "allow", "value": ("read", "plan", "plan")[noted % 3]}
                 self.note("limits", {"limits": [level]})
             case "notice":
-                text = "Allowed for this session only (it could not be stored): bash" + TAKEN_BACK + "bash"
-                self.note("event", {"type": "notice", "text": text, "warning": True})
+                value = to_json_value(Notice(ALLOWED, undo="/permissions remove bash"))
+                former = {"text": f"{ALLOWED} \N{MIDDLE DOT} undo: {value.pop('undo')}"} if self.seconds % 2 else {}
+                self.note("event", {"type": "notice", **value, **former})
             case "files":
                 self.note(
                     "undone_files", {"told": "the person took back", "shown": "you undid turn 1: a.py", "turn": 1}
@@ -173,6 +177,10 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
         assert (" You" in line) == (row["trigger"] is not None) == (row["kind"] == "user")
         assert row["kind"] != "drop" or f" drop {row['drop']}: " in line
     assert "undo:" not in text
+    told = [past.event for past in Replay(play.log).events() if isinstance(past.event, Notice)]
+    assert [one.text for one in told if one.warning] == [ALLOWED] * steps.count("notice") and not any(
+        one.undo for one in told
+    )
     assert f"{part['earlier']} row" in text or not part["earlier"]
     for width in (20, 40, 80):
         assert max(map(len, find_form("timeline")(part, width).splitlines())) <= width

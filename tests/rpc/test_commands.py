@@ -15,7 +15,7 @@ import pytest
 from images import png
 from json_shape import problems
 from program.nursery import run_born
-from rpc.serving import Answering, Reply, Served, serving, until
+from rpc.serving import Answering, Reply, Served, serving, until, words
 from search import sample
 
 from nexus_cli.client import CallError
@@ -57,7 +57,7 @@ SERVED = {
     *("hooks", "rewind", "edit", "fork", "clear", "review"),
 }
 SERVED_LIVE = {
-    *(SERVED - {"hooks", "jobs", "pin"}),
+    *(SERVED - {"hooks", "jobs", "pin", "rename"}),
     *(
         "agents stop",
         "agents review",
@@ -164,8 +164,7 @@ async def test_a_verb_answers_the_same_in_the_shell_and_to_a_client(tmp_path: Pa
                 named = ["--session", session] if verb.of_session else []
                 shell = await asyncio.to_thread(run_born, [*name.split(), *named, "--json"], cwd=tmp_path, kind="light")
                 assert shell.returncode == 0, (name, shell.stderr)
-                (shown,) = (call for call in (await run(served, name))["calls"] if call["method"] == "show")
-                value = dict(shown["params"]["value"])
+                value = (await run(served, name))["value"]
                 value.pop("in_force", None)
                 told = json.loads(shell.stdout)
                 assert value == told or name in OWN_VIEW, (name, value, told)
@@ -260,6 +259,8 @@ async def test_the_description_has_the_type_of_what_each_command_shows(tmp_path:
     served_commands = {name: command for name, command in discover().items() if command.is_served}
     assert {row["name"] for row in rows} == served_commands.keys()
     assert not [row for row in rows if row["authority"] == Authority.PERMITS or not row["summary"].endswith(".")]
+    taken = {(row["name"], row["arguments"]) for row in rows}
+    assert taken >= {("permissions", "ask"), ("config", "[NAME]"), ("resume", "[ID|WORDS] [--all] [--running]")}
     verbs = [verb for command in served_commands.values() for verb in command.verbs if verb.is_served]
     described = [(row["authority"], row.get("value")) for row in rows]
     assert described == [(verb.authority, json_schema(verb.value_type) if verb.has_report else None) for verb in verbs]
@@ -274,11 +275,101 @@ async def test_the_description_has_the_type_of_what_each_command_shows(tmp_path:
         await served.client.create_agent("a")
         await served.client.send("a", "hello")
         for line, kind in kinds.items():
-            for call in (await run(served, line))["calls"]:
-                if call["method"] == "show":
-                    assert [*problems(call["params"]["value"], json_type(kind))] == [], line
-                    shown.add(line)
+            if (value := (await run(served, line))["value"]) is not None:
+                assert [*problems(value, json_type(kind))] == [], line
+                shown.add(line)
     assert {"context", "memory list", "runs list", "status tools", "usage", "status"} <= shown
+
+
+MAKES_NOTHING = {
+    *("continue", "init", "review"),  # a turn that starts
+    *("copy", "editor", "exit", "help", "help all"),  # something at the terminal
+    "export",  # a file that the client writes
+    "transcript",  # what the call shows
+    "plan",  # another command
+    "reload",  # what the files say, read again
+}
+"""Verbs that act and have no value."""
+SESSION = "the open session"
+ACTED = {
+    "pin add keep this": "p1",
+    "pin and this": "p2",
+    "pin remove p1": "p1",
+    "goal ship it": "g1",
+    "goal done g1": "g1",
+    "goal tidy up --until true": "g2",
+    "goal clear": SESSION,
+    "goal polish": "g3",
+    "goal drop g3": "goals",
+    "plan": "plan",
+    "permissions edit": "edit",
+    "permissions ask": "ask",
+    "model openai/o4-mini": "openai/o4-mini",
+    "effort low": "low",
+    "memory add user I like tea": "m1",
+    "memory forget m1": "m1",
+    "rename tea": SESSION,
+    "sessions rename tea coffee": SESSION,
+    "sessions fork coffee": "01",
+    "space create talk --agent helper": "space-1",
+    "space join talk --as anna": "anna",
+    "space leave talk --as anna": "anna",
+    "space goal helper add be brief": "be brief",
+    "space post talk @helper hello": "run-1",
+    "space read talk": "@helper hello",
+    "space mute talk helper": "helper",
+    "runs": "run-1",
+    "runs pause run-1": "run-1",
+    "runs cancel run-1": "run-1",
+    "undo": "new.txt",
+    "redo": "new.txt",
+    "reflect": "waiting",
+    "config models": "models",
+    "jobs stop j1": "j1",
+    "jobs show j1": "j1",
+    "edit": SESSION,
+    "resume coffee": SESSION,
+    "rewind 1 conversation": SESSION,
+    "sessions coffee": SESSION,
+    "fork": SESSION,
+    "clear": SESSION,
+}
+"""Lines that act, and what names the thing that each makes or changes."""
+ACTED_ELSEWHERE = {
+    *("agents review", "agents steer", "agents stop", "compact", "drops recall", "jobs open"),
+    *("memory accept", "uncompact", "worktree apply", "worktree remove"),
+}
+"""Verbs whose value has its test where there are workers, long sessions, servers, proposals and worktrees."""
+
+
+async def test_what_acts_returns_what_it_made_or_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    every = [(f"{name} {verb.name}".strip(), verb) for name, one in discover().items() for verb in one.verbs]
+    acts = [(name, verb) for name, verb in every if verb.authority is not Authority.READS]
+    assert {name for name, verb in acts if not verb.has_report} == MAKES_NOTHING
+    served = {name for name, verb in acts if verb.is_served and verb.has_report}
+    verbs = dict(reversed(every))
+    lines = {line: max((name for name in verbs if f"{line} ".startswith(f"{name} ")), key=len) for line in ACTED}
+    assert {*lines.values(), *ACTED_ELSEWHERE} >= served
+    job = [("bash", {"command": "sleep 60", "background": True})]
+
+    def script(request: Request) -> Reply:
+        if len(request.messages) in (2, 3):
+            return [("write_file", {"path": "new.txt", "content": "one\n"})]
+        return job if words(request) == "job" and request.messages[-1]["role"] == "user" else "done"
+
+    async with serving(tmp_path, Answering(script), model="openai/o3", allow="all") as server:
+        await server.client.create_agent("a", allow="all")
+        await server.client.send("a", "begin")
+        await server.client.send("a", "job")
+        for line, named in ACTED.items():
+            result = await run(server, line)
+            assert result["error"] is None, (line, result)
+            value = result["value"]
+            assert [*problems(value, json_type(verbs[lines[line]].value_type))] == [], (line, value)
+            thing = (await server.client.get_status("a"))["session"] if named is SESSION else named
+            assert thing in json.dumps(value), (line, value)
+        assert [call["method"] for call in (await run(server, "config path"))["calls"]] == ["say"]
 
 
 def _required(verb: Verb) -> list[str]:
@@ -543,7 +634,8 @@ async def test_a_command_that_must_pass_runs_by_the_rules_of_the_session(tmp_pat
     command = f"touch {tmp_path.parent}/outside"
     async with serving(tmp_path, allow="edit") as served:
         await served.client.create_agent("a")
-        assert (await run(served, f"goal ship it --until '{command}'"))["calls"][-1]["method"] == "start"
+        calls = (await run(served, f"goal ship it --until '{command}'"))["calls"]
+        assert [call["method"] for call in calls] == ["show", "start"]
         with pytest.raises(CallError, match="is not allowed to run"):
             await served.client.send("a", "ship it")
         assert not (tmp_path.parent / "outside").exists(), "nobody listens who could allow it"

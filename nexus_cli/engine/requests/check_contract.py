@@ -6,7 +6,7 @@ limit does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
@@ -19,7 +19,7 @@ from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.user_input import input_cap
 from nexus_cli.ledger import LaneLog
-from nexus_cli.sections.contributor import contributor_names
+from nexus_cli.sections.contributor import discover
 
 NAMED = 2
 """Most drops that an error names."""
@@ -36,7 +36,7 @@ def check_contract(
     """
     forms = _section_forms(context.conversation, request) if is_first and contract.sections else {}
     for name in contract.sections if is_first else ():
-        _require_known(name, forms)
+        _require_known(name)
     if is_first and contract.full_input:
         _check_input(context, contract, request)
     if contract.max_input is not None and request.tokens > contract.max_input:
@@ -139,7 +139,7 @@ def _name_drops(drops: Sequence[Drop], names: Mapping[str, str]) -> str:
 
 
 def _section_forms(conversation: Conversation, request: RequestPlan) -> dict[str, str]:
-    """Return the form of each section of the request, "" for a contributor that has none in it.
+    """Return the form of each section of the request.
 
     An event section that the epoch sent before is in the window, and is not sent again.
     """
@@ -149,27 +149,29 @@ def _section_forms(conversation: Conversation, request: RequestPlan) -> dict[str
         if memo.entry in there:
             forms.update((str(one["id"]), str(one["form"])) for one in memo.value["sections"])
     forms.update((str(one["id"]), str(one["form"])) for one in request.sections)
-    heads = {name.partition(".")[0] for name in forms}
-    return {**{name: "" for name in contributor_names() if name not in heads}, **forms}
+    return forms
 
 
-def _require_known(name: str, known: Iterable[str]) -> None:
-    """Raise `NexusError` for an id that no section can have: an absent part of a contributor breaks the contract."""
-    heads = {one.partition(".")[0] for one in known}
-    names = sorted({*known, *heads})
-    near = nearest_name(name, names)
-    head = name.partition(".")[0]
-    if name in names or (head in heads and near in ("", head)):
+def _require_known(name: str) -> None:
+    """Raise `NexusError` for an id that no section can have: an absent section breaks the contract."""
+    known = discover()
+    if any(one.can_have(name) for one in known.values()):
         return
-    hint = f"Did you mean {near}?" if near else f"The sections are: {', '.join(names)}"
+    head, _, part = name.partition(".")
+    group = head if head in known else nearest_name(head, known)
+    parts = known[group].parts if group else ()
+    part = nearest_name(part, parts)
+    near = f"{group}.{part}" if part else group
+    names = [f"{head}.{one}" for one in parts] if head in known else [*known]
+    hint = f"Did you mean {near}?" if near not in ("", head) else f"The sections are: {', '.join(names)}"
     raise NexusError("usage", f"--require-section {name[:80]}", "there is no such section", hint)
 
 
 def _check_section(name: str, known: Mapping[str, str]) -> None:
     """Raise `NexusError` unless the section is sent in full; the id of a contributor means all of its sections."""
     forms = {one: form for one, form in known.items() if one == name or one.startswith(f"{name}.")}
-    reduced = {one: form for one, form in forms.items() if form and form != "full"}
-    if any(forms.values()) and not reduced:
+    reduced = {one: form for one, form in forms.items() if form != "full"}
+    if forms and not reduced:
         return
     option = f"--require-section {name}"
     if not reduced:

@@ -31,7 +31,7 @@ from nexus_cli.core.entry import Cause, Drop, ItemForm
 from nexus_cli.core.message import Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, FindTool, Tool, describe_subject
 from nexus_cli.core.typed_text import find_attached_texts
-from nexus_cli.engine.requests.control import IMAGES_IN, Control
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.text.untrusted_text import neutralize
 
 LARGE = 200_000
@@ -191,11 +191,8 @@ async def clip_result(
 
 def _name_images(context: ContextManager) -> dict[bytes, str]:
     """Return what the model knows each image of the window by."""
-    found = dict[bytes, str]()
-    for message in (item.message for item in context.conversation.items):
-        line = message.content.partition("\n")[0].removesuffix("]").partition(f"[{IMAGES_IN}")[2]
-        found |= {one.data: f"the {line}" if line else f"the attached {neutralize(one.name)}" for one in message.parts}
-    return found
+    parts = (part for item in context.conversation.items for part in item.message.parts)
+    return {part.data: f"the {part.origin or f'attached {neutralize(part.name)}'}" for part in parts}
 
 
 def _refer_to_attachment(context: ContextManager, text: str) -> str:

@@ -15,9 +15,6 @@ from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
 
-IMAGES_IN = "Images in the "
-"""Beginning of the line that introduces the images of a result."""
-
 
 @dataclass(frozen=True, slots=True)
 class SteeringWords:
@@ -81,10 +78,10 @@ class Control:
     ) -> ToolResult:
         """Keep the images of a result (`what`) for the model, and return the result with a line for each instead. Warn
         the person of those that the model does not get. The window has those that `above` names."""
-        parts, lines, refused = choose_images(result.images, info, above)
+        parts, lines, refused = choose_images(result.images, info, above, what)
         counts = dict(result.counts)
         if parts:
-            self.images.append((f"[{IMAGES_IN}{what}]", tuple(parts)))
+            self.images.append((f"[Images in the {what}]", tuple(parts)))
             counts |= {"images": len(parts), "image_tokens": len(parts) * IMAGE_TOKENS}
         warning = "; ".join(filter(None, (result.warning, refused)))
         return replace(result, images=(), counts=counts, warning=warning).with_line("\n".join(lines))

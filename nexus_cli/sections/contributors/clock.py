@@ -51,5 +51,5 @@ def render_clock(value: Value, view: View) -> tuple[Section, ...]:
 
 CONTRIBUTORS = (
     Contributor("session_start", Layer.EVENT, read_session_start, render_session_start),
-    Contributor("clock", Layer.EVENT, read_clock, render_clock),
+    Contributor("clock", Layer.EVENT, read_clock, render_clock, parts=("date", "time")),
 )

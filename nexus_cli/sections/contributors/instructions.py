@@ -216,6 +216,7 @@ CONTRIBUTORS = (
         rest=True,
         verbatim=True,
         required=True,
+        parts=("global", "ancestor", "project"),
     ),
     Contributor(
         "path_rules",

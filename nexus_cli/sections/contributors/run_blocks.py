@@ -325,6 +325,6 @@ def render_instructions(value: Value, view: View) -> tuple[Section, ...]:
 
 
 CONTRIBUTORS = (
-    Contributor(ID, Layer.EVENT, read, render),
+    Contributor(ID, Layer.EVENT, read, render, parts=BLOCKS),
     Contributor("run_instructions", Layer.SYSTEM, read_instructions, render_instructions, verbatim=True, required=True),
 )

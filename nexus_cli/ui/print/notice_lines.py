@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from nexus_cli.core import event as e
-from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.tools.registry import tells_person
 from nexus_cli.ui.print.stream import Writable
 from nexus_cli.ui.render.drop_batcher import AMONG_DROPS, DropBatcher, shell_drops_command
@@ -66,9 +65,7 @@ class NoticeLines:
                     (self.print_error if outcome.has_failed else self.print_next_step)(f"nexus: {line}")
             case e.ContextDrop():
                 self._noted(self._drop_batch.describe(event.drop))
-            case e.Notice():
-                self.print_notice(event.text.partition(TAKEN_BACK)[0])  # there are no slash commands here
-            case e.CompactionDone():
+            case e.Notice() | e.CompactionDone():
                 self.print_notice(_texts().describe_event(event))
             case e.Retry(attempt=attempt, wait=wait) if self._alone and (
                 event.cut or wait >= LONG_WAIT or attempt == SILENT_TRIES

@@ -16,7 +16,6 @@ from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import COMMAND
-from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.reports import event_texts
 from nexus_cli.text.cells import PROSE, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -291,7 +290,7 @@ class RichRenderer:
                 self._caches = self._caches or event.read > 0 or event.written > 0 or event.why != ""
                 text = (event_texts.describe_figures(event) if self._verbose else text) if self._caches else ""
             case e.Notice():
-                text = self._name_commands(text) if self._commands else text.partition(TAKEN_BACK)[0]
+                text = self._name_commands(event_texts.describe_notice(event, at_terminal=self._commands))
                 role = "warn" if event.warning else "dim"
         self._scrollback.add_note(text, role, most=2 if isinstance(event, e.ContextPlan) else 0)
 

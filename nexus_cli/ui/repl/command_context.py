@@ -23,6 +23,7 @@ class TerminalContext:
     repl: Repl
     """The REPL in that terminal; set once it is made."""
     can_choose = True
+    reported: JsonObject | None = None
     earlier_answer: str
     """The newest answer from before this REPL, "" for none."""
 

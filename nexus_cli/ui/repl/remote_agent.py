@@ -23,7 +23,6 @@ from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.rpc.jsonrpc import TURN_FAILED
 from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.session.status import Status
@@ -391,8 +390,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.repl.hand_over.withdraw()
                 self.watch()
                 return
-        elif isinstance(event, e.Notice) and TAKEN_BACK in event.text:
-            event = replace(event, text=f"{event.text.partition(TAKEN_BACK)[0]}{ALLOWED_UNTIL}")
+        elif isinstance(event, e.Notice) and event.undo.startswith("/"):
+            event = e.Notice(f"{event.text}{ALLOWED_UNTIL}", event.warning)
         self.repl.feed(event)
 
     def _take_expected(self, text: str) -> bool:

@@ -130,10 +130,12 @@ def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
     waits = ToolResult("proposed f1: waits for the person: /memory accept f1")
     stage.feed(e.TurnStart("x"), e.ToolCallEvent(ToolCall("c3", "remember", {}), "that"))
     stage.feed(e.ToolResultEvent(ToolCall("c3", "remember", {}), waits, 5, 0.0))
+    stage.feed(e.Notice("for good", undo="nexus rules remove x"), e.Notice("for now", undo="/permissions remove x"))
     stage.feed(e.TurnEnd(replace(DONE, ok=False, error=error, denied=denied)))
     text = "\n".join(stage.terminal.lines)
     assert text.count("the connection was lost") == 1 and text.count("rm x") == 1
     assert "nexus memory accept f1" in text and "--allow all" in text and "/permissions" not in text
+    assert "for good \N{MIDDLE DOT} undo: nexus rules remove x" in text
 
 
 ROW = {

@@ -609,6 +609,8 @@ def test_said_and_turn_start_show_the_words_once() -> None:
         (e.CompactionDone(False, 9, 9, "interrupted"), "! not compacted: interrupted. Nothing was changed\n"),
         (e.ContextRecall("d3", 4000), "· recalled d3, 4,000 tokens\n"),
         (e.Notice("take [/bold] {} %s"), "! take [/bold] {} %s\n"),
+        (e.Notice("allowed: x", undo="/permissions remove x"), "! allowed: x · undo: /permissions remove x\n"),
+        (e.Notice("allowed: x", undo="nexus rules remove x"), "! allowed: x · undo: /rules remove x\n"),
         (e.CacheResult(20_000, 19_000, 0), ""),
         (e.CacheResult(20_000, 100, 0), "· cache missed: 19,900 tokens\n"),
         (e.CacheResult(20_000, 0, 0), ""),
