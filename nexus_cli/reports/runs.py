@@ -126,8 +126,8 @@ class RunObject(LevelFields):
     until: UntilObject | None
     """The state of its work for the command of `nexus schedule add --until`."""
     worktree: str | None
-    """Name of its worktree (`nexus schedule add --worktree`), which is removed if nothing is left in it; None once it is
-    gone."""
+    """Name of its worktree (`nexus schedule add --worktree`), which is removed if nothing is left in it; None once it
+    is gone."""
 
 
 class RunsReport(VersionedReport):
