@@ -414,7 +414,7 @@ def _parts(value: JsonObject) -> Iterator[str]:
     yield " · ".join(filter(None, _facts({**value, "cost_usd": None})))
     if value["broken_off"]:
         yield name_commands(f"No process is executing this run. To continue it: nexus runs resume {value['id']}")
-    if value["waits_for"] and not value["came"]:
+    if value["waits_for"] and not (value["came"] or value["questions"]):
         yield f"waits: {_name_wait(value)}"
         yield from filter(None, [_last_error(value)])
     if questions := value["questions"] if not value["came"] else ():

@@ -15,7 +15,6 @@ from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.run import FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import RunReport, RunsReport, broken_runs, run_report
-from nexus_cli.runs.away_report import describe_rest
 from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person
 from nexus_cli.ui.print.stream import Stream, Writable
 
@@ -33,7 +32,6 @@ def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
         if not (asks_approval(run) and ledger.runs.is_own(run)):
             continue
         source.show(report)
-        source.say(describe_rest(ledger, run))
         if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id)):
             return report._replace(form="")
         _, stopped = _drive(ledger, run)

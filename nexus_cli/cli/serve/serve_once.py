@@ -13,7 +13,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.json_value import VersionedReport
-from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import RunObject, broken_runs, describe_runs
@@ -183,7 +183,10 @@ def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status
 def run_line(run: Run, longest: int = LONGEST) -> str:
     """Describe a run on one line; one that is cut names the command that shows the whole."""
     cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
-    waits = f"waits for {run.waits.text}" if run.waits and run.state != RUNNING else ""
+    waits = ""
+    if run.waits and run.state != RUNNING:
+        waits = f"waits for {run.waits.text}"
+        waits += f" (to answer: nexus runs resume {run.id})" if run.waits.kind == APPROVAL else ""
     said = run.error or waits or (run.last_words if run.state == DONE else "")
     said += f" ({', '.join(run.facts)})" if run.has_ended and run.facts else ""
     line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())
