@@ -471,9 +471,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_278, 0, 1),
     "adapters": (719, 1_037, 0),
-    "cli": (47_691, 0, 5),
+    "cli": (47_798, 0, 5),
     "client": (2_268, 0, 2),
-    "commands": (41_668, 0, 50),
+    "commands": (41_666, 0, 50),
     "config": (34_662, 0, None),
     "context": (9_040, 0, 18),
     "conversation": (50_204, 0, 95),
@@ -486,11 +486,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_534, 0, 18),
     "permission": (13_216, 0, 49),
     "plugins": (7_751, 0, 22),
-    "provider": (29_077, 0, 57),
-    "reports": (88_903, 8_414, None),
+    "provider": (29_122, 0, 57),
+    "reports": (88_932, 8_414, None),
     "rpc": (17_708, 0, 16),
     "rules": (30_635, 0, 18),
-    "runs": (23_675, 0, 42),
+    "runs": (23_705, 0, 42),
     "sandbox": (39_267, 0, 27),
     "sections": (37_118, 0, 63),
     "service_list": (303, 0, 2),
@@ -500,7 +500,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (3_427, 0, None),
     "tools": (57_948, 27_198, 54),
     "tree undo worktrees": (67_230, 0, 61),
-    "ui": (97_025, 0, 47),
+    "ui": (97_003, 0, 47),
     "workers": (10_142, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_948, 49_726)
+SUM = (970_135, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
