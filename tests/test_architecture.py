@@ -471,9 +471,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_278, 0, 1),
     "adapters": (738, 1_037, 0),
-    "cli": (47_688, 0, 5),
+    "cli": (47_795, 0, 5),
     "client": (2_268, 0, 2),
-    "commands": (42_152, 0, 50),
+    "commands": (42_150, 0, 50),
     "config": (34_623, 0, None),
     "context": (9_040, 0, 18),
     "conversation": (50_171, 0, 95),
@@ -486,11 +486,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_534, 0, 18),
     "permission": (13_187, 0, 47),
     "plugins": (7_751, 0, 22),
-    "provider": (29_077, 0, 57),
-    "reports": (89_093, 8_414, None),
+    "provider": (29_122, 0, 57),
+    "reports": (89_122, 8_414, None),
     "rpc": (17_756, 0, 16),
     "rules": (30_635, 0, 18),
-    "runs": (23_675, 0, 42),
+    "runs": (23_705, 0, 42),
     "sandbox": (39_267, 0, 27),
     "sections": (37_221, 0, 62),
     "service_list": (303, 0, 2),
@@ -500,7 +500,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (3_427, 0, None),
     "tools": (57_948, 27_198, 54),
     "tree undo worktrees": (67_230, 0, 61),
-    "ui": (96_996, 0, 47),
+    "ui": (96_974, 0, 47),
     "workers": (10_142, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_741, 49_726)
+SUM = (970_928, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

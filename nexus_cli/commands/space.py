@@ -97,15 +97,15 @@ def join(
         who = own_entity(ledger, settings)
     joined = ledger.spaces.join(found, who)
     kind = " (agent)" if who.kind == AGENT else ""
-    state = "is" if joined else "was already"
-    return report_act(f"member {who.name}{kind} {state} in {found.name}.", *([who.name] if joined else []))
+    state = "joined" if joined else "was already in"
+    return report_act(f"{who.name}{kind} {state} {found.name}.", *([who.name] if joined else []))
 
 
 def leave(source: Source, space: SpaceName, name: As = "") -> Act:
     """Leave a space; its messages are kept."""
     found, who = find_member(source, read_settings(source), space, name)
     source.ledger.spaces.leave(found, who)
-    return report_act(f"member {who.name} has left {found.name}.", who.name)
+    return report_act(f"{who.name} left {found.name}.", who.name)
 
 
 def mute(

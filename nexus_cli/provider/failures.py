@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
+from nexus_cli.core.duration import format_duration
 from nexus_cli.core.errors import ProviderError, iterate_causes
 from nexus_cli.core.proxy import ProxyError, find_proxy
 from nexus_cli.provider.endpoint import address_from_env, base_variable, check_address_hint, set_key_hint, stored_name
@@ -157,6 +158,8 @@ def _hint_for(kind: str, model: str, status: int | None) -> str:
     }[kind]
 
 
+LONG_WAIT = 60.0
+"""Seconds that a provider asks for and a person should know."""
 NETWORK_PACKAGES = frozenset({"httpx", "httpcore", "aiohttp", "anyio", "h11", "ssl"})
 UNKNOWN_NAME = "was not found"
 NEEDS_PROXY = "behind a proxy, set HTTPS_PROXY (see nexus docs network)"
@@ -381,6 +384,8 @@ def to_provider_error(
         why = f"no data for {stall_seconds:g} seconds"
     if f.status == 404 and address_from_env(model, os.environ) and "model" not in f.text.lower():
         hint = check_address_hint(provider_of(model))
+    if f.wait is not None and f.wait >= LONG_WAIT:
+        hint = hint.replace("Try again later", f"Try again in {format_duration(f.wait)}")
     limit, counted = overflow_numbers(f.text) if rule.kind == "overflow" else (None, None)
     return ProviderError(
         rule.kind,

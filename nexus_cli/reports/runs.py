@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -125,7 +126,8 @@ class RunObject(LevelFields):
     until: UntilObject | None
     """The state of its work for the command of `nexus schedule add --until`."""
     worktree: str | None
-    """Name of its worktree (`nexus schedule add --worktree`), which is removed if nothing is left in it."""
+    """Name of its worktree (`nexus schedule add --worktree`), which is removed if nothing is left in it; None once it
+    is gone."""
 
 
 class RunsReport(VersionedReport):
@@ -176,10 +178,12 @@ def broken_runs(ledger: Ledger, runs: Iterable[Run]) -> list[Run]:
 def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str | None], is_broken: bool) -> RunObject:
     model = run.options.get("model") or ""
     pending = ledger.runs.signals(run.key) if run.state == WAITING else ()
-    if run.session and (not model or run.cost_usd is None):
+    worktree = None
+    if run.session and (run.worktree or not model or run.cost_usd is None):
         with suppress(NexusError):  # the session was deleted
             session = ledger.session(run.session)
             model, cost = session.model, session.known_usd
+            worktree = run.worktree if os.path.isdir(session.folder) else None
             run = replace(run, cost_usd=run.cost_usd if run.has_ended else cost or None)
     value = {
         "id": run.id,
@@ -208,7 +212,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "error": run.error or (run.waits.value.get("error") if run.waits else None) or None,
         "last_words": run.last_words,
         "refused": list(run.refused),
-        "worktree": (run.session and run.worktree) or None,
+        "worktree": worktree or None,
     }
     return cast("RunObject", {**value, **dict.fromkeys(FIGURES), **{name: [] for name in LISTS}, **run.record})
 
@@ -342,7 +346,7 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
     name = value["worktree"]
     if name and (value["steps"] is None or value["commits"] or value["uncommitted"]):
         yield name_commands(
-            f"changes in worktree {name}: nexus worktree diff {name}; to apply them: nexus worktree apply {name}"
+            f"worktree {name}: nexus worktree diff {name}; to apply its changes: nexus worktree apply {name}"
         )
     if value["steps"] is None:
         return
@@ -410,7 +414,7 @@ def _parts(value: JsonObject) -> Iterator[str]:
     yield " · ".join(filter(None, _facts({**value, "cost_usd": None})))
     if value["broken_off"]:
         yield name_commands(f"No process is executing this run. To continue it: nexus runs resume {value['id']}")
-    if value["waits_for"] and not value["came"]:
+    if value["waits_for"] and not (value["came"] or value["questions"]):
         yield f"waits: {_name_wait(value)}"
         yield from filter(None, [_last_error(value)])
     if questions := value["questions"] if not value["came"] else ():

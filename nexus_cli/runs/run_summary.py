@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog
 from nexus_cli.core.clock import local_now, utc_now
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.memo_kinds import WORK
 from nexus_cli.core.run import Run
 from nexus_cli.core.tool import SIGPIPE
 from nexus_cli.worktrees.repository_state import list_commits, look_at_repository
@@ -39,7 +40,8 @@ def describe_end(session: Session, run: Run) -> dict[str, Any]:
         work.add(entry)
     last = {_without_view(one.command): one for one in work.commands.values()}
     failed = [{"command": one.command, "status": _status(one)} for one in last.values() if one.is_failing]
-    changed = [os.path.relpath(path, folder) for path, how in ledger.log(session.id).files() if how != "read"]
+    notes = (memo.value for memo in log.memos(WORK) if not memo.value.get("worktree"))
+    changed = list(dict.fromkeys(os.path.relpath(path, folder) for note in notes for path in note.get("files", ())))
     before = set(began.get("dirty", ())) - set(changed)
     begun = datetime.fromisoformat(began.get("at") or run.created)
     return {

@@ -71,6 +71,8 @@ def test_a_run_that_goes_on_is_not_said_to_wait() -> None:
     waits = Run(1, WAITING, "service", "ci", {}, {}, waits=Wait("service", "CI", {}))
     assert run_line(waits).endswith("service ci: waits for CI")
     assert run_line(replace(waits, state=RUNNING)) == "run-1 running service ci"
+    asks = replace(waits, waits=Wait("approval", "approval: bash make", {}))
+    assert run_line(asks).endswith("waits for approval: bash make (to answer: nexus runs resume run-1)")
 
 
 def test_due_work_of_a_ledger_that_is_out_of_reach_is_reported_as_json_too(

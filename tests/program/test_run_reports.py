@@ -80,6 +80,7 @@ def test_a_failed_run_says_what_it_did_and_how_to_continue(place: Stage) -> None
     fault = {"fault": {"status": 400, "message": "strange parameter"}}
     value = night(place, *bash(branch, done, "echo more > left.txt"), fault)
     assert (value["state"], value["branch"], value["uncommitted"]) == ("failed", "nightly", ["left.txt"])
+    assert {"slug.py", "left.txt"} <= set(value["files_changed"]), "files that commands changed count too"
     (commit,) = value["commits"]
     assert commit == git(place.folder, "log", "-1", "--format=%h %s").strip() and value["steps"] == 3
     text = place.run("runs", "show", "run-1", env={"COLUMNS": "200"}).text
@@ -169,6 +170,9 @@ def test_a_night_in_a_worktree_leaves_the_persons_half_sentence_alone(place: Sta
     assert git(place.folder, "log", "-1", "--format=%s", f"worktree-{name}") == "Count to two\n"
     assert place.run("worktree", "apply", name).status == 0
     assert (place.folder / "slug.py").read_text() == "x = 2\n" and (place.folder / "left.txt").exists()
+    assert place.run("worktree", "remove", "--force", name).status == 0
+    assert place.run("runs", "show", "run-1", "--json").result["worktree"] is None
+    assert "nexus worktree" not in place.run("runs", "show", "run-1").text
 
 
 @pytest.mark.matrix

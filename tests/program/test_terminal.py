@@ -45,11 +45,17 @@ def approved(root: Path) -> dict[str, Any]:
 def interrupted(root: Path) -> dict[str, Any]:
     # Paragraphs: one is shown when the next begins, and one without an end would be long in coming.
     script = {"default": {"text": "word " * 8 + "\n\n", "repeat": 4000, "pace": 0.02}}
-    with stage(root, script) as place, terminal(place, "ask", "talk") as child:
-        child.expect("word word")
-        child.send("\x03")
-        rest = child.finish()
-        return {"rest": rest, "status": child.exitstatus}
+    with stage(root, script) as place:
+        with terminal(place, "ask", "talk") as child:
+            child.expect("word word")
+            child.send("\x03")
+            ends = [(child.finish(), child.exitstatus)]
+        place.run("schedule", "add", "talk", "--in", "1h")
+        with terminal(place, "schedule", "run", "plan-1") as child:
+            child.expect("ctrl\\+c to stop")
+            child.send("\x03")
+            ends.append((child.finish(), child.exitstatus))
+        return {"ends": ends}
 
 
 def piped(root: Path) -> dict[str, Any]:
@@ -87,10 +93,10 @@ def test_nothing_untrusted_reaches_the_terminal_raw(seen: Seen) -> None:
 
 
 def test_ctrl_c_ends_the_turn_and_says_how_to_go_on(seen: Seen) -> None:
-    shown = seen["interrupted"]
-    lines = OURS.sub("", shown["rest"]).strip().splitlines()
-    assert shown["status"] == 130 and "Traceback" not in shown["rest"]
-    assert lines[-1].startswith("Resume with: nexus ask -r "), lines
+    resumed = ("Resume with: nexus ask -r ", "nexus: run-1 was interrupted. Resume with: nexus runs resume run-1")
+    for (rest, status), line in zip(seen["interrupted"]["ends"], resumed, strict=True):
+        assert status == 130 and "Traceback" not in rest
+        assert OURS.sub("", rest).strip().splitlines()[-1].startswith(line), rest
 
 
 @pytest.mark.matrix

@@ -42,6 +42,12 @@ def test_each_status_has_its_kind(form: str, status: int, model_server: Scripted
     assert len(model_server.requests) == 1, "litellm or the SDK tried again by itself"
 
 
+def test_a_long_wait_that_the_provider_asks_for_is_named(model_server: ScriptedServer) -> None:
+    model_server.load([{"text": "x", "fault": {"status": 429, "retry_after": 5400}}])
+    heard = ask(model_server, "chat")
+    assert heard.error is not None and heard.error.hint == "Try again in 1 h 30 min"
+
+
 @pytest.mark.parametrize("form", ["chat", "anthropic", "gemini"])
 def test_a_used_up_quota_is_not_tried_again(form: str, model_server: ScriptedServer) -> None:
     model_server.load([{"text": "x", "fault": "quota"}])

@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
-from nexus_cli.cli.serve.serve_once import make_runner
+from nexus_cli.cli.serve.serve_once import make_runner, tell_interrupted
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.daemon_task import DaemonTask
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.run import AGENT, RUNNING, Entity, Space
+from nexus_cli.core.run import AGENT, Entity, Space
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.litellm_backend import LitellmBackend
-from nexus_cli.reports.runs import broken_runs
-from nexus_cli.ui.print.stream import write_stderr_line
 from nexus_cli.ui.repl.space_view import LEAVE_SECONDS, SpaceChat
 from nexus_cli.ui.screen.pipe_view import PipeView
 
@@ -81,7 +78,5 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
         await runner.aclose()
         answering.close()
         made.close()
-        with suppress(NexusError):
-            for run in broken_runs(ledger, ledger.runs.list_runs([RUNNING], space=space.key)):
-                write_stderr_line(f"nexus: {run.id} was interrupted. Resume with: nexus runs resume {run.id}")
+        tell_interrupted(ledger, space=space.key)
     return interrupt.status if interrupt.signal else chat.status_code

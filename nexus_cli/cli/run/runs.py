@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.cli.serve.serve_once import drive_runs, make_show
+from nexus_cli.cli.serve.serve_once import drive_runs, make_lines
 from nexus_cli.commands.runs import Every, OfAgent, OfPlan, OfSpace, OneRun, build_list, end_pause, find_resumable
 from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
@@ -15,9 +15,8 @@ from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.run import FAILED, RUNNING, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import RunReport, RunsReport, broken_runs, run_report
-from nexus_cli.runs.away_report import describe_rest
 from nexus_cli.runs.run_approvals import ANSWERS, answer_run, ask_person, asks_approval, name_person
-from nexus_cli.ui.print.stream import Stream
+from nexus_cli.ui.print.stream import Stream, Writable
 
 if TYPE_CHECKING:
     from nexus_cli.core.approval import Approver
@@ -28,12 +27,11 @@ def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
     """List the runs; in a terminal, also ask what they wait for."""
     report: Report[Any] = build_list(source)
     ledger = source.ledger
-    approver = None if source.is_json else _make_approver()
+    approver = None if source.is_json else _make_approver(Stream(2))
     for run in ledger.runs.waiting()[::-1] if approver is not None else []:
         if not (asks_approval(run) and ledger.runs.is_own(run)):
             continue
         source.show(report)
-        source.say(describe_rest(ledger, run))
         if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id)):
             return report._replace(form="")
         _, stopped = _drive(ledger, run)
@@ -115,19 +113,19 @@ def _name_person(source: Source) -> str:
 def _drive(ledger: Ledger, run: Run, *, json: bool = False) -> tuple[bool, int]:
     """Drive a run; return whether a limit stopped it, and the exit status for the signal that did, 0 for none."""
 
-    def make() -> Runner:
+    lines = None if json else make_lines()
+
+    def make(**shown: Any) -> Runner:
         from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
 
-        shown: dict[str, Any] = {} if json else {"show": make_show()}
-        return Runner(ledger, person=_make_approver(), **shown)
+        return Runner(ledger, person=_make_approver(lines.progress.err if lines else Stream(2)), **shown)
 
-    _, cut, stopped = drive_runs(make, run.key)
+    _, cut, stopped = drive_runs(ledger, make, run.key, lines)
     return run.key in cut, stopped
 
 
-def _make_approver() -> Approver | None:
+def _make_approver(err: Writable) -> Approver | None:
     """Return an approver that asks in this terminal, None without a terminal."""
-    err = Stream(2)
     if not (os.isatty(0) and err.terminal):
         return None
     from nexus_cli.ui.print.approver import PersonApprover, describe_calls  # noqa: PLC0415  (in a terminal only)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence, Set
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.load_settings import own_settings
@@ -11,15 +13,16 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.json_value import VersionedReport
-from nexus_cli.core.run import DONE, FAILED, RUNNING, Plan, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.runs import RunObject, describe_runs
+from nexus_cli.reports.runs import RunObject, broken_runs, describe_runs
 
 if TYPE_CHECKING:
     from nexus_cli.core.request import Provider
     from nexus_cli.runs.run_kind import RunProducer
     from nexus_cli.runs.runner import Runner
+    from nexus_cli.ui.print.turn_progress import TurnLines
 
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
@@ -57,16 +60,14 @@ def run_plan(ledger: Ledger, plan: Plan, *, json: bool) -> int:
     from nexus_cli.runs.plan_service import fire_now  # noqa: PLC0415  (loads the engine)
 
     key = fire_now(ledger, plan)
-    shown = {"show": make_show()} if Stream(2).terminal and not json else {}
-    return _drive(ledger, key, json=json, **shown)
+    return _drive(ledger, key, json=json, lines=make_lines() if Stream(2).terminal and not json else None)
 
 
-def make_show() -> Callable[[Run, Any], None]:
-    """Return a function that prints the progress of a run on stderr, as `nexus ask` does."""
+def make_lines() -> TurnLines:
+    """Return the lines that show a run on stderr, as `nexus ask` does."""
     from nexus_cli.ui.print.turn_progress import TurnLines  # noqa: PLC0415  (loads the engine)
 
-    lines = TurnLines(Stream(2), own_settings().ui.theme)
-    return lambda run, event: lines.feed(event)
+    return TurnLines(Stream(2), own_settings().ui.theme)
 
 
 def has_work(ledger: Ledger) -> bool:
@@ -75,8 +76,8 @@ def has_work(ledger: Ledger) -> bool:
     return bool(ledger.plans.due(runs.now()) or runs.due(1) or runs.waiting() or runs.list_runs([RUNNING], 1))
 
 
-def _drive(ledger: Ledger, key: int = 0, *, json: bool, **more: Any) -> int:
-    """Run what is due, or the run with this key; print the runs, return the exit status. `more` goes to `Runner`."""
+def _drive(ledger: Ledger, key: int = 0, *, json: bool, lines: TurnLines | None = None) -> int:
+    """Run what is due, or the run with this key; print the runs, return the exit status. `lines` show the runs."""
     settings, said = own_settings(), list[str]()
 
     def warn(line: str) -> None:
@@ -84,7 +85,8 @@ def _drive(ledger: Ledger, key: int = 0, *, json: bool, **more: Any) -> int:
             said.append(line)
             write_stderr_line(f"nexus: {line}")
 
-    runs, cut, stopped = drive_runs(lambda: make_runner(ledger, settings, warn, **more), key)
+    make = partial(make_runner, ledger, settings, warn)
+    runs, cut, stopped = drive_runs(ledger, make, key, lines)
     if key and not (runs or stopped):
         runs = [ledger.runs.get(key)]
     failed = {run.key for run in runs if run.state == FAILED}
@@ -93,15 +95,18 @@ def _drive(ledger: Ledger, key: int = 0, *, json: bool, **more: Any) -> int:
     return stopped or status
 
 
-def drive_runs(make: Callable[[], Runner], key: int) -> tuple[list[Run], Set[int], int]:
-    """Drive the runs that are due, or the one with this key, until they wait or have ended. Return them, the keys of
-    those that a limit stopped, and the exit status for the signal that ended this, 0 for none."""
+def drive_runs(
+    ledger: Ledger, make: Callable[..., Runner], key: int, lines: TurnLines | None
+) -> tuple[list[Run], Set[int], int]:
+    """Drive the runs that are due, or the one with this key, until they wait or have ended; `lines` show them. Return
+    them, the keys of those that a limit stopped, and the exit status for the signal that ended this, 0 for none."""
     from nexus_cli.cli.interrupt import Interrupt, run_in_loop  # noqa: PLC0415  (loads the engine)
 
     interrupt, runs, cut = Interrupt(), list[Run](), set[int]()
 
     async def drive() -> None:
-        runner = make()
+        runner = make(show=lambda run, event: lines.feed(event)) if lines else make()
+        moving = asyncio.create_task(lines.progress.run()) if lines else None
         work = asyncio.ensure_future(runner.run_due(**({"key": key} if key else {})))
         interrupt.install(work.cancel)
         try:
@@ -111,10 +116,22 @@ def drive_runs(make: Callable[[], Runner], key: int) -> tuple[list[Run], Set[int
         finally:
             await runner.aclose()
             cut.update(runner.cut)
+            if lines and moving:
+                moving.cancel()
+                lines.progress.close()
             interrupt.uninstall()
 
     run_in_loop(drive())
+    if interrupt.signal:
+        tell_interrupted(ledger, **({"key": key} if key else {}))
     return runs, cut, interrupt.status if interrupt.signal else 0
+
+
+def tell_interrupted(ledger: Ledger, **where: int) -> None:
+    """Print how to resume each of these runs whose process has ended."""
+    with suppress(NexusError):
+        for run in broken_runs(ledger, ledger.runs.list_runs([RUNNING], **where)):
+            write_stderr_line(f"nexus: {run.id} was interrupted. Resume with: nexus runs resume {run.id}")
 
 
 def make_runner(
@@ -166,7 +183,10 @@ def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status
 def run_line(run: Run, longest: int = LONGEST) -> str:
     """Describe a run on one line; one that is cut names the command that shows the whole."""
     cost = f" ${run.cost_usd:.4f}" if run.cost_usd else ""
-    waits = f"waits for {run.waits.text}" if run.waits and run.state != RUNNING else ""
+    waits = ""
+    if run.waits and run.state != RUNNING:
+        waits = f"waits for {run.waits.text}"
+        waits += f" (to answer: nexus runs resume {run.id})" if run.waits.kind == APPROVAL else ""
     said = run.error or waits or (run.last_words if run.state == DONE else "")
     said += f" ({', '.join(run.facts)})" if run.has_ended and run.facts else ""
     line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())

@@ -197,16 +197,14 @@ class TurnProgress:
 
 
 class TurnLines(NoticeLines):
-    """Shows a turn on stderr line by line: in a terminal its calls and workers too."""
+    """Shows a turn on stderr without its answer: in a terminal its calls and workers too."""
 
     def __init__(self, err: Writable, theme: str) -> None:
         """`theme` is the setting `ui.theme`."""
-        super().__init__(err, alone=not err.terminal)
-        put = err.write if err.terminal else None
         look = choose_theme(theme, os.environ, err.colour)
-        self._renderer = RichRenderer(put, lambda: err.width, look, drawn=False, commands=False, text=False)
+        self.progress = TurnProgress(err, err, look, silent=not err.terminal)
+        super().__init__(self.progress.notices, alone=not err.terminal)
 
     def feed(self, event: e.Event) -> None:
-        if not isinstance(event, NOTICES):
-            self._renderer.feed(event)
+        self.progress.feed(event)
         super().feed(event)
