@@ -18,7 +18,7 @@ from typing import Any
 
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
 from nexus_cli.config.paths import project_root
-from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.elide import cut_at_word, name_first, one_line
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.hooks.hook_list import CHANGED, Hook
@@ -32,6 +32,15 @@ BLOCKS = 2
 """Exit status that blocks; the model gets stderr."""
 SPEAKS = ("SessionStart", "UserPromptSubmit")
 """Events at which plain text on stdout is context for the model."""
+
+DECISIONS = {"block": "deny", "deny": "deny", "approve": "allow", "allow": "allow", "ask": "ask", "defer": "ask"}
+"""The decisions by the words of hooks; a program that started Claude Code decides what is deferred."""
+READ = frozenset(
+    "hookEventName permissionDecision permissionDecisionReason additionalContext updatedInput decision".split()
+)
+"""Keys of `hookSpecificOutput` that are read."""
+NAMED = 5
+"""Most keys that a line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,8 @@ class HookAnswer:
     """True if the turn ends; `reason` is for the person then."""
     refused: str = ""
     """The request that a project's hook may not make, in a few words."""
+    unread: str = ""
+    """The keys of `hookSpecificOutput` that nexus does not read."""
 
     def tighten(self) -> HookAnswer:
         """Return the part that counts if a project's hook answered: nothing that allows or changes input."""
@@ -79,7 +90,7 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     asked = more.get("decision")
     nested: JsonObject = asked if isinstance(asked, dict) else {}  # of PermissionRequest
     word = _text(more, "permissionDecision") or _text(nested, "behavior") or _text(value, "decision")
-    decision = {"block": "deny", "deny": "deny", "approve": "allow", "allow": "allow", "ask": "ask"}.get(word, "")
+    decision = DECISIONS.get(word, "")
     reason = _text(more, "permissionDecisionReason") or _text(nested, "message") or _text(value, "reason")
     stops = value.get("continue") is False or nested.get("interrupt") is True
     updated = more.get("updatedInput", nested.get("updatedInput"))
@@ -90,6 +101,7 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
         _text(value, "systemMessage"),
         updated if isinstance(updated, dict) else None,
         stops,
+        unread=one_line(name_first([key for key in more if key not in READ], NAMED)),
     )
 
 
