@@ -35,13 +35,14 @@ class MarketPlugin:
     source: PluginSource
     """Where it is; its `place` is "" for a folder of the marketplace itself."""
     manifest: JsonObject
-    """The entry, for a plugin without a plugin.json."""
+    """The entry, which adds to the plugin.json."""
 
 
-def find_market_plugin(folder: Path, name: str) -> MarketPlugin | None:
+def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlugin | None:
     """Return the plugin `name` of the marketplace in a folder, the only one for ""; None if the folder is none.
 
-    Raises `NexusError`: `usage` with the names if there is no such plugin, `config` if the entry cannot be used.
+    Raises `NexusError`: `usage` with the names if there is no such plugin, and `name` is no folder (`is_folder`) with
+    one; `config` if the entry cannot be used.
     """
     try:
         value = read_json(read_regular(folder / FILE, MOST_BYTES))
@@ -49,7 +50,10 @@ def find_market_plugin(folder: Path, name: str) -> MarketPlugin | None:
         return None
     rows = value.get("plugins") if isinstance(value, dict) else None
     found = {str(row["name"]): row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)}
-    chosen = found.get(name) or (next(iter(found.values())) if len(found) == 1 and not name else None)
+    only = len(found) == 1 and not (name or is_folder)
+    chosen = found.get(name) or (next(iter(found.values())) if only else None)
+    if chosen is None and is_folder:
+        return None
     if chosen is None:
         there = (
             f"Choose one as SOURCE:PLUGIN: {one_line(name_first(sorted(found), NAMED))}"
