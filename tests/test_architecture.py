@@ -480,7 +480,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "core": (39_671, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_528, 0, 57),
-    "hooks": (7_643, 0, 21),
+    "hooks": (7_673, 0, 21),
     "imports": (14_845, 0, 10),
     "ledger": (51_437, 0, 30),
     "mcp": (19_534, 0, 18),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_227, 49_726)
+SUM = (971_257, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -74,17 +74,16 @@ class HookAnswer:
 
 
 def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer:
-    """Return the answer of a hook that ended with `status`; an empty one for a status that does not count."""
+    """Return the answer of a hook that ended with `status`. With a status that does not count only JSON is one, as in
+    Claude Code: a guard may answer and then fail."""
     if status == BLOCKS:
         return HookAnswer("deny", stderr.strip() or stdout.strip())
-    if status:
-        return HookAnswer()
     value = _read_object(stdout)
     first = None if value else _read_object(stdout.lstrip().partition("\n")[0])
     if first and first.get("async") is True:  # Claude goes on while such a hook runs; what follows is not for the model
         return HookAnswer()
     if value is None:
-        return HookAnswer(context=stdout.strip() if event in SPEAKS else "")
+        return HookAnswer(context=stdout.strip() if event in SPEAKS and not status else "")
     inner = value.get("hookSpecificOutput")
     more: JsonObject = inner if isinstance(inner, dict) else {}
     asked = more.get("decision")
@@ -141,7 +140,7 @@ class HookRun:
     hook: Hook
     answer: HookAnswer
     outcome: str = OK
-    """`ok`, `blocked`, `failed` (an exit status that does not count), `timed out` or `not run`."""
+    """`ok`, `blocked`, `failed` (no answer, and an exit status that does not count), `timed out` or `not run`."""
     why: str = ""
     """Why it failed or did not run."""
     seconds: float = 0.0
@@ -177,14 +176,15 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
         return HookRun(hook, HookAnswer(), LATE, f"it took longer than {hook.table.timeout:g} s", seconds)
     stdout = _decode(done.output)
     words = cut_at_word(one_line(stderr or stdout), LENGTH)
-    if done.status in NO_PROGRAM:
+    answer = read_answer(hook.table.event, done.status, stdout, stderr)
+    has_answered = done.status in (0, BLOCKS) or (answer != HookAnswer() and not hook.is_codex)
+    if done.status in NO_PROGRAM and not has_answered:
         if missing := NOT_FOUND.search(stderr):
             why = f"{missing[1]}: command not found"
             said = f"a hook of {hook.source} failed: {why}. Install the program, or see nexus hooks"
             return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, said)
         return HookRun(hook, HookAnswer(), NOT_RUN, f"a program could not be started: {words}", seconds)
-    answer = read_answer(hook.table.event, done.status, stdout, stderr)
-    if done.status not in (0, BLOCKS):
+    if not has_answered:
         why = f"exit {done.status}{': ' if words else ''}{words}"
         said = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
@@ -192,7 +192,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
                 f"a hook of {hook.source} failed, perhaps because only hooks in your config.toml have network access. "
             )
             said += "nexus timeline shows the error"
-        return HookRun(hook, answer, FAILED, why, seconds, said)
+        return HookRun(hook, HookAnswer(), FAILED, why, seconds, said)
     answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)
 

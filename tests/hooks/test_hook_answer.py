@@ -25,3 +25,11 @@ def test_what_a_hook_asks_for_and_nexus_does_not_read_is_named() -> None:
 def test_a_decision_that_is_left_to_another_program_is_asked_about() -> None:
     text = '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "defer"}}'
     assert read_answer("PreToolUse", 0, text, "") == HookAnswer("ask")
+
+
+@pytest.mark.parametrize("status", [1, 3, 127])
+def test_a_guard_that_answers_and_fails_has_answered(status: int) -> None:
+    """As in Claude Code; without JSON nothing counts."""
+    said = '{"decision": "block", "reason": "not here"}'
+    assert read_answer("PreToolUse", status, said, "") == HookAnswer("deny", "not here")
+    assert read_answer("UserPromptSubmit", status, "words", "more") == HookAnswer()
