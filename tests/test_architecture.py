@@ -474,7 +474,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_691, 0, 5),
     "client": (2_268, 0, 2),
     "commands": (41_678, 0, 50),
-    "config": (34_765, 0, None),
+    "config": (34_845, 0, None),
     "context": (9_040, 0, 18),
     "conversation": (50_204, 0, 95),
     "core": (39_671, 0, None),
@@ -485,16 +485,16 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "ledger": (51_437, 0, 30),
     "mcp": (19_534, 0, 18),
     "permission": (13_216, 0, 49),
-    "plugins": (8_099, 0, 22),
+    "plugins": (8_119, 0, 22),
     "provider": (29_077, 0, 57),
-    "reports": (89_427, 8_414, None),
+    "reports": (89_433, 8_414, None),
     "rpc": (17_708, 0, 16),
     "rules": (30_635, 0, 18),
     "runs": (23_675, 0, 42),
     "sandbox": (39_267, 0, 27),
     "sections": (37_097, 0, 64),
     "service_list": (303, 0, 2),
-    "session": (54_422, 0, 65),
+    "session": (54_421, 0, 65),
     "spaces": (10_556, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_257, 49_726)
+SUM = (971_362, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -44,8 +44,8 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 }
 """Files and folders of each kind of item, in the order in which they are read."""
 KINDS = frozenset(PATHS)
-COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
-"""A command that runs when a guide is called."""
+COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`|(?<![^ \t\n])```![ \t]*\n(.+?)\n[ \t]*```(?![^ \t\n])", re.DOTALL)
+"""A command that runs when a guide is called: in a line, or in a fenced block of its own."""
 NO_SERVERS = "is not a JSON object with servers: nexus ignores the file"
 """The reason that a file of servers is left out."""
 MOST_HOOKS = 200
@@ -69,6 +69,14 @@ _WRITTEN = re.compile(r"(?<!<)&?>{1,2}[|&]?\s*[\"']?[\w@%+=:,.~/-]+|\btee\b(?:\s
 def is_guide_file(path: str) -> bool:
     """Return True if a file with this path, in a folder of guides, can be one: TOML for agents of codex."""
     return path.endswith(".toml" if f"{CODEX_AGENTS}/" in path else ".md")
+
+
+def split_commands(text: str) -> list[str]:
+    """Return the text of a guide before its first command, that command, the text up to the next one, and so on."""
+    parts = COMMAND_TEXT.split(text)
+    for place in range(len(parts) - 3, 0, -3):
+        parts[place : place + 2] = [parts[place] or parts[place + 1]]
+    return parts
 
 
 def may_have_servers(cwd: Path) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import read_json
+from nexus_cli.config.foreign_items import RULES, read_json
+from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.json_value import JsonObject
@@ -105,7 +106,8 @@ def find_market(name: str, cwd: Path) -> PluginSource | None:
     if name == OFFICIAL:
         return PluginSource(github_address(f"anthropics/{OFFICIAL}"), ref="HEAD")
     home = Path(os.path.expanduser("~/.claude"))
-    for path in (cwd / ".claude/settings.json", home / "settings.json", home / "plugins/known_marketplaces.json"):
+    theirs = (project_root(cwd) / name for name in RULES)
+    for path in (*theirs, home / "settings.json", home / "plugins/known_marketplaces.json"):
         for known, place in _list_markets(path):
             if known == name:
                 return place

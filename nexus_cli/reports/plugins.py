@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
-from nexus_cli.config.foreign_items import ABOVE, COMMAND_TEXT, PLUGIN_ROOT
+from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, split_commands
 from nexus_cli.config.trust import part_text
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import LONGEST_LINE, one_line
@@ -147,7 +147,7 @@ def describe_item(item: TrustItem) -> str:
     """Return in one line, never cut, what a guide permits and which commands it runs, or the entry of a server; "" for
     an agent, and for a hook unless its name is too long for its whole command."""
     if item.kind in (SKILL, COMMAND):
-        runs = (f"runs {line}" for line in COMMAND_TEXT.findall(item.definition))
+        runs = (f"runs {line}" for line in split_commands(item.definition)[1::2])
         return whole_line("; ".join([*describe_granted(item), *runs]))
     if item.kind == AGENT:
         return ""

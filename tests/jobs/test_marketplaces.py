@@ -166,11 +166,9 @@ def test_a_folder_and_names_of_settings_lead_to_a_marketplace(place: Stage, tool
         place.folder,
         {
             ".claude/settings.json": json.dumps(
-                {
-                    "extraKnownMarketplaces": known,
-                    "enabledPlugins": {"docs@tools": True, "art@tools": True, "x@y": True, official: True},
-                }
-            )
+                {"enabledPlugins": {"docs@tools": True, "art@tools": True, "x@y": True, official: True}}
+            ),
+            ".claude/settings.local.json": json.dumps({"extraKnownMarketplaces": known}),
         },
     )
     gaps = " ".join(place.run("doctor").text.split())
