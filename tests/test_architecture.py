@@ -485,7 +485,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "ledger": (51_437, 0, 30),
     "mcp": (19_534, 0, 18),
     "permission": (13_216, 0, 49),
-    "plugins": (8_119, 0, 22),
+    "plugins": (8_144, 0, 22),
     "provider": (29_077, 0, 57),
     "reports": (89_433, 8_414, None),
     "rpc": (17_708, 0, 16),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_362, 49_726)
+SUM = (971_387, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

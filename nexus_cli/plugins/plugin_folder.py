@@ -112,12 +112,14 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: JsonObjec
 
 def _add_listed(files: Mapping[str, bytes], listed: JsonObject) -> Mapping[str, bytes]:
     """Return the files with what a marketplace lists in the manifest: the items that both name, else the manifest's own
-    word."""
+    word. What only describes the plugin is left out beside a manifest: another version would change what was accepted.
+    """
     path = next((name for name in MANIFESTS if name in files), None)
     own = read_json(files[path]) if path else {LISTED: True}
-    if not isinstance(own, dict):
+    left_out = {"source", *(DESCRIBES if path else ())}
+    added = {key: value for key, value in listed.items() if key not in left_out}
+    if not isinstance(own, dict) or (path and not added):
         return files
-    added = {key: value for key, value in listed.items() if key != "source"}
     both = {key: [*_as_list(own[key]), *_as_list(added[key])] for key in PARTS if key in own and key in added}
     return {**files, path or MANIFESTS[1]: json.dumps({**added, **own, **both}).encode()}
 

@@ -171,6 +171,8 @@ def test_what_a_marketplace_lists_joins_the_manifest(tmp_path: Path) -> None:
     assert (plugin.name, plugin.version, plugin.left_out) == ("kit", "2", ())
     again = read_plugin(write_files(tmp_path / "copy", {name: data.decode() for name, data in plugin.files.items()}))
     assert hashes(again) == hashes(plugin), "the copy holds what was listed"
+    described = read_plugin(tmp_path, listed={"name": "kit", "version": "3", "source": "./kit", "tags": ["x"]})
+    assert hashes(described) == hashes(read_plugin(tmp_path)), "another version there changes nothing that was accepted"
 
 
 def test_what_claude_reads_of_a_plugin_and_nexus_does_not_is_named(tmp_path: Path) -> None:
