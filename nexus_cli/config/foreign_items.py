@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 
 PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
 """The variable with a plugin's folder, in its hooks, servers and guides."""
+UNSET = ("CLAUDE_PLUGIN_DATA", "user_config.")
+"""What Claude fills into hooks, servers and guides of a plugin, and nexus does not have."""
 ABOVE = "../"
 """Before the path of a file beside `.nexus`."""
-SKILLS = (".agents/skills", ".claude/skills")
+SKILLS = (".agents/skills", ".claude/skills", ".codex/skills")
 COMMANDS = (".claude/commands",)
 CODEX_AGENTS = ".codex/agents"
 AGENTS = (".agents/agents", ".claude/agents", CODEX_AGENTS)
@@ -27,6 +29,10 @@ RULES = HOOKS[:2]
 """Settings of Claude, of which `permissions.deny` and `permissions.ask` count."""
 SERVERS: Mapping[str, str] = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """Files with MCP servers, and the key that they are below."""
+SERVER_KEYS = frozenset(
+    "type command args env url serverUrl headers cwd disabled enabled start_seconds call_seconds description".split()
+)
+"""Keys of a server's entry that are read, or change nothing."""
 PATHS: Mapping[str, tuple[str, ...]] = {
     "hook": HOOKS,
     "server": tuple(SERVERS),
@@ -38,8 +44,8 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 }
 """Files and folders of each kind of item, in the order in which they are read."""
 KINDS = frozenset(PATHS)
-COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`")
-"""A command that runs when a guide is called."""
+COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`|(?<![^ \t\n])```![ \t]*\n(.+?)\n[ \t]*```(?![^ \t\n])", re.DOTALL)
+"""A command that runs when a guide is called: in a line, or in a fenced block of its own."""
 NO_SERVERS = "is not a JSON object with servers: nexus ignores the file"
 """The reason that a file of servers is left out."""
 MOST_HOOKS = 200
@@ -48,6 +54,8 @@ VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """The name of a variable; one of a function that bash exports has other signs."""
 LOADER_VARIABLES = ("LD_", "DYLD_", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "NLSPATH")
 """Beginnings of variables that decide what a program loads, also one that starts the sandbox: a project sets none."""
+MOST_KEYS = 10
+"""Most keys of an entry that a line names."""
 MOST_WORDS = 40
 """Most words of a hook's command that are looked for in the project."""
 _FOLDERS = "(?:CLAUDE_PROJECT_DIR|NEXUS_PROJECT_DIR|PWD)"
@@ -61,6 +69,14 @@ _WRITTEN = re.compile(r"(?<!<)&?>{1,2}[|&]?\s*[\"']?[\w@%+=:,.~/-]+|\btee\b(?:\s
 def is_guide_file(path: str) -> bool:
     """Return True if a file with this path, in a folder of guides, can be one: TOML for agents of codex."""
     return path.endswith(".toml" if f"{CODEX_AGENTS}/" in path else ".md")
+
+
+def split_commands(text: str) -> list[str]:
+    """Return the text of a guide before its first command, that command, the text up to the next one, and so on."""
+    parts = COMMAND_TEXT.split(text)
+    for place in range(len(parts) - 3, 0, -3):
+        parts[place : place + 2] = [parts[place] or parts[place + 1]]
+    return parts
 
 
 def may_have_servers(cwd: Path) -> bool:
@@ -93,6 +109,12 @@ def read_servers(data: bytes, *keys: str) -> dict[str, Any] | None:
         return None
     servers = value.get(next(filter(value.__contains__, keys), ""), {})
     return servers if isinstance(servers, dict) else None
+
+
+def describe_unread(entry: object) -> str:
+    """Return what nexus does not read of a server's entry, such as `envFile, timeout: not read`; "" for nothing."""
+    keys = [key for key in entry if key not in SERVER_KEYS] if isinstance(entry, dict) else []
+    return f"{one_line(name_first(keys, MOST_KEYS))}: not read" if keys else ""
 
 
 def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list[str]]:

@@ -21,6 +21,13 @@ from nexus_cli.core.real_files import read_regular
 
 PLACES: Mapping[str, tuple[str, str]] = {
     ".claude/output-styles": ("output styles", "output styles are not supported; put style instructions in NEXUS.md"),
+    ".claude/workflows": ("workflows", "workflows are not run"),
+    ".codex/config.toml": (
+        "settings",
+        "not read: `nexus import codex` imports yours, .mcp.json has a project's servers",
+    ),
+    ".codex/rules": ("rules", "rules are not applied: `nexus rules add --here` denies a command"),
+    ".cursor/rules": ("rules", "rules are not read; .claude/rules are"),
     ".cursor/mcp.json": ("MCP servers", "MCP servers are not read"),
     ".cursor/commands": ("commands", "commands are not read"),
     ".opencode/command": ("commands", "commands are not read"),

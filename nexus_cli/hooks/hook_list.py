@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT, RULES
+from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT, RULES, UNSET
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.trust import (
@@ -194,6 +194,8 @@ def list_plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
             continue
         why = "" if state == ACTIVE else f"it has changed since you accepted it; run nexus plugin update {plugin.name}"
         hook = _read_hook(item.definition, plugin.root, state, why, item, source)
+        if sign := next((one for one in UNSET if one in hook.table.command), ""):
+            hook = replace(hook, state=UNSUPPORTED, why=f"its command needs {sign}, which nexus does not have")
         yield replace(hook, scripts=files, is_plugin=True, item=item.key)
 
 

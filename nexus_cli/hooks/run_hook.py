@@ -18,7 +18,7 @@ from typing import Any
 
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
 from nexus_cli.config.paths import project_root
-from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.elide import cut_at_word, name_first, one_line
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.hooks.hook_list import CHANGED, Hook
@@ -32,6 +32,15 @@ BLOCKS = 2
 """Exit status that blocks; the model gets stderr."""
 SPEAKS = ("SessionStart", "UserPromptSubmit")
 """Events at which plain text on stdout is context for the model."""
+
+DECISIONS = {"block": "deny", "deny": "deny", "approve": "allow", "allow": "allow", "ask": "ask", "defer": "ask"}
+"""The decisions by the words of hooks; a program that started Claude Code decides what is deferred."""
+READ = frozenset(
+    "hookEventName permissionDecision permissionDecisionReason additionalContext updatedInput decision".split()
+)
+"""Keys of `hookSpecificOutput` that are read."""
+NAMED = 5
+"""Most keys that a line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +60,8 @@ class HookAnswer:
     """True if the turn ends; `reason` is for the person then."""
     refused: str = ""
     """The request that a project's hook may not make, in a few words."""
+    unread: str = ""
+    """The keys of `hookSpecificOutput` that nexus does not read."""
 
     def tighten(self) -> HookAnswer:
         """Return the part that counts if a project's hook answered: nothing that allows or changes input."""
@@ -63,23 +74,22 @@ class HookAnswer:
 
 
 def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer:
-    """Return the answer of a hook that ended with `status`; an empty one for a status that does not count."""
+    """Return the answer of a hook that ended with `status`. With a status that does not count only JSON is one, as in
+    Claude Code: a guard may answer and then fail."""
     if status == BLOCKS:
         return HookAnswer("deny", stderr.strip() or stdout.strip())
-    if status:
-        return HookAnswer()
     value = _read_object(stdout)
     first = None if value else _read_object(stdout.lstrip().partition("\n")[0])
     if first and first.get("async") is True:  # Claude goes on while such a hook runs; what follows is not for the model
         return HookAnswer()
     if value is None:
-        return HookAnswer(context=stdout.strip() if event in SPEAKS else "")
+        return HookAnswer(context=stdout.strip() if event in SPEAKS and not status else "")
     inner = value.get("hookSpecificOutput")
     more: JsonObject = inner if isinstance(inner, dict) else {}
     asked = more.get("decision")
     nested: JsonObject = asked if isinstance(asked, dict) else {}  # of PermissionRequest
     word = _text(more, "permissionDecision") or _text(nested, "behavior") or _text(value, "decision")
-    decision = {"block": "deny", "deny": "deny", "approve": "allow", "allow": "allow", "ask": "ask"}.get(word, "")
+    decision = DECISIONS.get(word, "")
     reason = _text(more, "permissionDecisionReason") or _text(nested, "message") or _text(value, "reason")
     stops = value.get("continue") is False or nested.get("interrupt") is True
     updated = more.get("updatedInput", nested.get("updatedInput"))
@@ -90,6 +100,7 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
         _text(value, "systemMessage"),
         updated if isinstance(updated, dict) else None,
         stops,
+        unread=one_line(name_first([key for key in more if key not in READ], NAMED)),
     )
 
 
@@ -129,7 +140,7 @@ class HookRun:
     hook: Hook
     answer: HookAnswer
     outcome: str = OK
-    """`ok`, `blocked`, `failed` (an exit status that does not count), `timed out` or `not run`."""
+    """`ok`, `blocked`, `failed` (no answer, and an exit status that does not count), `timed out` or `not run`."""
     why: str = ""
     """Why it failed or did not run."""
     seconds: float = 0.0
@@ -165,14 +176,15 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
         return HookRun(hook, HookAnswer(), LATE, f"it took longer than {hook.table.timeout:g} s", seconds)
     stdout = _decode(done.output)
     words = cut_at_word(one_line(stderr or stdout), LENGTH)
-    if done.status in NO_PROGRAM:
+    answer = read_answer(hook.table.event, done.status, stdout, stderr)
+    has_answered = done.status in (0, BLOCKS) or (answer != HookAnswer() and not hook.is_codex)
+    if done.status in NO_PROGRAM and not has_answered:
         if missing := NOT_FOUND.search(stderr):
             why = f"{missing[1]}: command not found"
             said = f"a hook of {hook.source} failed: {why}. Install the program, or see nexus hooks"
             return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, said)
         return HookRun(hook, HookAnswer(), NOT_RUN, f"a program could not be started: {words}", seconds)
-    answer = read_answer(hook.table.event, done.status, stdout, stderr)
-    if done.status not in (0, BLOCKS):
+    if not has_answered:
         why = f"exit {done.status}{': ' if words else ''}{words}"
         said = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
@@ -180,7 +192,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
                 f"a hook of {hook.source} failed, perhaps because only hooks in your config.toml have network access. "
             )
             said += "nexus timeline shows the error"
-        return HookRun(hook, answer, FAILED, why, seconds, said)
+        return HookRun(hook, HookAnswer(), FAILED, why, seconds, said)
     answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)
 

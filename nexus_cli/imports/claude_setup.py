@@ -37,9 +37,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
             setup.note_key(str(name), where)
         else:
             setup.notes.append(f"env {str(name)[:80]} in {where}: export the variable in your shell instead")
-    if hooks := settings.get("hooks"):
-        events = ", ".join(map(str, hooks)) if isinstance(hooks, dict) else "?"
-        setup.notes.append(f"hooks ({events[:120]}): they run commands; copy those you want (see `nexus docs hooks`)")
+    setup.note_hooks(settings.get("hooks"))
     if plugins := [one_line(str(name))[:60] for name, on in as_table(settings.get("enabledPlugins")).items() if on]:
         setup.notes.append(f"plugins ({', '.join(plugins[:10])}): use `nexus plugin add` (see `nexus docs plugins`)")
     if "statusLine" in settings:
@@ -51,12 +49,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
         if beside := [name for _, name in find_imports(text) if (home / name).is_file() and name[0] not in "/~"]:
             names = ", ".join(f"@{name}" for name in beside[:5])
             setup.notes.append(f"CLAUDE.md imports {names}: in NEXUS.md, write @{with_tilde(home)}/ before each name")
-    for name in ("skills", "commands", "agents"):
-        if (home / name).is_dir():
-            if home == Path.home() / ".claude":
-                setup.in_place.append(f"{name} in {with_tilde(home / name)} are used in place (see `nexus skill list`)")
-            else:
-                setup.notes.append(f"{name} in {home / name}: copy or link them to ~/.claude/{name}")
+    setup.note_folders(home, "skills", "commands", "agents")
     _read_servers(setup, servers)
     return setup
 

@@ -220,6 +220,23 @@ class ForeignSetup:
         else:
             self.instructions = clean.strip()
 
+    def note_hooks(self, hooks: object) -> None:
+        """Report hooks, which are not taken over."""
+        if hooks:
+            events = ", ".join(map(str, hooks)) if isinstance(hooks, dict) else "?"
+            self.note(f"hooks ({events[:120]}): they run commands; copy those you want (see `nexus docs hooks`)")
+
+    def note_folders(self, home: Path, *names: str) -> None:
+        """Report folders with guides: used in place where the program keeps them by default."""
+        usual = Path.home() / f".{self.program}"
+        for folder in (home / name for name in names):
+            if folder.is_dir() and home == usual:
+                self.in_place.append(
+                    f"{folder.name} in {with_tilde(folder)} are used in place (see `nexus skill list`)"
+                )
+            elif folder.is_dir():
+                self.note(f"{folder.name} in {folder}: copy or link them to {with_tilde(usual / folder.name)}")
+
     def note_unused(self, table: JsonObject, used: Iterable[str], where: str) -> None:
         """Report keys of a table that have no counterpart."""
         if rest := [one_line(str(key))[:40] for key in table if key not in set(used)]:

@@ -70,9 +70,10 @@ def read_codex(home: Path) -> ForeignSetup:
     setup.note_unused(settings, (*used, "projects"), where)
     for file in sorted((home / "rules").glob("*.rules")):
         _read_codex_rules(setup, file)
-    _read_texts(setup, home / "AGENTS.md", home / "prompts")
-    if (home / "skills").is_dir():
-        setup.notes.append(f"skills in {with_tilde(home / 'skills')}: copy or link them to ~/.agents/skills")
+    override = home / "AGENTS.override.md"
+    _read_texts(setup, override if override.is_file() else home / "AGENTS.md", home / "prompts")
+    setup.note_hooks(setup.read_table(home / "hooks.json", guards=False).get("hooks"))
+    setup.note_folders(home, "skills", "agents")
     return setup
 
 

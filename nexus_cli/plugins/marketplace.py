@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import read_json
+from nexus_cli.config.foreign_items import RULES, read_json
+from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.json_value import JsonObject
@@ -35,13 +36,14 @@ class MarketPlugin:
     source: PluginSource
     """Where it is; its `place` is "" for a folder of the marketplace itself."""
     manifest: JsonObject
-    """The entry, for a plugin without a plugin.json."""
+    """The entry, which adds to the plugin.json."""
 
 
-def find_market_plugin(folder: Path, name: str) -> MarketPlugin | None:
+def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlugin | None:
     """Return the plugin `name` of the marketplace in a folder, the only one for ""; None if the folder is none.
 
-    Raises `NexusError`: `usage` with the names if there is no such plugin, `config` if the entry cannot be used.
+    Raises `NexusError`: `usage` with the names if there is no such plugin, and `name` is no folder (`is_folder`) with
+    one; `config` if the entry cannot be used.
     """
     try:
         value = read_json(read_regular(folder / FILE, MOST_BYTES))
@@ -49,7 +51,10 @@ def find_market_plugin(folder: Path, name: str) -> MarketPlugin | None:
         return None
     rows = value.get("plugins") if isinstance(value, dict) else None
     found = {str(row["name"]): row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)}
-    chosen = found.get(name) or (next(iter(found.values())) if len(found) == 1 and not name else None)
+    only = len(found) == 1 and not (name or is_folder)
+    chosen = found.get(name) or (next(iter(found.values())) if only else None)
+    if chosen is None and is_folder:
+        return None
     if chosen is None:
         there = (
             f"Choose one as SOURCE:PLUGIN: {one_line(name_first(sorted(found), NAMED))}"
@@ -101,7 +106,8 @@ def find_market(name: str, cwd: Path) -> PluginSource | None:
     if name == OFFICIAL:
         return PluginSource(github_address(f"anthropics/{OFFICIAL}"), ref="HEAD")
     home = Path(os.path.expanduser("~/.claude"))
-    for path in (cwd / ".claude/settings.json", home / "settings.json", home / "plugins/known_marketplaces.json"):
+    theirs = (project_root(cwd) / name for name in RULES)
+    for path in (*theirs, home / "settings.json", home / "plugins/known_marketplaces.json"):
         for known, place in _list_markets(path):
             if known == name:
                 return place

@@ -15,11 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, command_line, read_hooks, read_json
+from nexus_cli.config.foreign_items import (
+    ABOVE,
+    PLUGIN_ROOT,
+    UNSET,
+    command_line,
+    describe_unread,
+    read_hooks,
+    read_json,
+)
 from nexus_cli.config.trust_files import UnfitError, find_below, read_parts
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.config.unasked_files import UnaskedFiles
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 
@@ -29,12 +37,25 @@ NOT_READ = {
     "outputStyles": "output styles",
     "apps": "apps",
     "monitors": "monitors",
+    "themes": "themes",
+    "workflows": "workflows",
     "bin": "programs in `bin`",
 }
 """Keys of a manifest, and folders, that nexus does not have."""
 OTHER_FILES = {".lsp.json": "language servers", ".app.json": "apps", "settings.json": "settings"}
 LISTED = "listed"
 """A key of a manifest that comes from a marketplace."""
+PARTS = ("skills", "commands", "agents", "hooks", "mcpServers")
+"""Keys of a manifest that name items."""
+DESCRIBES = frozenset(
+    """
+    $schema name version description displayName author homepage repository license keywords category tags interface
+    strict
+    """.split()
+)
+"""Keys of a manifest that change nothing here."""
+NAMED = 5
+"""Most keys or files that a line names."""
 SKIPPED = frozenset({".git", "__pycache__"})
 """Folders of a source that are not installed."""
 DEFINITION = "definition"
@@ -64,16 +85,15 @@ class PluginFolder:
 def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: JsonObject | None = None) -> PluginFolder:
     """Read the plugin folder `root`, without the folders `skipped`; raise `NexusError("config", ...)` if it is none.
 
-    Without a plugin.json it is what a marketplace has `listed`, which then stands in its files."""
+    What a marketplace has `listed` for it then stands in its plugin.json, which may be missing."""
     try:
         files, programs = _read_files(root, skipped)
     except UnfitError as unfit:
         raise _refusal(root, one_line(str(unfit)), "Correct the files of the plugin, then try again") from None
     except OSError as error:
         raise _refusal(root, f"it cannot be read ({error.strerror})", _HINT) from error
-    if listed is not None and not any(name in files for name in MANIFESTS):
-        entry = {key: value for key, value in listed.items() if key != "source"}
-        files = dict(sorted({**files, MANIFESTS[1]: json.dumps({**entry, LISTED: True}).encode()}.items()))
+    if listed is not None:
+        files = dict(sorted(_add_listed(files, listed).items()))
     path = next((name for name in MANIFESTS if name in files), None)
     if path is None:
         raise _refusal(root, "it has no plugin.json", _HINT)
@@ -88,6 +108,24 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: JsonObjec
             "Correct the name",
         )
     return _Reader(root, files, manifest).read(name, programs)
+
+
+def _add_listed(files: Mapping[str, bytes], listed: JsonObject) -> Mapping[str, bytes]:
+    """Return the files with what a marketplace lists in the manifest: the items that both name, else the manifest's own
+    word. What only describes the plugin is left out beside a manifest: another version would change what was accepted.
+    """
+    path = next((name for name in MANIFESTS if name in files), None)
+    own = read_json(files[path]) if path else {LISTED: True}
+    left_out = {"source", *(DESCRIBES if path else ())}
+    added = {key: value for key, value in listed.items() if key not in left_out}
+    if not isinstance(own, dict) or (path and not added):
+        return files
+    both = {key: [*_as_list(own[key]), *_as_list(added[key])] for key in PARTS if key in own and key in added}
+    return {**files, path or MANIFESTS[1]: json.dumps({**added, **own, **both}).encode()}
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _refusal(root: Path, why: str, hint: str) -> NexusError:
@@ -166,7 +204,7 @@ class _Reader:
     def _list_named(self, key: str) -> Iterator[tuple[Any, str | None]]:
         """Yield each value that the manifest has for a key, as a path too."""
         value = self._manifest.get(key, [])
-        yield from ((named, self._inside(named)) for named in (value if isinstance(value, list) else [value]))
+        yield from ((named, self._inside(named)) for named in _as_list(value))
 
     def _inside(self, named: object) -> str | None:
         """Return a path of the manifest as `files` has it, None if it is none in the plugin."""
@@ -215,6 +253,8 @@ class _Reader:
             return
         for name, entry in servers.items():
             self._add_program("server", one_line(str(name)), entry)
+            if unread := describe_unread(entry):
+                self._left_out.append(f"server {one_line(str(name))}: {unread}")
 
     def _add_program(self, kind: str, name: str, definition: Any) -> None:
         text = json.dumps(definition, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -225,4 +265,9 @@ class _Reader:
         folders = {path.partition("/")[0] for path in self._files if "/" in path}
         there = [what for key, what in NOT_READ.items() if key in folders or self._manifest.get(key)]
         there += [what for path, what in OTHER_FILES.items() if path in self._files]
-        self._left_out += [f"{what}: not supported" for what in dict.fromkeys(there)]
+        keys = [key for key in self._manifest if key not in (*PARTS, *NOT_READ, *DESCRIBES, LISTED)]
+        there += [f"{name_first(keys, NAMED)} in the manifest"] if keys else []
+        for sign in UNSET:
+            paths = [path for path, data in self._files.items() if sign.encode() in data]
+            there += [f"{sign} in {name_first(paths, NAMED)}"] if paths else []
+        self._left_out += [f"{one_line(what)}: not supported" for what in dict.fromkeys(there)]

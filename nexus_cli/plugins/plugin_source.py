@@ -44,7 +44,7 @@ class OpenedSource:
     source: PluginSource
     """The source with its commit, to be kept."""
     manifest: JsonObject | None = None
-    """What a marketplace says of a plugin without a plugin.json."""
+    """What a marketplace says of the plugin."""
 
 
 def parse_source(text: str, cwd: Path) -> PluginSource:
@@ -85,7 +85,7 @@ def open_source(source: PluginSource) -> Iterator[OpenedSource]:
         root, pinned = _open_root(source, stack)
         inner = root / source.inner
         has_own = any((inner / name).is_file() for name in MANIFESTS)
-        found = None if has_own else find_market_plugin(root, source.inner)
+        found = find_market_plugin(root, source.inner, is_folder=has_own)
         if found is None:
             if not inner.is_dir():
                 why = f"it has no folder {one_line(source.inner)}"

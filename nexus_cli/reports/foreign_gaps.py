@@ -6,19 +6,30 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import RULES, list_rules, list_texts, list_variables
+from nexus_cli.config.foreign_items import (
+    RULES,
+    SERVERS,
+    describe_unread,
+    list_rules,
+    list_texts,
+    list_variables,
+)
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.unsupported import PLACES, read_settings
-from nexus_cli.core.elide import cut_at_word, name_first, one_line, plural
+from nexus_cli.context.prompt_loader import INSTRUCTION_FILES
+from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
+from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.plugins.installed_plugins import installed_plugins
 from nexus_cli.plugins.marketplace import find_market
-from nexus_cli.reports.skill_check import check_guides
+from nexus_cli.reports.skill_check import check_guides, join_lines
 from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import parse_rule
+from nexus_cli.sections.instruction_files import BESIDE, instruction_layers
 from nexus_cli.tools.registry import rule_tools
 
 KEYS: Mapping[str, str] = {
@@ -43,7 +54,8 @@ MOST = 40
 
 def list_gaps(project: Path) -> list[str]:
     """Return a line for each thing, `FILE: WHAT`. Blocks; never raises."""
-    found = [*_places(project), *_settings(project), *_hooks(project), *_guides(project)]
+    found = [*_places(project), *_settings(project), *_hooks(project), *_servers(project)]
+    found += [*_instructions(project), *_guides(project)]
     more = len(found) - MOST
     return [
         *found[:MOST],
@@ -114,15 +126,31 @@ def _hooks(project: Path) -> Iterator[str]:
         yield f"{source}: {plural(count, 'hook')} cannot run: {name} was not found"
 
 
+def _instructions(project: Path) -> Iterator[str]:
+    """Yield a line for the files that NEXUS.md takes the place of, but for those that it imports."""
+    own = project / INSTRUCTION_FILES[0]
+    if own.is_file():
+        read = {os.path.realpath(layer.path) for layer in instruction_layers(project) if layer.path}
+        names = (*INSTRUCTION_FILES[1:], *BESIDE)
+        unread = [name for name in names if (project / name).is_file() and os.path.realpath(project / name) not in read]
+        if unread:
+            yield f"{', '.join(unread)}: not read beside {own.name}; to import a file, write @{unread[0]} there"
+
+
+def _servers(project: Path) -> Iterator[str]:
+    """Yield a line for each server that is skipped, and for keys of its entry that nexus does not read."""
+    for file, key in SERVERS.items():
+        servers = (read_settings(project, file) or {}).get(key)
+        for name, entry in servers.items() if isinstance(servers, dict) else ():
+            try:
+                parse_entry(name, entry, os.environ, "project", file, project)
+                said = describe_unread(entry)
+            except ValueError as error:
+                said = f"skipped: {error}"
+            if said:
+                yield one_line(f"{file}: server {cut_at_word(name, 100)}: {said}")
+
+
 def _guides(project: Path) -> Iterator[str]:
-    """Yield the lines of the guides, those that say the same of several files as one."""
-    try:
-        lines = check_guides(project)
-    except NexusError:
-        return
-    files: dict[str, list[str]] = {}
-    for line in lines:
-        where, _, said = line.partition(": ")
-        files.setdefault(said, []).append(where.rpartition(":")[0] or where)
-    for said, names in files.items():
-        yield f"{name_first(names, 1)}: {said}"
+    with suppress(NexusError):
+        yield from join_lines(check_guides(project))

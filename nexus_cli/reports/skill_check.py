@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from nexus_cli.config.text_file import read_text
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.permission.folder_rules import read_granted
 from nexus_cli.sections.skills import AGENT, FILE, LIMIT, PLACES, SKILL, folders_of, list_guide_files
@@ -30,7 +30,7 @@ UNUSED: Mapping[str, str] = {
     "when_to_use": "is not read: put it into the description",
     "context": "is not applied: the guide is read in the session itself",
     "agent": "is not applied: the guide is read in the session itself",
-    "hooks": "of a skill do not run",
+    "hooks": "of a skill or agent do not run",
     "paths": "is not applied: the description decides when the skill is used",
     "shell": "is not applied: commands run in bash",
     "mode": "is not applied",
@@ -40,6 +40,8 @@ UNUSED: Mapping[str, str] = {
     "memory": "is not applied: a worker has its session's memory",
 }
 """Keys of other programs, and what becomes of them."""
+CODEX_SETTINGS = "agents/openai.yaml"
+"""The file beside a skill with which codex decides whether the model may read the skill."""
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
 OTHER_VARIABLE = re.compile(
@@ -60,8 +62,22 @@ def check_guides(place: Path) -> list[str]:
     if not files:
         why = "no SKILL.md or commands/NAME.md found" if place.exists() else "it does not exist"
         raise NexusError("usage", f"nothing to check in {one_line(str(place))}", why)
-    root = place if place.is_dir() else place.parent
+    return check_files(place if place.is_dir() else place.parent, files)
+
+
+def check_files(root: Path, files: Iterable[Path]) -> list[str]:
+    """Return the lines for these guides in the folder `root`."""
     return [line for path in files for line in _check_file(path, one_line(str(path.relative_to(root))))]
+
+
+def join_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of guides without their numbers, those that say the same of several files as one."""
+    files: dict[str, list[str]] = {}
+    for line in lines:
+        where, _, said = line.partition(": ")
+        files.setdefault(said, []).append(where.rpartition(":")[0] or where)
+    for said, names in files.items():
+        yield f"{name_first(names, 1)}: {said}"
 
 
 def _find_files(place: Path) -> Iterator[Path]:
@@ -95,6 +111,8 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
         place = _line_of(lines, key)
         written = lines[place - 1].partition(":")[0].strip()  # the fields are in small letters
         yield f"{shown}:{place}: {said.replace(key, one_line(written), 1) if written.lower() == key else said}"
+    if path.name == FILE and (path.parent / CODEX_SETTINGS).is_file():
+        yield f"{shown}: {CODEX_SETTINGS} is not read; disable-model-invocation keeps the model from a skill"
     for number, line in enumerate(lines, 1):
         for other in OTHER_VARIABLE.findall(line):
             yield f"{shown}:{number}: {one_line(other)} is not substituted"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from nexus_cli.config.foreign_items import COMMAND_TEXT, HOOKS
+from nexus_cli.config.foreign_items import HOOKS, split_commands
 from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings_text import toml_literal
@@ -179,7 +179,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         what = one_line(what) if item.kind == "server" else ""
         what = "does not run here" if key in off else what
         if item.kind in ("command", "skill"):
-            lines = [one_line(line) for text in now.values() for line in COMMAND_TEXT.findall(text or "")]
+            lines = [one_line(line) for text in now.values() for line in split_commands(text or "")[1::2]]
             runs = [cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)] if lines else []
             what = ", ".join([*describe_granted(item), *runs])
         if item.kind == "agent":

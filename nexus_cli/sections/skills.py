@@ -41,7 +41,7 @@ PLACES: Mapping[str, str] = {SKILL: "skills", COMMAND: "commands", AGENT: "agent
 FOLDERS = (FOLDER, ".agents", ".claude")
 """Folders of a project and of the home folder, in the order of precedence."""
 CODEX = ".codex"
-"""The folder of codex, of which agents count."""
+"""The folder of codex, of which skills and agents count."""
 LIMIT = 1024 * 1024
 """Bytes of one guide that are read."""
 HEAD = 64 * 1024
@@ -118,7 +118,7 @@ class Skill:
 
 def folders_of(kind: str) -> tuple[str, ...]:
     """Return the folders of a project and of the home folder that may have guides of a kind."""
-    return (*FOLDERS, CODEX) if kind == AGENT else FOLDERS
+    return FOLDERS if kind == COMMAND else (*FOLDERS, CODEX)
 
 
 def personal_folders(kind: str) -> list[Path]:
@@ -130,9 +130,11 @@ def personal_folders(kind: str) -> list[Path]:
 def may_have_skills(cwd: Path) -> bool:
     """Return True if a folder of skills exists that may count in `cwd`. Looks at no skill."""
     home = os.path.expanduser("~")
-    own = [str(places().config), *(f"{home}/{name}" for name in FOLDERS)]
-    theirs = [f"{folder}/{name}" for folder in project_folders(cwd) for name in FOLDERS]
-    there = any(map(os.path.isdir, [f"{folder}/skills" for folder in (*own, *theirs)]))
+    folders = [
+        places().config,
+        *(f"{above}/{name}" for above in (home, *project_folders(cwd)) for name in folders_of(SKILL)),
+    ]
+    there = any(os.path.isdir(f"{folder}/skills") for folder in folders)
     return there or any(plugin.items(SKILL) for plugin in installed_plugins())
 
 

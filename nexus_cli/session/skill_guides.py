@@ -18,7 +18,7 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import COMMAND_TEXT
+from nexus_cli.config.foreign_items import COMMAND_TEXT, split_commands
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.unasked_files import MOST_SEARCHED, FileRefused, UnaskedFiles
 from nexus_cli.core.attachment import Trigger
@@ -153,7 +153,7 @@ class _Expansion:
         if "model" in guide.fields or "effort" in guide.fields:
             await self._tell_of_model()
         pieces, ran = [], 0
-        parts = COMMAND_TEXT.split(text)
+        parts = split_commands(text)
         for number, part in enumerate(parts):
             if number % 2 == 0:
                 pieces.append(self._fill(part))

@@ -14,6 +14,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS
 from nexus_cli.imports.personal_changes import BOTH, MINE, THEIRS, plan_import
+from nexus_cli.imports.waiting_setups import find_waiting
 
 KEY = "sk-" + "proj1234" * 5
 CODEX = f"""
@@ -109,6 +110,12 @@ def test_codex(tmp_path: Path) -> None:
     assert (places().config / "NEXUS.md").read_text() == "Be brief. The key is [redacted]\n"
     assert (places().config / "commands/review.md").read_text() == "Review $1.\n"
     assert any("DOCS_API_KEY" in line and "nexus login DOCS_API_KEY" in line for line in setup.notes)
+    write(tmp_path / "AGENTS.override.md", "Be long.\n")
+    write(tmp_path / "hooks.json", json.dumps({"hooks": {"Stop": []}}))
+    write(tmp_path / "agents/a.toml", "")
+    setup = SETUPS["codex"](tmp_path)
+    assert setup.instructions == "Be long.", "as codex reads them"
+    assert any(line.startswith("hooks (Stop)") for line in setup.notes) and f"agents in {tmp_path}" in str(setup.notes)
 
 
 def test_opencode(tmp_path: Path) -> None:
@@ -235,3 +242,15 @@ def test_odd_files_are_named_and_do_not_hang(tmp_path: Path, monkeypatch: pytest
         os.mkfifo(tmp_path / name)
     setup = SETUPS[program](tmp_path)
     assert any("is not a regular file" in line for line in [*setup.lost, *setup.notes]) and not setup.files
+
+
+def test_a_program_waits_until_its_setup_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    assert "codex" not in dict(find_waiting(places()))
+    write(tmp_path / "config.toml", CODEX)
+    write(tmp_path / "AGENTS.md", "Be brief.\n")
+    assert "config.toml" in dict(find_waiting(places()))["codex"]
+    apply(SETUPS["codex"](tmp_path))
+    assert "codex" not in dict(find_waiting(places()))
+    places().settings.write_text("[")
+    assert not dict(find_waiting(places())), "another check says that the settings are broken"

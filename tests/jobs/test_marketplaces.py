@@ -62,11 +62,15 @@ def tools(place: Stage) -> Path:
             {"name": "docs", "source": "./", "strict": False, "skills": ["./skills/pdf", "./skills/xls"]},
             {"name": "art", "source": "./", "strict": False, "skills": ["./skills/art"]},
             {"name": "build", "source": "./plugins/build", "description": "Builds."},
+            {"name": "kit", "source": "./kit", "commands": "./ready.md"},
             {"name": "own", "source": {"source": "url", "url": f"file://{own}", "ref": "main"}},
             {"name": "far", "source": {"source": "npm", "package": "x"}},
             {"name": "lost", "source": "./nowhere"},
             {"name": "out", "source": "../own"},
         ),
+        "kit/plugin.json": '{"name": "kit"}',
+        "kit/commands/go.md": "Go.\n",
+        "kit/ready.md": "Ready.\n",
         "plugins/build/.claude-plugin/plugin.json": '{"name": "build", "version": "1"}',
         "plugins/build/agents/builder.md": "---\ndescription: Builds.\n---\nBuild.\n",
         **{f"skills/{name}/SKILL.md": SKILL.format(name=name) for name in ("pdf", "xls", "art")},
@@ -96,9 +100,14 @@ def test_plugins_of_a_repository_are_added_by_name_and_change_by_an_update_alone
     address = f"file://{tools}"
     several = add(place, address)
     assert several.status == 2 and "is a marketplace" in several.told[-1] and "art, build, docs" in several.told[-1]
-    for name in ("docs", "build", "own"):
+    for name in ("docs", "build", "kit", "own"):
         assert add(place, f"{address}:{name}").status == 0
-    assert listed(place) == {"build": ["agent builder"], "docs": ["skill pdf", "skill xls"], "own": ["command go"]}
+    assert listed(place) == {
+        "build": ["agent builder"],
+        "docs": ["skill pdf", "skill xls"],
+        "kit": ["command go", "command ready"],
+        "own": ["command go"],
+    }
     value = {one["name"]: one["source"] for one in place.run("plugin", "list", "--json").result["plugins"]}
     first = commit_of(tools)
     assert value["docs"] == f"{address}@{first}:docs" and value["own"].endswith(
@@ -157,11 +166,9 @@ def test_a_folder_and_names_of_settings_lead_to_a_marketplace(place: Stage, tool
         place.folder,
         {
             ".claude/settings.json": json.dumps(
-                {
-                    "extraKnownMarketplaces": known,
-                    "enabledPlugins": {"docs@tools": True, "art@tools": True, "x@y": True, official: True},
-                }
-            )
+                {"enabledPlugins": {"docs@tools": True, "art@tools": True, "x@y": True, official: True}}
+            ),
+            ".claude/settings.local.json": json.dumps({"extraKnownMarketplaces": known}),
         },
     )
     gaps = " ".join(place.run("doctor").text.split())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from parity.rows import AGENT, DELEGATE, Look, Played, Row, bash, files, has_role
+from parity.rows import AGENT, DELEGATE, SKILL, Look, Played, Row, bash, files, has_role
 
 ROLE = "ROLEBEGIN Terse. ROLEEND"
 SERVER = """import json, sys
@@ -122,6 +122,12 @@ AGENT_ROWS = (
             ".codex/agents/reviewer.toml": CODEX.format(name="reviewer", says="Reviews every change."),
             ".codex/agents/bad.toml": CODEX.format(name="bad", says="Has no role.").partition("developer")[0],
         },
+        peer="codex",
+    ),
+    Row(
+        "codex: a skill in its own folder is listed",
+        lambda played: "Ships it." in played.requests[0],
+        {".codex/skills/ship/SKILL.md": SKILL},
         peer="codex",
     ),
 )

@@ -55,7 +55,21 @@ BEFORE = "a hook that ends the turn before a call means the call too, which runs
 GUIDES = {".claude/commands/g.md": "Do $ARGUMENTS.\n", ".claude/commands/h.md": "Do.\n"}
 NAMED_LATE = "nexus has no such events: trust, `nexus hooks` and the session name them"
 NAMED_TYPE = "a hook that asks a model is not supported: trust, `nexus hooks` and the session name it"
+REFUSES_AND_FAILS = decide(permissionDecision="deny", permissionDecisionReason="BEGIN Not here. END") + "; exit 1"
 HOOK_ROWS = (
+    Row(
+        "a hook refuses in JSON and fails",
+        lambda played: (marked(played), played.files("made")),
+        claude_hooks(**hook(REFUSES_AND_FAILS, "PreToolUse")),
+        (bash("touch made"),),
+    ),
+    Row(
+        "codex: a hook refuses in JSON and fails",
+        files("made"),
+        {".codex/hooks.json": settings(hooks=hook(REFUSES_AND_FAILS, "PreToolUse"))},
+        (("exec_command", {"cmd": "touch made"}),),
+        peer="codex",
+    ),
     Row(
         "hooks of an agent's start and end, byte for byte",
         inputs,

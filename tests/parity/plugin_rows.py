@@ -24,12 +24,13 @@ def plugin(
     tree: Mapping[str, str] = MappingProxyType({"a.txt": "x\n"}),
     **more: Any,
 ) -> Row:
-    """Return a row with the plugin `kit` of the marketplace `shelf`; `entry` describes it in place of a plugin.json."""
+    """Return a row with the plugin `kit` of the marketplace `shelf`; `entry` describes it in place of a plugin.json,
+    or beside its `manifest`."""
     listed = {"name": "kit", "source": "./kit", "description": "A kit.", **(entry or {})}
     market = {"name": "shelf", "owner": {"name": "Nobody"}, "plugins": [listed, {"name": "other", "source": "./other"}]}
     own = (
         {}
-        if entry
+        if entry and manifest is None
         else {".claude-plugin/plugin.json": json.dumps({"name": "kit", "version": "1.0.0", **(manifest or {})})}
     )
     home = {"market/.claude-plugin/marketplace.json": json.dumps(market)}
@@ -143,6 +144,13 @@ PLUGIN_ROWS = (
     plugin("command in another place", guide, ELSEWHERE, manifest=PLACES, prompt="/kit:g 12 high"),
     plugin("skill that the marketplace alone names", found("Ships it."), ELSEWHERE, entry=LISTED),
     plugin("command that the marketplace alone names", guide, ELSEWHERE, entry=LISTED, prompt="/kit:g 12 high"),
+    plugin(
+        "hook that the marketplace names beside its manifest",
+        marked,
+        SHIP,
+        entry=json.loads(STARTS),
+        manifest={},
+    ),
     plugin(
         "programs are in the path of commands",
         files("made"),

@@ -28,6 +28,17 @@ SHIP = {".claude/skills/ship/SKILL.md": PERMITTING}
 WEB = {".claude/commands/web/g.md": "BEGIN Of web. END\n"}
 BY_OPTION = "in a script `-f` attaches a file: its words may come from anywhere"
 WHOLE_NAME = "the name of a guide has its folder, of which another one may have the same guide"
+FENCED = """---
+description: Runs.
+allowed-tools: Bash(echo:*)
+---
+BEGIN a
+```!
+echo one
+echo `echo two`
+```
+b END
+"""
 RULE_ROWS = (
     Row("a denied command", files("one", "two", "three"), rules("deny", "Bash(touch:*)"), TOUCH, level="all"),
     Row(
@@ -96,6 +107,12 @@ RULE_ROWS = (
         lambda played: "12 high" in played.requests[-1],
         {".claude/commands/g.md": "Do it.\n"},
         prompt="/g 12 high",
+    ),
+    Row(
+        "a guide runs a fenced block",
+        guide,
+        {".claude/commands/g.md": FENCED},
+        prompt="/g",
     ),
     Row(
         "a guide brings the output of a command",

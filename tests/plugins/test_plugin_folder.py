@@ -11,8 +11,10 @@ from plugins.plugin_layouts import make_hookify, write_files
 
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.errors import NexusError
+from nexus_cli.hooks.hook_list import ACTIVE, UNSUPPORTED, list_plugin_hooks
+from nexus_cli.plugins.installed_plugins import InstalledPlugin, PluginSource
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
-from nexus_cli.reports.plugins import describe_item
+from nexus_cli.reports.plugins import describe_item, plugin_object
 
 
 def hashes(plugin: PluginFolder) -> dict[str, str]:
@@ -147,3 +149,67 @@ def test_git_s_folder_and_compiled_files_of_a_source_are_not_read(tmp_path: Path
     write_files(tmp_path, {".git/config": "x", "core/__pycache__/rules.pyc": "x"})
     assert hashes(read_plugin(tmp_path)) == before
     assert hashes(read_plugin(tmp_path, frozenset())) != before, "in the installed copy they count"
+
+
+def test_what_a_marketplace_lists_joins_the_manifest(tmp_path: Path) -> None:
+    """Claude Code adds the parts that an entry names to those of the plugin.json."""
+    stop = {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}
+    files = {
+        "plugin.json": json.dumps({"name": "kit", "version": "2", "hooks": stop}),
+        "commands/a.md": "A.\n",
+        "b.md": "B.\n",
+    }
+    entry = {
+        "name": "shelf",
+        "version": "1",
+        "source": "./kit",
+        "commands": "./b.md",
+        "hooks": {"SessionEnd": stop["Stop"]},
+    }
+    plugin = read_plugin(write_files(tmp_path, files), listed=entry)
+    assert list(plugin.items) == ["command a", "command b", "hook SessionEnd true", "hook Stop true"]
+    assert (plugin.name, plugin.version, plugin.left_out) == ("kit", "2", ())
+    again = read_plugin(write_files(tmp_path / "copy", {name: data.decode() for name, data in plugin.files.items()}))
+    assert hashes(again) == hashes(plugin), "the copy holds what was listed"
+    described = read_plugin(tmp_path, listed={"name": "kit", "version": "3", "source": "./kit", "tags": ["x"]})
+    assert hashes(described) == hashes(read_plugin(tmp_path)), "another version there changes nothing that was accepted"
+
+
+def test_what_claude_reads_of_a_plugin_and_nexus_does_not_is_named(tmp_path: Path) -> None:
+    manifest = {"name": "kit", "author": {"name": "x"}, "userConfig": {"KEY": {}}, "x\x1by": 1}
+    servers = {"a": {"command": "python3", "envFile": ".env", "timeout": 5}, "b": {"command": "python3"}}
+    files = {
+        "plugin.json": json.dumps(manifest),
+        ".mcp.json": json.dumps({"mcpServers": servers}),
+        "commands/a.md": "---\nhooks: x\n---\nIn ${CLAUDE_PLUGIN_DATA}, of ${CLAUDE_PLUGIN_ROOT}.\n",
+        "workflows/w.js": "",
+    }
+    plugin = read_plugin(write_files(tmp_path, files))
+    assert plugin.left_out == (
+        "server a: envFile, timeout: not read",
+        "workflows: not supported",
+        "userConfig, x y in the manifest: not supported",
+        "CLAUDE_PLUGIN_DATA in commands/a.md: not supported",
+    )
+    shown = plugin_object(plugin, "here", {}, {})["left_out"]
+    assert [one.partition(": ")[2] for one in shown[4:]] == [
+        "hooks of a skill or agent do not run",
+        "${CLAUDE_PLUGIN_DATA} is not substituted",
+    ], "the plugin's own folder is filled in"
+
+
+def test_a_hook_whose_command_needs_what_is_not_filled_in_does_not_run(tmp_path: Path) -> None:
+    stop = [
+        {
+            "hooks": [
+                {"command": f"rm -rf {place}/old"} for place in ("${CLAUDE_PLUGIN_DATA}", "${user_config.DIR}", "x")
+            ]
+        }
+    ]
+    plugin = read_plugin(write_files(tmp_path, {"plugin.json": json.dumps({"name": "kit", "hooks": {"Stop": stop}})}))
+    found = list_plugin_hooks(InstalledPlugin("kit", PluginSource(""), hashes(plugin), plugin))
+    assert {hook.table.command: hook.state for hook in found} == {
+        "rm -rf ${CLAUDE_PLUGIN_DATA}/old": UNSUPPORTED,
+        "rm -rf ${user_config.DIR}/old": UNSUPPORTED,
+        "rm -rf x/old": ACTIVE,
+    }

@@ -68,3 +68,41 @@ def test_commands_that_lead_to_all_of_the_disk_are_looked_at_for_a_while(
     [line] = list_gaps(tmp_path / "project")
     looked = int(line.partition(" and ")[2].split()[0]) + 1
     assert 250 < looked < 300, "neither the folders nor the files after the bound"
+
+
+def test_servers_that_are_skipped_and_keys_that_are_not_read_are_named(tmp_path: Path) -> None:
+    servers = {
+        "old": {"type": "ws", "url": "ws://x"},
+        "keys": {"command": "python3", "headersHelper": "./x", "timeout": 5},
+        "fine": {"command": "python3", "args": ["-V"], "env": {"A": "b"}},
+        "bad": 3,
+    }
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    assert list_gaps(tmp_path) == [
+        ".mcp.json: server old: skipped: url must begin with https:// or http://",
+        ".mcp.json: server keys: headersHelper, timeout: not read",
+        ".mcp.json: server bad: skipped: it is not a table",
+    ]
+
+
+def test_settings_of_a_skill_for_codex_are_named(tmp_path: Path) -> None:
+    skill = tmp_path / ".codex/skills/ship"
+    (skill / "agents").mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: ship\ndescription: Ships.\n---\nShip.\n")
+    (skill / "agents/openai.yaml").write_text("policy:\n  allow_implicit_invocation: false\n")
+    [line] = list_gaps(tmp_path)
+    assert line.startswith(".codex/skills/ship/SKILL.md: agents/openai.yaml is not read")
+
+
+def test_instructions_that_nexus_md_takes_the_place_of_are_named(tmp_path: Path) -> None:
+    for name in ("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"):
+        (tmp_path / name).write_text(f"{name}\n")
+    assert list_gaps(tmp_path) == []
+    (tmp_path / "NEXUS.md").write_text("See @CLAUDE.md\n")
+    assert list_gaps(tmp_path) == [
+        "AGENTS.md, CLAUDE.local.md: not read beside NEXUS.md; to import a file, write @AGENTS.md there"
+    ]
+    for name in ("AGENTS.md", "CLAUDE.local.md"):
+        (tmp_path / name).unlink()
+        (tmp_path / name).symlink_to("NEXUS.md")
+    assert list_gaps(tmp_path) == [], "a link to it is read"

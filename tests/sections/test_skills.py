@@ -143,10 +143,11 @@ def test_what_is_no_skill_is_left_alone_and_what_cannot_be_read_is_named(tmp_pat
         read_guide(found)
 
 
-def test_a_projects_skills_count_when_it_is_trusted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", [".nexus", ".agents", ".claude", ".codex"])
+def test_a_projects_skills_count_when_it_is_trusted(tmp_path: Path, folder: str) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "sub").mkdir()
-    skill(tmp_path / ".nexus", "build", "Build it.")
+    skill(tmp_path / folder, "build", "Build it.")
     assert find_skills(tmp_path / "sub") == ()
     assert count_untrusted(tmp_path / "sub") == 1
     trust(tmp_path)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from nexus_cli.config.foreign_items import split_commands
 from nexus_cli.sections.skills import Skill
 from nexus_cli.session.skill_guides import _Expansion, _named_files
 
@@ -49,3 +50,19 @@ def test_existing_files_that_a_guide_mentions_are_attached_once_and_those_of_a_c
         (tmp_path / name).write_text("x")
     text = "Compare @a.py with @b.md, then @a.py again; @gone.py, mail@b.md and !`cat @c.txt` do not count."
     assert list(_named_files(text, tmp_path)) == ["a.py", "b.md"]
+
+
+def test_the_commands_of_a_guide_are_in_lines_and_in_blocks_of_their_own() -> None:
+    text = "a !`one` b\n```!\ntwo `x`\nthree\n```\n  ```! \n  four\n  ```\nc\n```sh\n!`five`\n```\nd ```!\nno ```\n"
+    assert split_commands(text) == [
+        "a ",
+        "one",
+        " b\n",
+        "two `x`\nthree",
+        "\n  ",
+        "  four",
+        "\nc\n```sh\n",
+        "five",
+        "\n```\nd ```!\nno ```\n",
+    ]
+    assert split_commands("```!\nopen") == ["```!\nopen"] and split_commands("") == [""]

@@ -501,6 +501,8 @@ class SessionHooks:
             self._tell_once(run.common_problem or f"{named}{is_off}: {one_line(self._clean(run.why))}")
         if answer.refused:
             self._tell_once(f"{named}: a project's hook cannot {answer.refused}")
+        if answer.unread:
+            self._tell_once(f"{named}: nexus does not read {answer.unread} of its answer")
         if answer.message:
             self._tell(f"{named}: {cut_at_word(one_line(self._clean(answer.message)), MOST_CHARACTERS)}")
         if answer.stops and self._stopped is None:
