@@ -468,7 +468,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if worker.running is None or worker.running.done():
             return
         if worker.session is not None and worker.in_turn:  # its last event has its usage
-            worker.session.cancel()
+            worker.session.cancel(self.session.engine.control.stopped or "parent")
         elif not worker.has_ended:
             worker.running.cancel()
         await asyncio.wait([worker.running])
