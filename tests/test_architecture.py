@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (719, 1_037, 0),
     "cli": (47_693, 0, 5),
     "client": (2_268, 0, 2),
-    "commands": (41_668, 0, 50),
+    "commands": (42_024, 0, 50),
     "config": (34_662, 0, None),
     "context": (9_040, 0, 18),
     "conversation": (50_301, 0, 95),
@@ -487,14 +487,14 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_216, 0, 49),
     "plugins": (7_751, 0, 22),
     "provider": (29_077, 0, 57),
-    "reports": (88_903, 8_414, None),
+    "reports": (88_908, 8_414, None),
     "rpc": (17_709, 0, 16),
     "rules": (30_635, 0, 18),
     "runs": (23_676, 0, 42),
     "sandbox": (39_267, 0, 27),
     "sections": (37_118, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (54_354, 0, 65),
+    "session": (53_953, 0, 61),
     "spaces": (10_556, 0, 20),
     "testing": (1_529, 0, 0),
     "text": (3_427, 0, None),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_945, 49_726)
+SUM = (969_905, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
