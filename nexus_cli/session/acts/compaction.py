@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from nexus_cli.conversation.compaction import pins
-from nexus_cli.conversation.compaction.backoff import UNDO
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.groups import is_placeholder
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.entry import Entry, Epoch, ItemForm, WindowItem
+from nexus_cli.core.entry import UNDO
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.engine.compaction.compact import compact
@@ -22,8 +20,6 @@ from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session_state import Act, SessionState
 
-COMPACTED = ("compaction", "overflow")
-"""Causes of the epochs that a compaction began."""
 NAMED = 5
 """Most pins without room that a notice names."""
 
@@ -69,16 +65,16 @@ def uncompaction() -> Act:
 
     async def act(state: SessionState) -> None:
         engine = state.engine
-        conversation, log = engine.conversation, engine.conversation.log
+        conversation = engine.conversation
         if conversation.next_step().calls:
             raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "Run /continue first")
-        made = compaction_in_force(conversation.epoch, log.epoch)
+        made = conversation.compaction_in_force()
         if made is None or made.parent is None:
             why = "this session has no active compaction"
             raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
-        old = log.epoch(made.parent)
+        old = conversation.log.epoch(made.parent)
         shown = engine.next_request().tokens
-        head = restored_head(old, conversation.items, conversation.read(old.base + 1, conversation.last))
+        head = conversation.restored_head(old)
         same = old.model == engine.model.info.name
         anchor = engine.backoff.anchor_before(made.id) if same else None
         _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
@@ -99,26 +95,6 @@ def uncompaction() -> Act:
             engine.control.emit_notice(line, warning=False)
 
     return act
-
-
-def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
-    """Return the epoch of the newest compaction that no undo has reverted, or None; `find` looks one up by id."""
-    undone = 0
-    while epoch.parent is not None:
-        if epoch.cause == UNDO:
-            undone += 1
-        elif epoch.cause in COMPACTED:
-            if not undone:
-                return epoch
-            undone -= 1
-        epoch = find(epoch.parent)
-    return None
-
-
-def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
-    """Return the head of an epoch with the cause `undo`: `old` and all items `since`, or as `window` has them."""
-    shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
-    return (*old.head, *(shown.get(entry.id) or WindowItem.of(entry) for entry in since))
 
 
 def _refuse_if_too_large(request: RequestPlan) -> None:
