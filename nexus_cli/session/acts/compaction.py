@@ -1,16 +1,14 @@
-"""Acts on the window: compact it, preview that, undo the newest compaction; pin text."""
+"""Acts on the window: compact it, preview that, undo the newest compaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from nexus_cli.conversation.compaction import pins
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import UNDO
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
@@ -19,9 +17,6 @@ from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session_state import Act, SessionState
-
-NAMED = 5
-"""Most pins without room that a notice names."""
 
 
 def compaction(instructions: str) -> Act:
@@ -103,24 +98,3 @@ def _refuse_if_too_large(request: RequestPlan) -> None:
         why = f"the former messages need {request.upper_bound:,} tokens, but only {request.room:,} fit"
         hint = "Restore single parts with /drops recall, or choose a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
-
-
-def pin(state: SessionState, what: str) -> tuple[str, str]:
-    """Pin a message by its number, or a text; return the pin's id and a sentence about it. The model is told a short
-    text with its next request. Raises as `nexus_cli.conversation.compaction.pins.add_pin`.
-
-    A pin that alone exceeds the room for pins is refused. If all pins together exceed it, the sentence names those
-    without room.
-    """
-    conversation, count, within = state.engine.conversation, state.engine.context.count, state.engine.compactor
-    room = within.pins_room
-    made = pins.add_pin(conversation, what, count, room)
-    taken = sum(one.labelled_tokens(count) for one in pins.list_pins(conversation))
-    tokens = made.labelled_tokens(count)
-    said = f"{pins.describe_pinning(made)}: {tokens:,} tokens; all pins use {taken:,} of {room:,}"
-    if crowded := within.crowded_pins:
-        named = name_first([one.pin for one in crowded], NAMED)
-        said += f"; a summary will have no room for {named}, which can be recalled later"
-    if not made.entry and len(made.text) > pins.TOLD:
-        said += "; too long to send now: the model gets the full text with the next summary"
-    return made.pin, said
