@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (50_651, 0, 90),
     "core": (39_687, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_276, 0, 56),
+    "engine": (52_348, 0, 55),
     "hooks": (7_539, 0, 21),
     "imports": (14_656, 0, 9),
     "ledger": (51_437, 0, 30),
@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_216, 0, 49),
     "plugins": (7_751, 0, 22),
     "provider": (29_077, 0, 57),
-    "reports": (88_908, 8_414, None),
+    "reports": (88_828, 8_414, None),
     "rpc": (17_709, 0, 16),
     "rules": (30_635, 0, 18),
     "runs": (23_676, 0, 42),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_746, 49_726)
+SUM = (969_738, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
