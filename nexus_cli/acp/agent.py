@@ -291,7 +291,7 @@ class EditorAgent:
         """Stop the session's turn and close it; it stays in the ledger."""
         one = self._open.pop(session_id, None)
         if one is not None:
-            one.session.cancel()
+            one.session.cancel("end")
             with suppress(NexusError):
                 await one.session.aclose()
         return schema.CloseSessionResponse()

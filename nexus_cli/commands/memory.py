@@ -8,14 +8,17 @@ from typing import Annotated
 
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
+from nexus_cli.core.entry import PERSON
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.core.memory import Fact, MemorySlot
+from nexus_cli.core.memory import Fact, FactState, MemorySlot
+from nexus_cli.ledger import Ledger
 from nexus_cli.reports import memory as reports
 from nexus_cli.reports.memory import FactsReport
-from nexus_cli.session import session_facts
 
 IDS = re.compile(r"[\s,;]+")
 SLOTS = tuple(map(str, MemorySlot))
+ALL = "all"
+"""The argument for all proposals."""
 OFFERED = 50
 """Most facts whose ids completion offers."""
 Slot = Annotated[str, Option("|".join(SLOTS), "What a fact is about.", "--slot")]
@@ -55,7 +58,7 @@ def add_fact(
         raise NexusError(
             "usage", f"nexus memory add {words.strip()}", why, f"Usage: nexus memory add --slot {words.strip()} TEXT"
         )
-    made = session_facts.add_fact(source.ledger, chosen, words, source.project, utc_now(), source.session())
+    made = keep_fact(source.ledger, chosen, words, source.project, utc_now(), source.session())
     return Report("fact", reports.facts_report(source.ledger, [made], source.session(), done="kept"))
 
 
@@ -64,8 +67,8 @@ def accept_facts(
     key: Annotated[str, Option("ID", "Ids of proposals, or `all` for every listed proposal.", is_argument=True)],
 ) -> Report[FactsReport]:
     """Accept a fact that the model proposed."""
-    done = session_facts.accept(source.ledger, _names(key), source.project, utc_now())
-    return Report("fact", reports.acceptance_report(source.ledger, done, source.session()))
+    kept, forgotten = accept_proposals(source.ledger, _names(key), source.project, utc_now())
+    return Report("fact", reports.acceptance_report(source.ledger, kept, forgotten, source.session()))
 
 
 def forget_facts(
@@ -75,9 +78,34 @@ def forget_facts(
 
     Sessions that contain the fact keep it until you delete them; they are listed.
     """
-    known = dict.fromkeys(source.ledger.facts.get(name).id for name in _names(key))
-    gone = [session_facts.forget(source.ledger, name, utc_now()) for name in known]
+    facts = source.ledger.facts
+    known = {fact.id: fact for fact in map(facts.get, _names(key))}
+    gone = [facts.forget(name, utc_now()) or fact for name, fact in known.items()]
     return Report("fact", reports.facts_report(source.ledger, gone, source.session(), done="forgotten"))
+
+
+def keep_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
+    """Keep a fact that the person typed in project `root`; raise `NexusError("usage", ...)` for a wrong length."""
+    try:
+        return ledger.facts.add(slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session)
+    except ValueError as error:
+        raise NexusError("usage", "this cannot be remembered", str(error), "Give a short sentence") from error
+
+
+def accept_proposals(ledger: Ledger, which: Sequence[str], root: str, at: str) -> tuple[list[Fact], list[Fact]]:
+    """Accept proposals by id, or `all` of `root`; return the kept facts, and those that they replace. For an unknown id
+    raise `NexusError("usage", ...)`, and accept none."""
+    if [one.strip().casefold() for one in which] == [ALL]:
+        ids = [fact.id for fact in ledger.facts.list_facts(root) if fact.waits]
+    else:
+        ids = list(dict.fromkeys(ledger.facts.get(one).id for one in which))
+    kept, forgotten = list[str](), dict[str, Fact]()
+    for proposal in filter(None, map(ledger.facts.find, ids)):
+        old = filter(None, map(ledger.facts.find, proposal.replaces))
+        forgotten.update({fact.id: fact for fact in old if fact.id != proposal.id})
+        ledger.facts.accept(proposal.id, at)
+        kept.append(proposal.id)
+    return [fact for fact in map(ledger.facts.find, kept) if fact is not None], list(forgotten.values())
 
 
 def _slots(name: str) -> tuple[MemorySlot, ...]:
@@ -108,7 +136,7 @@ def _split_slot(text: str) -> tuple[str, str]:
 def _complete_waiting(source: Source) -> Sequence[str]:
     """Return the ids of the proposals, and `all`."""
     waits = [fact.id for fact in _list_newest(source) if fact.waits]
-    return [*waits, *(("all",) if len(waits) > 1 else ())]
+    return [*waits, *((ALL,) if len(waits) > 1 else ())]
 
 
 def _complete_known(source: Source) -> Sequence[str]:

@@ -9,7 +9,6 @@ from nexus_cli.commands.context import look_at_session
 from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.conversation.compaction.pins import list_pins, remove_pin
 from nexus_cli.reports.pins import PinsReport, pins_report
-from nexus_cli.session.acts.compaction import pin
 
 if TYPE_CHECKING:
     from nexus_cli.session.session_state import SessionState
@@ -34,7 +33,7 @@ def pin_text(
     """
     if not text:
         return build_list(source)
-    made, said = pin(_read_state(source), " ".join(text))
+    made, said = _read_state(source).engine.compactor.pin(" ".join(text))
     return report_act(said, made)
 
 

@@ -27,7 +27,6 @@ from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
-from nexus_cli.conversation.tokens.refusal import is_believable
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem
@@ -383,7 +382,7 @@ class ContextManager:
         A plausible window of at least `LEAST_STORED` is stored for all sessions, a smaller one applies to this session.
         So does an implausible one that leaves room to continue; any other is ignored.
         """
-        believed, limit = is_believable(error, counted), error.limit or 0
+        believed, limit = Estimate.believes(error, counted), error.limit or 0
         for_all = believed and limit >= LEAST_STORED
         self.estimate = self.estimate.after_refusal(
             counted, error.counted, limit if for_all else None, self.conversation.contents()

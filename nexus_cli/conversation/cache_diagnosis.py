@@ -98,7 +98,51 @@ class CacheFacts:
         missed = known - self.read
         if missed <= tolerated_miss(life, known):
             return Diagnosis("hit")
-        return _diagnose_miss(life, self, missed)
+        return self._diagnose_miss(life, missed)
+
+    def _diagnose_miss(self, life: CacheLife, missed: int) -> Diagnosis:
+        """Find the cause of a miss. A change explains only the tokens after it."""
+        found, held = self.difference, self.former or life
+        lost = found is None or self._is_lost(life)
+        besides = f"; also, {self.describe_change(found)}" if found else ""
+        if lost is not False and self.age is not None and self.age > held.max_seconds:
+            return Diagnosis("expired", missed, False, _expired(held, self.age) + besides)
+        if found is not None and not lost:
+            return Diagnosis(found.kind, missed, True, self.describe_change(found))
+        if self.age is None:
+            return Diagnosis("unknown", missed, None, f"it is unknown when the cache was last used{besides}")
+        if self.age > held.min_seconds:
+            return Diagnosis("expired", missed, False, _expired(held, self.age) + besides)
+        if found is not None:
+            why = f"the provider did not cache even the {self.shared:,} unchanged tokens{besides}"
+            return Diagnosis("provider", missed, False, why)
+        return Diagnosis(
+            "provider", missed, False, "the provider did not cache the prefix, although it had not changed"
+        )
+
+    def _is_lost(self, life: CacheLife) -> bool | None:
+        """True if the unchanged prefix was not read from the cache; None if it is too short to tell."""
+        if self.shared < life.min_tokens:
+            return None
+        return self.read < self.shared * (1 - ESTIMATED) - tolerated_miss(life, self.shared)
+
+    def describe_change(self, found: Difference) -> str:
+        """Describe our change and its cause in one line."""
+        by = f": {CAUSES.get(self.cause, self.cause)}" if self.cause else ""
+        match found.kind:
+            case "model":
+                return f"the model was switched from {found.before or '?'} to {found.after or '?'}"
+            case "effort":
+                return f"the {found.what} was changed from {found.before or 'default'} to {found.after or 'default'}"
+            case "message":
+                after = found.after.removesuffix(f" of {found.before}")
+                return f"{found.before} became {after}{by}" if found.before != found.after else f"{found.what}{by}"
+            case "order":
+                return f"the order of the {found.what} changed, starting at {found.before}{by}"
+            case kind:
+                how = "changed" if found.before and found.after else "was added" if found.after else "was removed"
+                named = found.what if found.what == SYSTEM else f"{kind} {found.what}"
+                return f"the {named} {how}{f' ({self.source})' if self.source else ''}{by}"
 
 
 def seconds_between(then: datetime | None, now: datetime) -> float | None:
@@ -119,51 +163,6 @@ def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) 
 def tolerated_miss(life: CacheLife, tokens: int) -> int:
     """Return the uncached tokens out of `tokens` that still count as a hit."""
     return 2 * life.step + int(SLACK_SHARE * tokens)
-
-
-def _diagnose_miss(life: CacheLife, facts: CacheFacts, missed: int) -> Diagnosis:
-    """Find the cause of a miss. A change explains only the tokens after it."""
-    found, held = facts.difference, facts.former or life
-    lost = found is None or _is_lost(life, facts)
-    besides = f"; also, {describe_change(found, facts)}" if found else ""
-    if lost is not False and facts.age is not None and facts.age > held.max_seconds:
-        return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
-    if found is not None and not lost:
-        return Diagnosis(found.kind, missed, True, describe_change(found, facts))
-    if facts.age is None:
-        return Diagnosis("unknown", missed, None, f"it is unknown when the cache was last used{besides}")
-    if facts.age > held.min_seconds:
-        return Diagnosis("expired", missed, False, _expired(held, facts.age) + besides)
-    if found is not None:
-        why = f"the provider did not cache even the {facts.shared:,} unchanged tokens{besides}"
-        return Diagnosis("provider", missed, False, why)
-    return Diagnosis("provider", missed, False, "the provider did not cache the prefix, although it had not changed")
-
-
-def _is_lost(life: CacheLife, facts: CacheFacts) -> bool | None:
-    """True if the unchanged prefix was not read from the cache; None if it is too short to tell."""
-    if facts.shared < life.min_tokens:
-        return None
-    return facts.read < facts.shared * (1 - ESTIMATED) - tolerated_miss(life, facts.shared)
-
-
-def describe_change(found: Difference, facts: CacheFacts) -> str:
-    """Describe our change and its cause in one line."""
-    by = f": {CAUSES.get(facts.cause, facts.cause)}" if facts.cause else ""
-    match found.kind:
-        case "model":
-            return f"the model was switched from {found.before or '?'} to {found.after or '?'}"
-        case "effort":
-            return f"the {found.what} was changed from {found.before or 'default'} to {found.after or 'default'}"
-        case "message":
-            after = found.after.removesuffix(f" of {found.before}")
-            return f"{found.before} became {after}{by}" if found.before != found.after else f"{found.what}{by}"
-        case "order":
-            return f"the order of the {found.what} changed, starting at {found.before}{by}"
-        case kind:
-            how = "changed" if found.before and found.after else "was added" if found.after else "was removed"
-            named = found.what if found.what == SYSTEM else f"{kind} {found.what}"
-            return f"the {named} {how}{f' ({facts.source})' if facts.source else ''}{by}"
 
 
 def _expired(life: CacheLife, seconds: float) -> str:

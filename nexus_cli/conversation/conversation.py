@@ -30,7 +30,7 @@ from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
-from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Memo, Note, Notes, WindowItem
+from nexus_cli.core.entry import COMPACTED, UNDO, Drop, Entry, Epoch, ItemForm, Kind, Memo, Note, Notes, WindowItem
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
@@ -222,6 +222,26 @@ class Conversation:
         """Return the groups of the current request and its steering, repaired."""
         groups = self.groups()
         return [groups[index] for index in run_requests(groups, self.run)]
+
+    def compaction_in_force(self) -> Epoch | None:
+        """Return the epoch of the newest compaction that no undo has reverted, or None."""
+        epoch, undone = self.epoch, 0
+        while epoch.parent is not None:
+            if epoch.cause == UNDO:
+                undone += 1
+            elif epoch.cause in COMPACTED:
+                if not undone:
+                    return epoch
+                undone -= 1
+            epoch = self.log.epoch(epoch.parent)
+        return None
+
+    def restored_head(self, old: Epoch) -> tuple[WindowItem, ...]:
+        """Return the head of an epoch with the cause `undo`: that of `old` and all items since, or as the window has
+        them."""
+        shown = {item.entry: item for item in self.items if item.form is ItemForm.FULL and not is_placeholder(item)}
+        since = self.read(old.base + 1, self.last)
+        return (*old.head, *(shown.get(entry.id) or WindowItem.of(entry) for entry in since))
 
     def next_step(self) -> NextStep:
         """Return the loop's next step."""

@@ -18,10 +18,11 @@ class MemoryLog:
         self._entries: list[Entry] = []
         self._start = start
         self._last_drop, self._next_epoch = drops, epochs
-        self.drops: list[Drop] = []
+        self._drops: list[Drop] = []
         self._memos: list[Memo] = []
         self._finishes: dict[int, str] = {}
         self._epochs: dict[int, Epoch] = {}
+        self._started: set[str] = set()
 
     def append(self, entry: Entry, memos: Sequence[Memo] = ()) -> None:
         self._entries.append(entry)
@@ -47,7 +48,7 @@ class MemoryLog:
         return self._start + len(self._entries)
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop], memos: Sequence[Memo] = ()) -> None:
-        self.drops.extend(drops)
+        self._drops.extend(drops)
         self._memos.extend(memos)
         self._epochs[epoch.id] = epoch
         self._next_epoch = epoch.id + 1
@@ -87,10 +88,22 @@ class MemoryLog:
         return f"d{self._last_drop}"
 
     def record_drop(self, drop: Drop) -> None:
-        self.drops.append(drop)
+        self._drops.append(drop)
+
+    def drops(self) -> list[Drop]:
+        return list(self._drops)
 
     def record_memo(self, memo: Memo) -> None:
         self._memos.append(memo)
 
     def memos(self, kind: str) -> Sequence[Memo]:
         return [memo for memo in self._memos if memo.kind == kind]
+
+    def record_start(self, call_id: str, name: str) -> None:
+        self._started.add(call_id)
+
+    def was_started(self, call_id: str) -> bool:
+        return call_id in self._started
+
+    def open_lane(self, agent: str, at_entry: int | None = None) -> MemoryLog:
+        return MemoryLog(at_entry or 0, epochs=self._next_epoch)

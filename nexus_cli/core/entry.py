@@ -149,6 +149,12 @@ class WindowItem:
         return self.message.role is Role.USER and self.shows_entry
 
 
+COMPACTED = ("compaction", "overflow")
+"""Causes of the epochs that a compaction began."""
+UNDO = "undo"
+"""Cause of the epoch that undoes a compaction."""
+
+
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """The frozen beginning of a lane's requests, which is never rewritten."""

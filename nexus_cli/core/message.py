@@ -321,7 +321,11 @@ class Message:
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", Role(self.role))
         object.__setattr__(self, "content", text_of(self.content, "content of a message"))
-        object.__setattr__(self, "tool_calls", _calls(self.tool_calls))
+        calls: object = self.tool_calls
+        if not (isinstance(calls, tuple) and all(isinstance(one, ToolCall) for one in calls)):
+            if isinstance(calls, str | Mapping | ToolCall) or not isinstance(calls, Iterable | None):
+                raise TypeError(f"tool_calls of a message must be a sequence of calls, not {type(calls).__name__}")
+            object.__setattr__(self, "tool_calls", tuple(map(ToolCall.of, calls or ())))
         if self.tool_call_id is not None:
             object.__setattr__(self, "tool_call_id", text_of(self.tool_call_id, "tool_call_id of a message"))
         object.__setattr__(self, "parts", tuple(self.parts or ()))
@@ -329,15 +333,6 @@ class Message:
             raise TypeError("parts of a message must be Part values")
         if not isinstance(self.opaque, Opaque | None):
             raise TypeError(f"opaque of a message must be Opaque, not {type(self.opaque).__name__}")
-
-
-def _calls(value: object) -> tuple[ToolCall, ...]:
-    """Convert the calls of a message by `ToolCall.of`; None gives ()."""
-    if isinstance(value, tuple) and all(isinstance(one, ToolCall) for one in value):
-        return value
-    if isinstance(value, str | Mapping | ToolCall) or not isinstance(value, Iterable | None):
-        raise TypeError(f"tool_calls of a message must be a sequence of calls, not {type(value).__name__}")
-    return tuple(ToolCall.of(one) for one in value or ())
 
 
 def to_record(message: Message) -> dict[str, Any]:

@@ -124,9 +124,21 @@ class Log(Protocol):
         """Return a new drop id, unique in the session."""
 
     def record_drop(self, drop: Drop) -> None: ...
+    def drops(self) -> Sequence[Drop]:
+        """Return all drops of the session, oldest first."""
+
     def record_memo(self, memo: Memo) -> None: ...
     def memos(self, kind: str) -> Sequence[Memo]:
         """Return all memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
+
+    def record_start(self, call_id: str, name: str) -> None:
+        """Record that a call begins, before its tool runs."""
+
+    def was_started(self, call_id: str) -> bool:
+        """Return True if the call ever began to run."""
+
+    def open_lane(self, agent: str, at_entry: int | None = None) -> Log:
+        """Open the log of a side conversation: a fork at `at_entry`, or (None) an empty one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,17 +449,6 @@ class RunFacts(Protocol):
 
     def facts(self) -> JsonObject:
         """Return the facts of `contributors/run_blocks.py`; raise `NexusError` if the ledger fails. Blocks."""
-
-
-@runtime_checkable
-class StartLog(Protocol):
-    """Records which calls began to run, across processes."""
-
-    def record_start(self, call_id: str, name: str) -> None:
-        """Record that a call begins, before its tool runs."""
-
-    def was_started(self, call_id: str) -> bool:
-        """Return True if the call ever began to run."""
 
 
 class Calibrations(Protocol):

@@ -1,7 +1,7 @@
 """The table of facts: what is remembered across sessions. A fact outlives the session that it comes from.
 
-A forgotten fact keeps its number and loses its text. `nexus_cli.session.session_facts` decides who may keep or forget a
-fact; `relevance` ranks their texts.
+A forgotten fact keeps its number and loses its text. `nexus_cli.session.session_facts` decides which facts a model may
+keep or forget, the noun `memory` has what the person does; `relevance` ranks their texts.
 """
 
 from __future__ import annotations

@@ -82,8 +82,7 @@ class TransactionJournal(Journal):
 class LaneLog:
     """The log of one lane, written and read back.
 
-    Implements `Log`, `Recall`, `SeenFileStore`, `Calibrations` and `Counts` of `core.services`, and the dispatcher's
-    `StartLog`.
+    Implements `Log`, `Recall`, `SeenFileStore`, `Calibrations` and `Counts` of `core.services`.
     What one method records is committed together or not at all. By default it is committed when the method returns, and
     a failure raises `NexusError("ledger", ...)`; the journal of a session on a server lets it wait for `save`.
     """

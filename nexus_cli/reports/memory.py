@@ -13,7 +13,6 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, apart, filled, plural, table, when
-from nexus_cli.session.session_facts import AcceptedFacts
 
 HITS = 20
 NAME = 24
@@ -101,10 +100,10 @@ def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: 
     return cast("FactsReport", {"version": 1, **more, **({"here": here} if forgotten else {}), "facts": rows})
 
 
-def acceptance_report(ledger: Ledger, done: AcceptedFacts, here: str = "") -> FactsReport:
-    """Return the accepted facts as JSON, with the facts `forgotten` for them."""
-    gone = facts_report(ledger, done.forgotten, here, done="forgotten")
-    return {**facts_report(ledger, done.kept, here, done="kept"), "here": here, "forgotten": gone["facts"]}
+def acceptance_report(ledger: Ledger, kept: Sequence[Fact], forgotten: Sequence[Fact], here: str = "") -> FactsReport:
+    """Return the `kept` facts as JSON, with the facts `forgotten` for them."""
+    gone = facts_report(ledger, forgotten, here, done="forgotten")
+    return {**facts_report(ledger, kept, here, done="kept"), "here": here, "forgotten": gone["facts"]}
 
 
 def list_proposals(ledger: Ledger, project: str) -> list[str]:

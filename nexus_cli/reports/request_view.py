@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
@@ -157,7 +156,9 @@ def recorded_view(
     if (epoch.model, epoch.effort) == (info.name, effort):
         estimate = anchor_on_newest(estimate, log, contents)
         earlier = _earlier_requests(log, epoch, items, info)
-        if _may_prune(items, info, settings):
+        from nexus_cli.engine.compaction.context_fit import may_prune  # noqa: PLC0415  (the engine)
+
+        if settings.compact.prune and may_prune(items, TokenBudget.of(info.window, info.max_output).available):
             from nexus_cli.session.draft import look_at  # noqa: PLC0415  (for few reports)
 
             state = look_at(ledger, found, options, settings, holds.recipe, services, info)
@@ -201,19 +202,6 @@ def _earlier_requests(log: LaneLog, epoch: Epoch, items: Sequence[WindowItem], i
         return EarlierRequests((), life)
     sent = SentRequest(epoch, items[len(epoch.head) :], row.manifest.last, row.reported_tokens, life=life)
     return EarlierRequests(((sent, datetime.fromisoformat(row.manifest.at)),), life)
-
-
-def _may_prune(items: Sequence[WindowItem], info: ModelInfo, settings: Settings) -> bool:
-    """Return True if enough of the window is stale results that the session is worth opening, which takes longer."""
-    from nexus_cli.engine.compaction.context_fit import BATCH_COLD, count_results  # noqa: PLC0415
-
-    least = BATCH_COLD / 2 * TokenBudget.of(info.window, info.max_output).available  # by the provider's count, at most
-    if not settings.compact.prune or count_results(items) <= least:
-        return False
-    from nexus_cli.conversation.pruning import find_stale  # noqa: PLC0415  (few windows have so many)
-    from nexus_cli.tools.registry import find_tool  # noqa: PLC0415
-
-    return count_results(one.item for one in find_stale(group_tool_calls(items), find_tool)) > least
 
 
 def prune_notice(state: SessionState) -> list[str]:

@@ -524,7 +524,7 @@ class AgentDispatcher:
             if tasks:
                 await asyncio.wait(list(tasks), timeout=limit)
             if self._works:
-                self.session.cancel()
+                self.session.cancel("end")
 
     async def aclose(self) -> None:
         """Stop the turn and release the session, which stays in the ledger."""

@@ -168,7 +168,7 @@ class RunDriver:
         """Stop at once: the claim was lost, or this process is ending."""
         self.is_stopping = True
         if self.session is not None:
-            self.session.cancel()
+            self.session.cancel("end")
 
     async def _renew(self) -> None:
         while True:

@@ -101,7 +101,7 @@ def draft_first(state: SessionState) -> NextEpoch:
         return await prompt.draft_epoch(engine.context), await prompt.collector.changed_sections()
 
     planned, told = run_to_end(work())
-    epoch, drops = planned.frame.on(engine.conversation.epoch), _without_texts([*planned.drops, *log.drops])
+    epoch, drops = planned.frame.on(engine.conversation.epoch), _without_texts([*planned.drops, *log.drops()])
     return NextEpoch(epoch, drops, tuple(notices), told.to_json(), told.text)
 
 

@@ -342,7 +342,7 @@ class Session:
     def _stop(self, task: asyncio.Task[None]) -> None:
         """Stop a running or queued turn or act."""
         if task is self._control.task:
-            self._control.stop("cancel")
+            self._control.stop("end")
         else:
             task.cancel()
 
@@ -398,9 +398,10 @@ class Session:
         """Import the libraries of the first request (seconds of CPU). Thread-safe; may be called repeatedly."""
         getattr(self.provider, "prepare", lambda: None)()
 
-    def cancel(self) -> None:
-        """Stop the running turn or act; completed work is kept, open calls get results, and the queue continues."""
-        self._control.stop("cancel")
+    def cancel(self, by: str = "person") -> None:
+        """Stop the running turn or act for the `person`, the `parent` session or the `end` of this one; completed work
+        is kept, open calls get results, and the queue continues."""
+        self._control.stop(by)
 
     def end_after_step(self) -> list[asyncio.Task[None]]:
         """Let the running turn and its workers end after their current step; return the workers' tasks."""
@@ -413,9 +414,9 @@ class Session:
         late = deadline is not None and self._control.running and time.monotonic() > deadline
         return self._timed_out() if late else None
 
-    def break_in(self, why: str) -> None:
-        """Stop the turn (`cancel` or `timeout`) from a signal handler, while its own code blocks the event loop."""
-        self._control.break_in(why)
+    def break_in(self, by: str) -> None:
+        """Stop the turn (`person` or `timeout`) from a signal handler, while its own code blocks the event loop."""
+        self._control.break_in(by)
 
     async def act(self, act: Act) -> AsyncIterator[Event]:
         """Run an act (`nexus_cli.session.acts`) after the work in the queue, and yield its events.

@@ -1,4 +1,4 @@
-"""The memory of a session: `Facts` over the ledger, and the person's own commands on facts.
+"""The memory of a session: `Facts` over the ledger.
 
 A fact from the model is kept at once only if the person typed its quote in this session (`user_evidence`), else it is a
 proposal. The text may misrepresent the quote, so that requests state the quote (`Fact.statement`) until the person
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.entry import PERSON
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
@@ -24,8 +23,6 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.sections.learned import Misses
 from nexus_cli.text.untrusted_text import neutralize
 
-ALL = "all"
-"""The argument for all proposals."""
 LONGEST_TOPIC = 2_000
 """Most characters of a stored quote, and of a message without typed text that are used as its topic."""
 LEARNED = 200
@@ -162,42 +159,3 @@ class SessionFacts(Facts):
     def _find_visible(self, fact_id: str) -> Fact | None:
         fact = self.ledger.facts.find(fact_id)
         return fact if fact and fact.project in ("", self.project) else None
-
-
-def add_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, session: str = "") -> Fact:
-    """Keep a fact that the person typed in project `root`; raise `NexusError("usage", ...)` for a wrong length."""
-
-    try:
-        return ledger.facts.add(slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session)
-    except ValueError as error:
-        raise NexusError("usage", "this cannot be remembered", str(error), "Give a short sentence") from error
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedFacts:
-    """The result of accepting proposals."""
-
-    kept: Sequence[Fact]
-    forgotten: Sequence[Fact]
-    """The replaced facts."""
-
-
-def accept(ledger: Ledger, which: Sequence[str], root: str, at: str) -> AcceptedFacts:
-    """Accept proposals by id, or `all` of `root`; for an unknown id raise `NexusError("usage", ...)`, accept none."""
-    if [one.strip().casefold() for one in which] == [ALL]:
-        ids = [fact.id for fact in ledger.facts.list_facts(root) if fact.waits]
-    else:
-        ids = list(dict.fromkeys(ledger.facts.get(one).id for one in which))
-    kept, forgotten = list[str](), dict[str, Fact]()
-    for proposal in filter(None, map(ledger.facts.find, ids)):
-        old = filter(None, map(ledger.facts.find, proposal.replaces))
-        forgotten.update({fact.id: fact for fact in old if fact.id != proposal.id})
-        ledger.facts.accept(proposal.id, at)
-        kept.append(proposal.id)
-    return AcceptedFacts([fact for fact in map(ledger.facts.find, kept) if fact is not None], list(forgotten.values()))
-
-
-def forget(ledger: Ledger, fact_id: str, at: str) -> Fact:
-    """Forget a fact of any slot and project, and return it; raise `NexusError("usage", ...)` if there is none."""
-    known = ledger.facts.get(fact_id)
-    return ledger.facts.forget(known.id, at) or known

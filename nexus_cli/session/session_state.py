@@ -122,19 +122,6 @@ Act: TypeAlias = Callable[[SessionState], Awaitable[None]]
 """Raises `NexusError` for errors that the person can fix; emits events through `state.engine`."""
 
 
-class MemoryStartLog:
-    """Implements `StartLog` in memory, for this process only."""
-
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
-
-    def record_start(self, call_id: str, name: str) -> None:
-        self._ids.add(call_id)
-
-    def was_started(self, call_id: str) -> bool:
-        return call_id in self._ids
-
-
 class _BarePrompt:
     """Implements `PromptAssembler` for a session without contributors, which adds notices only."""
 
@@ -175,7 +162,7 @@ def bare_state(
     )
     dispatcher = Dispatcher(
         registry,
-        MemoryStartLog(),
+        context.conversation.log,
         limits,
         folder,
         project,

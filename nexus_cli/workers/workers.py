@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.config.worktree_record import is_removed
+from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
@@ -35,19 +36,20 @@ from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import BUDGET, BUDGET_ENDED, Spending, describe_budget
-from nexus_cli.engine.requests.work_notes import note_worker_call, work_note
+from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.ledger import LaneLog
+from nexus_cli.permission.run_limits import CHANGES
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.sections.skills import Skill
 from nexus_cli.session.agent_roles import WORKTREE
 from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.guide_model import GuideModel
-from nexus_cli.session.lent_servers import LentServers
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import find_agents, recipe_for
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
+from nexus_cli.workers.lent_servers import LentServers
 from nexus_cli.workers.review_worktree import refresh_reviews, review_worktree
 from nexus_cli.workers.worker import Worker, WorkerApprover, list_lines
 
@@ -422,10 +424,16 @@ class SessionWorkers(RunningWorkers[Session]):
             if own is not None:
                 self._note_work(own, each.event, own.session or session, worktree)
         elif isinstance(each, ToolResultEvent):
-            conversation = self.session.engine.conversation
-            dispatcher = session.dispatcher
+            dispatcher, result = session.dispatcher, each.result
             tool = dispatcher.registry.get(each.call.name)
-            note_worker_call(conversation, worker.id, each, tool, dispatcher.project_root, worktree)
+            if tool is None or tool.effect not in CHANGES:
+                return
+            command = str(each.call.arguments.get(tool.subject, "")).strip() if tool.effect is Effect.RUN else ""
+            run = CommandRun.read(command, result.text) if command else None
+            if run is not None or result.changed:
+                note = work_note(dispatcher.project_root, result.changed, worker.id, run, worktree)
+                with suppress(NexusError):  # the session was deleted meanwhile
+                    self.session.engine.conversation.memo(WORK, note)
 
     def _withdraw_questions(self) -> None:
         """Decide all open questions again, here and for other workers: one answer holds for all."""
@@ -468,7 +476,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if worker.running is None or worker.running.done():
             return
         if worker.session is not None and worker.in_turn:  # its last event has its usage
-            worker.session.cancel()
+            worker.session.cancel(self.session.engine.control.stopped or "parent")
         elif not worker.has_ended:
             worker.running.cancel()
         await asyncio.wait([worker.running])

@@ -21,6 +21,7 @@ from benchmarks.coding import Model, code, prose, write_project
 from benchmarks.measure import milliseconds
 from benchmarks.row import Benchmark, Row
 
+from nexus_cli.commands.memory import keep_fact
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Kind
@@ -32,7 +33,6 @@ from nexus_cli.engine.turn import describe_request, prepare_request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_facts import add_fact
 from nexus_cli.session.start_conversation import start_conversation
 
 ENTRIES = 2000
@@ -109,7 +109,9 @@ def rows(times: int) -> Iterator[Row]:
             assert session.ledger is not None
             for slot in MemorySlot:
                 for text in ("The parser of {} keeps the window in one piece", "The window says what {} parsers keep"):
-                    add_fact(session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z")
+                    keep_fact(
+                        session.ledger, slot, text.format(slot), str(project_root(folder)), "2026-01-13T08:30:00Z"
+                    )
             found = list(asyncio.run(measured(session, times)))
             engine = session.engine
             told = {name for memo in engine.conversation.memos("plan") for name in memo.value["told"]}

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from nexus_cli.conversation.cache_diagnosis import (
     CacheFacts,
-    describe_change,
     expected_cached,
     format_duration,
     seconds_between,
@@ -75,14 +74,14 @@ def test_within_its_life_a_cache_that_is_gone_is_the_providers_doing() -> None:
 def test_a_change_is_told_with_what_brought_it() -> None:
     facts = replace(MISS, cause="reload", source="NEXUS.md")
     section = Difference("section", "instructions.project", "a", "b")
-    assert describe_change(section, facts) == "the section instructions.project changed (NEXUS.md): a reload"
-    assert describe_change(Difference("section", SYSTEM, "a", "b"), MISS) == "the system text changed"
-    assert describe_change(Difference("tool", "grep", "", "b"), facts).startswith("the tool grep was added")
-    assert describe_change(Difference("tool", "grep", "a", ""), facts).startswith("the tool grep was removed")
+    assert facts.describe_change(section) == "the section instructions.project changed (NEXUS.md): a reload"
+    assert MISS.describe_change(Difference("section", SYSTEM, "a", "b")) == "the system text changed"
+    assert facts.describe_change(Difference("tool", "grep", "", "b")).startswith("the tool grep was added")
+    assert facts.describe_change(Difference("tool", "grep", "a", "")).startswith("the tool grep was removed")
     effort = Difference("effort", "effort", "", "high")
-    assert describe_change(effort, facts) == "the effort was changed from default to high"
+    assert facts.describe_change(effort) == "the effort was changed from default to high"
     message = Difference("message", "entry 3", "entry 3", "a stub of entry 3")
-    assert describe_change(message, replace(MISS, cause="pruned")).startswith("entry 3 became a stub: stale")
+    assert replace(MISS, cause="pruned").describe_change(message).startswith("entry 3 became a stub: stale")
 
 
 def test_a_clock_that_jumps_tells_no_age() -> None:

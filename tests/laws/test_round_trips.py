@@ -11,10 +11,10 @@ import pytest
 from laws.world import outcome, say, world
 from search import sample
 
+from nexus_cli.commands.memory import keep_fact
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger, server_journal
 from nexus_cli.ledger.database import Database
-from nexus_cli.session.session_facts import add_fact
 
 MOST, FIRST, RESUMED = 4, 8, 9
 """Round trips of a step with one call or of a later turn, and to the first request of a new and of a resumed session.
@@ -127,7 +127,7 @@ def test_a_session_waits_a_few_times_for_the_server_until_its_first_request(
     with world(place, answer, ledger_url=url) as around:
         ledger = Ledger.open(url)
         for text in ("the tests run with pytest", "indent with tabs", "answer in one line")[: 3 * has_facts]:
-            add_fact(ledger, MemorySlot.PROJECT, text, ledger.project_of(around.folder), "2026-01-13T08:30:00.000Z")
+            keep_fact(ledger, MemorySlot.PROJECT, text, ledger.project_of(around.folder), "2026-01-13T08:30:00.000Z")
         ledger.close()
         trips = Trips(monkeypatch)
 

@@ -34,7 +34,6 @@ from nexus_cli.ledger import Ledger, SessionLog, database, lanes, postgres_conne
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
 from nexus_cli.ledger.unsaved_entries import unsaved_folder
-from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
 from nexus_cli.undo import undo_files
@@ -432,7 +431,7 @@ def test_what_another_process_pins_during_a_turn_is_told_with_the_next_step(
         async def live() -> None:
             session = around.open()
             assert outcome(await say(session, "one")).ok
-            assert pin(session.state, "no tabs")[0] == "p4"
+            assert session.engine.compactor.pin("no tabs")[0] == "p4"
             assert [one.text for one in list_pins(session.context.conversation)] == ["one", "no tabs"]
             await say(session, "two")
             await session.aclose()

@@ -15,7 +15,8 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.event import Event, Retry, StepStart, Text, ToolCallEvent, ToolResultEvent, TurnEnd
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Role
-from nexus_cli.engine.calls.dispatch import CANCELLED, INTERRUPTED, PERSON, TIMEOUT
+from nexus_cli.engine.calls.dispatch import CANCELLED, INTERRUPTED
+from nexus_cli.engine.requests.control import STOPPED_BY
 from nexus_cli.session.session import Session
 
 THREE = {"calls": [{"name": "bash", "arguments": {"command": f"echo {n}"}} for n in range(3)]}
@@ -146,7 +147,7 @@ def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
 
     around, entries = run_checked(place, [SLEEPS, "done"], live)
     results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
-    assert results == ["begun\n" + INTERRUPTED.format(who=PERSON), CANCELLED.format(who=PERSON)]
+    assert results == [line.format(who=STOPPED_BY["person"]) for line in ("begun\n" + INTERRUPTED, CANCELLED)]
     assert not (around.folder / "never").exists()
     assert len(around.server.requests) == 2
 
@@ -160,7 +161,7 @@ def test_a_time_limit_is_not_told_as_the_persons_act(place: Path) -> None:
 
     _, entries = run_checked(place, [SLEEPS, "done"], live, limits=LONG_ENOUGH)
     results = [entry.message.content for entry in entries if entry.kind is Kind.TOOL]
-    assert results == ["begun\n" + INTERRUPTED.format(who=TIMEOUT), CANCELLED.format(who=TIMEOUT)]
+    assert results == [line.format(who=STOPPED_BY["timeout"]) for line in ("begun\n" + INTERRUPTED, CANCELLED)]
 
 
 def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:

@@ -17,6 +17,7 @@ from ledger.test_roles import SECRET, fill, first_words, seen
 from rpc.serving import MODEL, SETTINGS, Answering
 from search import sample
 
+from nexus_cli.commands.memory import keep_fact
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger, project_keys, schema
@@ -26,7 +27,7 @@ from nexus_cli.ledger.store import read_facts
 from nexus_cli.reports.sessions import list_sessions, search_sessions
 from nexus_cli.rpc.pool import AgentConfig, AgentPool, SharedComponents
 from nexus_cli.sandbox.repository_key import repository_key
-from nexus_cli.session.session_facts import SessionFacts, add_fact
+from nexus_cli.session.session_facts import SessionFacts
 
 GIT = ("git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
 REMOTE = "git@github.com:acme/shop.git"
@@ -104,7 +105,7 @@ def test_clones_are_one_project_on_a_server_and_two_in_a_file(team: Any, clones:
 def test_the_sessions_and_facts_of_a_shared_repository_are_found_in_every_clone(team: Any, clones: Any) -> None:
     session = begin(team.ana, clones.ana, "the words of Ana")
     project = team.ana.project_of(clones.ana)
-    add_fact(team.ana, MemorySlot.PROJECT, "the shop closes at six", project, AT, session)
+    keep_fact(team.ana, MemorySlot.PROJECT, "the shop closes at six", project, AT, session)
     assert titles(team.mira, clones.mira) == [] and team.mira.facts.list_facts() == []
     share(team.ana, project, "mira", "ana")
     begin(team.mira, clones.mira, "of Mira")
@@ -122,7 +123,7 @@ def test_the_sessions_and_facts_of_a_shared_repository_are_found_in_every_clone(
 
 
 def test_a_session_that_saves_nothing_has_the_facts_of_the_repository(team: Any, clones: Any) -> None:
-    add_fact(team.ana, MemorySlot.PROJECT, "closes at six", team.ana.project_of(clones.ana), AT)
+    keep_fact(team.ana, MemorySlot.PROJECT, "closes at six", team.ana.project_of(clones.ana), AT)
     facts = read_facts(team.ana.place, clones.ana)
     assert [(fact.text, fact.project) for fact in facts] == [("closes at six", str(clones.ana))]
 
@@ -227,7 +228,7 @@ def test_a_copy_in_a_file_has_the_path_of_the_clone_here(team: Any, clones: Any,
     session = begin(team.ana, clones.ana, "the words of Ana")
     with team.ana.db.write():
         team.ana.db.run("UPDATE sessions SET folder = '/elsewhere' WHERE folder = ?", str(clones.mira))
-    add_fact(team.ana, MemorySlot.PROJECT, "closes at six", team.ana.project_of(clones.ana), AT)
+    keep_fact(team.ana, MemorySlot.PROJECT, "closes at six", team.ana.project_of(clones.ana), AT)
     with closing(Ledger.open(tmp_path / "copy.db")) as copy:
         copy_ledger(team.admin, copy, lambda made: None)
         assert {one.project for one in copy.sessions()} == {str(clones.ana)} and copy.session(session)

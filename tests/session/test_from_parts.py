@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
 
+import pytest
 from session.played import Played
 
 from nexus_cli.context import ContextConfig, ContextManager
-from nexus_cli.conversation.memory_log import MemoryLog
+from nexus_cli.core.context_contract import ContextContract
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CacheExpectation, CacheResult, ContextDrop, Event
 from nexus_cli.core.usage import Usage
+from nexus_cli.engine.requests.check_contract import check_contract
 from nexus_cli.engine.requests.model_call import call_model
 from nexus_cli.engine.requests.side_conversations import forked
 from nexus_cli.session.session import Session
@@ -47,12 +49,15 @@ def test_what_another_provider_was_sent_is_not_expected_in_the_cache() -> None:
     assert [one.missed for one in events if isinstance(one, CacheResult)] == [0]
 
 
-def test_a_fork_of_a_cut_request_has_a_drop_of_its_own() -> None:
+def test_a_fork_of_a_cut_request_has_a_drop_of_its_own_and_a_contract_counts_them() -> None:
     session = Session(answering(1_200), ContextManager(ContextConfig(40_000, 4_000)))
     events = say(session, "a long text of words and numbers 12 34 " * 400)
     assert len([one for one in events if isinstance(one, ContextDrop)]) == 1
     for _ in range(2):
         side = forked(session.engine, "compact", "Sum it up")
         asyncio.run(call_model(side, side.window_request(), main=False))
-        assert [drop.id for drop in cast(MemoryLog, side.conversation.log).drops] == ["d1"]
+        assert [drop.id for drop in side.conversation.log.drops()] == ["d1"]
     assert session.engine.context.cut_run == session.engine.conversation.run
+    engine, contract = session.engine, ContextContract(max_drop=0)
+    with pytest.raises(NexusError, match="the request leaves out"):
+        check_contract(contract, engine.settings, engine.context, engine.window_request(), True)

@@ -14,6 +14,7 @@ from ledger.conftest import on
 from search import sample
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 
+from nexus_cli.commands.memory import accept_proposals, keep_fact
 from nexus_cli.config.paths import places
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
@@ -26,7 +27,6 @@ from nexus_cli.ledger.fact_traces import find_sessions_with
 from nexus_cli.ledger.store import read_facts
 from nexus_cli.reports import memory as reports
 from nexus_cli.reports.forms import find_form
-from nexus_cli.session import session_facts
 from nexus_cli.session.acts.memory import Consolidation, consolidation
 from nexus_cli.session.session_facts import SessionFacts
 
@@ -203,10 +203,10 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
         assert not fact.quote and not fact.statement and fact.waits
     assert "remembered" not in asked(one_turn(tmp_path, "how do I deploy this?")[0]), "their words are gone"
     with the_ledger() as ledger:
-        session_facts.add_fact(ledger, MemorySlot.PROJECT, "Deploys to ams", str(tmp_path), AT)
+        keep_fact(ledger, MemorySlot.PROJECT, "Deploys to ams", str(tmp_path), AT)
     one_turn(tmp_path, "x", remembering("Deploys by hand"))
     with the_ledger() as ledger:
-        session_facts.accept(ledger, ["all"], str(tmp_path), AT)
+        accept_proposals(ledger, ["all"], str(tmp_path), AT)
         newest, typed, worded = ledger.facts.list_facts()
         assert worded.statement == "Deploy] without asking, always" and not worded.waits, "the person has read it"
         assert (newest.statement, typed.statement) == ("Deploys by hand", "Deploys to ams"), "read, or typed"
@@ -266,17 +266,17 @@ def test_a_proposal_reaches_no_request_until_it_is_accepted(tmp_path: Path) -> N
     before, _ = one_turn(tmp_path, "how do I deploy this?", calling(("search_memory", {"query": "deploy"})))
     assert FACT not in json.dumps(before.seen)
     with the_ledger() as ledger:
-        assert [fact.id for fact in session_facts.accept(ledger, ["all"], str(tmp_path), AT).kept] == ["m1"]
+        assert [fact.id for fact in accept_proposals(ledger, ["all"], str(tmp_path), AT)[0]] == ["m1"]
     after, told = one_turn(tmp_path, "how do I deploy this?", calling(("search_memory", {"query": "deploy"})))
     assert FACT in asked(after) and FACT in told[0] and "session" in told[0]
 
 
 def test_how_to_answer_matters_for_every_request(tmp_path: Path) -> None:
     with the_ledger() as ledger:
-        session_facts.add_fact(ledger, MemorySlot.USER, "Wants answers in German", str(tmp_path), AT)
-        session_facts.add_fact(ledger, MemorySlot.USER, "Never reply with emoji", str(tmp_path), AT)
+        keep_fact(ledger, MemorySlot.USER, "Wants answers in German", str(tmp_path), AT)
+        keep_fact(ledger, MemorySlot.USER, "Never reply with emoji", str(tmp_path), AT)
         for other in ("Has a dog called Rex", "My reply address for invoices is joe@example.org"):
-            session_facts.add_fact(ledger, MemorySlot.USER, other, str(tmp_path), AT)
+            keep_fact(ledger, MemorySlot.USER, other, str(tmp_path), AT)
     request, _ = one_turn(tmp_path, "what is in this folder?")
     assert "Wants answers in German" in asked(request) and "Never reply with emoji" in asked(request)
     assert "Rex" not in asked(request) and "invoices" not in asked(request)
@@ -303,14 +303,14 @@ def test_how_to_answer_matters_for_every_request(tmp_path: Path) -> None:
 )
 def test_a_fact_says_how_to_answer_or_is_of_another_matter(text: str, told: bool, tmp_path: Path) -> None:
     with the_ledger() as ledger:
-        session_facts.add_fact(ledger, MemorySlot.USER, text, str(tmp_path), AT)
+        keep_fact(ledger, MemorySlot.USER, text, str(tmp_path), AT)
     assert (text in asked(one_turn(tmp_path, "explain the borrow checker")[0])) is told
 
 
 def test_a_request_of_common_words_alone_is_answered_by_what_has_all_of_them(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         for text in ("Run the linter before the tests.", "Tests need the variable DB_URL.", "Deploys run at noon."):
-            session_facts.add_fact(ledger, MemorySlot.PROJECT, text, str(tmp_path), AT)
+            keep_fact(ledger, MemorySlot.PROJECT, text, str(tmp_path), AT)
     told = asked(one_turn(tmp_path, "run the tests")[0])
     assert "Run the linter" in told and "DB_URL" not in told and "noon" not in told
     assert "linter" not in asked(one_turn(tmp_path, "test this")[0]), "one common word says nothing"
@@ -322,7 +322,7 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
         made = SessionFacts(ledger, info.id, "/p")
         invented = made.remember(MemorySlot.PROJECT, "Tests are slow", "I said that tests are slow")
         texts = ("Use tabs", "Use tabs always")
-        kept = [session_facts.add_fact(ledger, MemorySlot.PROJECT, text, "/p", AT) for text in texts]
+        kept = [keep_fact(ledger, MemorySlot.PROJECT, text, "/p", AT) for text in texts]
         merged = made.merge([one.id for one in kept], "Tabs, always")
         value = reports.list_facts(ledger, "/p", here="")
     assert invented.source == f"inferred in session {made.session}" and merged.source == "merged from others"
@@ -334,7 +334,7 @@ def test_where_a_fact_comes_from_is_said_as_it_is(tmp_path: Path) -> None:
 def test_facts_without_a_line_are_a_drop_that_holds_them_and_names_the_session_afterwards(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         for number in range(30):
-            session_facts.add_fact(ledger, MemorySlot.USER, f"Answers follow rule {number}", str(tmp_path), AT)
+            keep_fact(ledger, MemorySlot.USER, f"Answers follow rule {number}", str(tmp_path), AT)
     session = opened(Played(calling(("recall", {"id": "d1"}))), tmp_path)
     events, outcome = say(session, "what is in this folder?")
     (told,) = results(events)
@@ -377,7 +377,7 @@ def test_a_request_with_a_fact_is_rebuilt_from_the_ledger(tmp_path: Path) -> Non
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, "how do I deploy this?")[1].ok
     with the_ledger() as ledger:
-        session_facts.forget(ledger, "m1", AT)
+        ledger.facts.forget("m1", AT)
         assert check(ledger, session.id)["ok"], "a request that was sent does not change when a fact is forgotten"
 
 
@@ -390,7 +390,9 @@ def test_what_is_forgotten_names_the_sessions_that_still_hold_it(tmp_path: Path)
     with the_ledger() as ledger:
         said = ledger.facts.get("m1").session
         fork = ledger.fork_session(session.id, at=AT)
-        value = reports.facts_report(ledger, [session_facts.forget(ledger, "m1", AT)], done="forgotten")
+        gone = [ledger.facts.get("m1")]
+        assert ledger.facts.forget("m1", AT)
+        value = reports.facts_report(ledger, gone, done="forgotten")
         (fact,) = value["facts"]
         assert fact["told_in"] == [said, session.id, fork.id]
         text = find_form("fact")(value, 100)
@@ -398,15 +400,16 @@ def test_what_is_forgotten_names_the_sessions_that_still_hold_it(tmp_path: Path)
         assert [line.strip() for line in text.splitlines()[-3:]] == [
             f"nexus sessions delete {held}" for held in fact["told_in"]
         ]
-        other = session_facts.add_fact(ledger, MemorySlot.USER, "Likes tabs", str(tmp_path), AT)
-        value = reports.facts_report(ledger, [session_facts.forget(ledger, other.id, AT)], done="forgotten")
+        other = keep_fact(ledger, MemorySlot.USER, "Likes tabs", str(tmp_path), AT)
+        assert ledger.facts.forget(other.id, AT)
+        value = reports.facts_report(ledger, [other], done="forgotten")
         assert value["facts"][0]["told_in"] == [] and "still" not in find_form("fact")(value, 100)
 
 
 def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> None:
     with the_ledger() as ledger:
-        fact = session_facts.add_fact(ledger, MemorySlot.PROJECT, FACT, str(tmp_path), AT)
-        session_facts.add_fact(ledger, MemorySlot.PROJECT, "Deploys to ams", str(tmp_path), AT)
+        fact = keep_fact(ledger, MemorySlot.PROJECT, FACT, str(tmp_path), AT)
+        keep_fact(ledger, MemorySlot.PROJECT, "Deploys to ams", str(tmp_path), AT)
     searched = opened(Played(calling(("search_memory", {"query": "m1"}))), tmp_path)
     assert any(FACT in text for text in results(say(searched, "zzz")[0]))
     other = opened(Played(calling(("search_memory", {"query": "m2"}))), tmp_path)
@@ -419,7 +422,7 @@ def test_what_a_search_or_a_list_of_facts_gave_is_named_too(tmp_path: Path) -> N
         early, late = (ledger.fork_session(searched.id, at=AT, entry=entry) for entry in (1, None))
         assert early.entries == 1, "before the search"
         assert find_sessions_with(ledger.db, fact) == [searched.id, again.id, sorted_out.id, late.id]
-        session_facts.forget(ledger, fact.id, AT)
+        ledger.facts.forget(fact.id, AT)
         assert find_sessions_with(ledger.db, fact) == [searched.id, again.id, sorted_out.id, late.id]
         value = reports.facts_report(ledger, [fact], late.id, done="forgotten")
         hint = f"nexus sessions delete {late.id}  # the current session: exit it first"
@@ -439,7 +442,7 @@ async def put_in_order(session: Any) -> None:
 def test_a_fact_that_was_told_shortened_is_named_too(tmp_path: Path) -> None:
     long = "Deploys run like this: " + "first one thing and then another, " * 56
     with the_ledger() as ledger:
-        fact = session_facts.add_fact(ledger, MemorySlot.PROJECT, long, str(tmp_path), AT)
+        fact = keep_fact(ledger, MemorySlot.PROJECT, long, str(tmp_path), AT)
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, "how do the deploys run, one thing then another?")[1].ok
     with the_ledger() as ledger:
@@ -455,7 +458,7 @@ def test_without_saving_facts_are_read_and_nothing_is_kept_or_forgotten(tmp_path
     kept, told = stored(), SAID
     with the_ledger() if beside else nullcontext() as ledger:
         if ledger is not None:  # what another process has committed stands in the write-ahead log alone
-            told = session_facts.add_fact(ledger, MemorySlot.PROJECT, "Deploys to ams", str(tmp_path), AT).text
+            told = keep_fact(ledger, MemorySlot.PROJECT, "Deploys to ams", str(tmp_path), AT).text
             kept = ledger.facts.list_facts()
         before = {path: path.read_bytes() for path in places().data.rglob("*") if path.is_file()}
         calls = calling(
@@ -479,7 +482,7 @@ def test_a_ledger_that_cannot_be_lent_from_is_passed_over(tmp_path: Path) -> Non
         (tmp_path / name).write_bytes(data)
         assert read_facts(tmp_path / name, Path("/p")) == [] and (tmp_path / name).read_bytes() == data
     ledger = Ledger.open(tmp_path / "a ?#% b.db")
-    fact = session_facts.add_fact(ledger, MemorySlot.USER, "Likes tabs", "/p", AT)
+    fact = keep_fact(ledger, MemorySlot.USER, "Likes tabs", "/p", AT)
     assert read_facts(tmp_path / "a ?#% b.db", Path("/p")) == [fact]
     ledger.close()
     assert read_facts(tmp_path / "a ?#% b.db", Path("/p")) == [fact]
@@ -491,12 +494,12 @@ def test_a_ledger_that_cannot_be_lent_from_is_passed_over(tmp_path: Path) -> Non
 @pytest.mark.matrix
 def test_the_model_takes_back_what_is_its_own_and_nothing_of_the_person(tmp_path: Path) -> None:
     with the_ledger() as ledger:
-        session_facts.add_fact(ledger, MemorySlot.USER, "Likes tabs", str(tmp_path), AT)
-        session_facts.add_fact(ledger, MemorySlot.AGENT, "Reads the log first", str(tmp_path), AT)
+        keep_fact(ledger, MemorySlot.USER, "Likes tabs", str(tmp_path), AT)
+        keep_fact(ledger, MemorySlot.AGENT, "Reads the log first", str(tmp_path), AT)
     one_turn(tmp_path, "x", remembering("Look at the log", slot="agent"))
     one_turn(tmp_path, "x", remembering("Deploys by hand"))
     with the_ledger() as ledger:
-        session_facts.accept(ledger, ["m3"], str(tmp_path), AT)
+        accept_proposals(ledger, ["m3"], str(tmp_path), AT)
     ids = ("m1", "m2", "m3", "m4", "m9", "'; --")
     _, told = one_turn(tmp_path, "x", calling(*(("forget", {"id": one}) for one in ids)))
     assert told[0].endswith("/memory forget m1") and told[1].endswith("/memory forget m2")
@@ -508,13 +511,12 @@ def test_the_model_takes_back_what_is_its_own_and_nothing_of_the_person(tmp_path
 def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         for text in ("Deploys by hand", "Deploys by hand only", "Likes tabs"):
-            session_facts.add_fact(ledger, MemorySlot.PROJECT, text, str(tmp_path), AT)
+            keep_fact(ledger, MemorySlot.PROJECT, text, str(tmp_path), AT)
     teller = opened(Played(lambda request: "fine"), tmp_path)
     assert say(teller, "deploy by hand?")[1].ok
     with the_ledger() as ledger:
         ledger.facts.merge(["m1", "m2"], "Deploys by hand alone", AT)
-        done = session_facts.accept(ledger, ["all"], str(tmp_path), AT)
-        value = reports.acceptance_report(ledger, done)
+        value = reports.acceptance_report(ledger, *accept_proposals(ledger, ["all"], str(tmp_path), AT))
         assert [fact["id"] for fact in value["facts"]] == ["m4"] and value["done"] == "kept"
         assert [(fact["id"], fact["text"], fact["told_in"]) for fact in value["forgotten"]] == [
             ("m1", "Deploys by hand", [teller.id]),
@@ -523,8 +525,8 @@ def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp
         text = find_form("fact")(value, 100)
         assert "Forgotten: m1 (project) Deploys by hand\n" in text and text.count("nexus sessions delete") == 2
         assert [fact.id for fact in ledger.facts.list_facts(str(tmp_path))] == ["m4", "m3"]
-        again = session_facts.accept(ledger, ["m4"], str(tmp_path), AT)
-        assert [fact.id for fact in again.kept] == ["m4"] and not again.forgotten
+        kept, forgotten = accept_proposals(ledger, ["m4"], str(tmp_path), AT)
+        assert [fact.id for fact in kept] == ["m4"] and not forgotten
 
 
 def test_the_facts_of_another_project_cannot_be_reached(tmp_path: Path) -> None:
@@ -540,14 +542,14 @@ def test_the_facts_of_another_project_cannot_be_reached(tmp_path: Path) -> None:
 
 def test_what_the_person_does_with_unknown_ids_is_one_line(tmp_path: Path) -> None:
     with the_ledger() as ledger:
-        acts = (lambda: session_facts.forget(ledger, "m9", AT), lambda: session_facts.accept(ledger, ["m9"], "/p", AT))
+        acts = (lambda: ledger.facts.get("m9"), lambda: accept_proposals(ledger, ["m9"], "/p", AT))
         for act in acts:
             with pytest.raises(NexusError, match="fact m9: no fact has this id") as caught:
                 act()
             assert caught.value.exit_status == 2
         with pytest.raises(NexusError, match="cannot be remembered"):
-            session_facts.add_fact(ledger, MemorySlot.USER, "x" * 3_000, "/p", AT)
-        assert session_facts.accept(ledger, [" ALL "], "/p", AT) == session_facts.AcceptedFacts([], [])
+            keep_fact(ledger, MemorySlot.USER, "x" * 3_000, "/p", AT)
+        assert accept_proposals(ledger, [" ALL "], "/p", AT) == ([], [])
 
 
 def test_a_ledger_that_fails_leaves_relevance_silent(tmp_path: Path) -> None:
@@ -610,7 +612,7 @@ def test_what_was_piped_in_is_no_past_session_and_a_title_never_poses_as_ours(tm
     with the_ledger() as ledger:
         ledger.rename_session(session.id, posed)
         ledger.rename_session(first, "login by pipe")
-        session_facts.add_fact(ledger, MemorySlot.PROJECT, f"login: {posed}", str(tmp_path), AT)
+        keep_fact(ledger, MemorySlot.PROJECT, f"login: {posed}", str(tmp_path), AT)
     words = "is everything allowed by nexus to fix the login test by pipe"
     request, told = one_turn(tmp_path, words, calling(("search_memory", {"query": "login"})))
     assert asked(request).count("(nexus: the person") == 2 and "login by pipe" in asked(request)

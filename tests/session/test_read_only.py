@@ -9,6 +9,7 @@ import pytest
 from session.played import MODEL, Answer, Played, opened, say, the_ledger
 from session.summed import Summariser, ended, live, living
 
+from nexus_cli.commands.memory import keep_fact
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -17,7 +18,6 @@ from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.session_facts import add_fact
 
 OTHER = "openai/other"
 SETTINGS = Settings(models={MODEL: {"window": 16_000}, OTHER: {"window": 32_000}})
@@ -28,7 +28,7 @@ def begun(folder: Path, words: str = "the first words") -> str:
     session = opened(Played(lambda request: "the first answer"), folder)
     assert say(session, words)[1].ok
     with the_ledger() as ledger:
-        add_fact(ledger, MemorySlot.USER, "The person wants every answer in French.", "", "2026-01-13T14:30:00.000Z")
+        keep_fact(ledger, MemorySlot.USER, "The person wants every answer in French.", "", "2026-01-13T14:30:00.000Z")
     closed()
     return session.id
 

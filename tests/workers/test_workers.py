@@ -35,7 +35,7 @@ from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import Allow, Deny
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import AgentEvent, Notice, StepStart, ToolResultEvent, TurnEnd, WorkerState
+from nexus_cli.core.event import AgentEvent, Notice, StepStart, ToolCallEvent, ToolResultEvent, TurnEnd, WorkerState
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
@@ -646,19 +646,18 @@ def test_a_session_is_not_left_while_a_worker_works_for_it(tmp_path: Path) -> No
 
 
 def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
-    heard = asyncio.Event()
+    begun = tmp_path / "begun"
 
-    async def listens(request: Request) -> Any:
-        if "hear this" in content(request):
-            heard.set()
-            await asyncio.sleep(60)
-        return [("bash", {"command": "sleep 0.01"})]
+    def listens(request: Request) -> Any:
+        is_told = "hear this" in content(request)
+        return [("bash", {"command": f"touch {begun}; sleep 60" if is_told else "sleep 0.01"})]
 
     async def root(request: Request) -> Any:
         step = calls_made(request)
         if step == 3:
             async with asyncio.timeout(300):
-                await heard.wait()
+                while not begun.exists():  # noqa: ASYNC110  (a command makes it)
+                    await asyncio.sleep(0.01)
         return [
             [("agent", {"task": "ONE", "wait": False})],
             [("agents", {"action": "list"})],
@@ -672,6 +671,8 @@ def test_a_running_worker_is_listed_steered_and_stopped(tmp_path: Path) -> None:
     assert listed.startswith("w1 · ") and "gets this with its next step" in steered
     assert "w1 · stopped" in stopped and "there is no worker 'w7'. Workers: w1" in unknown
     assert outcome.ok
+    *_, cut = (one.result for one in of_worker(events, "w1") if isinstance(one, ToolResultEvent))
+    assert cut.error == "interrupted while it ran: the session that started this worker stopped the turn"
 
 
 def test_after_its_report_a_worker_goes_on_unless_its_recipe_ends_there(tmp_path: Path) -> None:
@@ -823,19 +824,18 @@ def test_a_worktree_that_cannot_be_made_is_the_workers_failure(tmp_path: Path) -
 
 @pytest.mark.matrix
 def test_a_worker_is_stopped_with_its_parent_and_its_session_is_kept(tmp_path: Path) -> None:
-    async def endless(request: Request) -> Any:
-        await asyncio.sleep(60)
-
-    crew = Crew({"ONE": endless, "root": handing("ONE", "ONE")})
-    session = crewed(crew, tmp_path)
+    crew = Crew({"ONE": doing([("bash", {"command": "sleep 60"})]), "root": handing("ONE", "ONE")})
+    session, whys = crewed(crew, tmp_path), set[str]()
 
     async def stopped() -> TurnEnd:
         end = None
         try:
             async for event in session.run("root"):
                 end = event
-                if isinstance(event, AgentEvent) and isinstance(event.event, StepStart):
+                if isinstance(event, AgentEvent) and isinstance(event.event, ToolCallEvent):
                     session.cancel()
+                if isinstance(event, AgentEvent) and isinstance(event.event, ToolResultEvent):
+                    whys.add(event.event.result.error.partition(": ")[2])
             assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         finally:
             await session.aclose()
@@ -844,6 +844,7 @@ def test_a_worker_is_stopped_with_its_parent_and_its_session_is_kept(tmp_path: P
 
     outcome = asyncio.run(stopped()).outcome
     assert outcome.error and outcome.error["kind"] == "aborted"
+    assert whys == {"the person stopped the turn"}, "also a worker, whose parent they stopped"
     kept = _ledger_workers(session.id)
     assert len(kept) >= 1 and all(one.turns == 1 for one in kept)
     again = crewed(Crew({"root": doing("on we go")}), tmp_path, session.id)

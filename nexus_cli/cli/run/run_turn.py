@@ -245,10 +245,10 @@ class AskTurn:
             write()
         except ReaderClosed:
             self._closed = True
-            self._session.cancel()
+            self._session.cancel("end")
         except NexusError as error:
             self._broken = error
-            self._session.cancel()
+            self._session.cancel("end")
 
     def _resume_line(self) -> str:
         schema = self._run.options.schema

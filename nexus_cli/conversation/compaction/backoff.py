@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.conversation.tokens.estimate import Anchor
-from nexus_cli.core.entry import Memo, Note
+from nexus_cli.core.entry import UNDO, Memo, Note
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import COMPACTION, UNDONE_COMPACTION
 
-UNDO = "undo"
-"""Cause of the epoch that undoes a compaction."""
 AGAIN_AFTER = 10
 """Steps to wait after a compaction, a paid failure or an undo. The wait doubles with each further paid failure in a
 row. If the window overflows, only paid failures count, and only those made in an overflow double the wait."""

@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pin import named_ways, pin_drop, split_fitting_pins
 from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, near
-from nexus_cli.conversation.compaction.pins import list_pins
+from nexus_cli.conversation.compaction.pins import TOLD, add_pin, describe_pinning, list_pins
 from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, rules_tokens
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, quote_rules, split_summary
 from nexus_cli.conversation.compaction.work_log import WorkLog
@@ -24,7 +24,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import format_ranges, ranges_of, subtract_ranges
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
-from nexus_cli.core.elide import Count
+from nexus_cli.core.elide import Count, name_first
 from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem
 from nexus_cli.core.json_value import JsonObject
 
@@ -32,6 +32,8 @@ RECORD_SLACK = 32
 """Tokens that a check of the files may add to the record, on top of a quarter of its size."""
 LEAST = 4000
 """Least budget in tokens of a compaction on command: a smaller window is not worth one."""
+NAMED = 5
+"""Most pins without room that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,24 @@ class Compactor:
         """Most tokens of all pins together."""
         return planning.shares_of(self.budget, self.budget).pins
 
-    @property
-    def crowded_pins(self) -> Sequence[Quote]:
-        """The pins for which a summary has no room beside the others."""
-        return split_fitting_pins(list_pins(self.conversation), self.pins_room, self.count)[1]
+    def pin(self, what: str) -> tuple[str, str]:
+        """Pin a message by its number, or a text; return the pin's id and a sentence about it. The model is told a
+        short text with its next request. Raises as `add_pin`.
+
+        A pin that alone exceeds the room for pins is refused. If all pins together exceed it, the sentence names those
+        without room.
+        """
+        room, count = self.pins_room, self.count
+        made = add_pin(self.conversation, what, count, room)
+        there = list_pins(self.conversation)
+        tokens, taken = made.labelled_tokens(count), sum(one.labelled_tokens(count) for one in there)
+        said = f"{describe_pinning(made)}: {tokens:,} tokens; all pins use {taken:,} of {room:,}"
+        if crowded := split_fitting_pins(there, room, count)[1]:
+            named = name_first([one.pin for one in crowded], NAMED)
+            said += f"; a summary will have no room for {named}, which can be recalled later"
+        if not made.entry and len(made.text) > TOLD:
+            said += "; too long to send now: the model gets the full text with the next summary"
+        return made.pin, said
 
     def make_record(self) -> WorkRecord:
         """Return the record of the work from the ledger, without a look at its files."""

@@ -25,6 +25,7 @@ from nexus_cli.conversation.tokens.content_kinds import (
 )
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import WindowItem
+from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
@@ -301,6 +302,24 @@ class Estimate:
             abs(one.unanchored.scale(contents).tokens(report.counted) - report.reported) for one in (self, before)
         )
         return replace(before, ratios=self.ratios) if told < expected else before
+
+    @staticmethod
+    def believes(error: ProviderError, counted: int) -> bool:
+        """Return True if the figures of an overflow error are plausible for a request of `counted` tokens by our count:
+        they are parsed from a text, sometimes that of a proxy.
+
+        The reported count may include the output cap. The reported window must be one that the request can have
+        exceeded.
+        """
+        most = MOST * counted + error.output_cap
+        if error.limit and error.limit > most:
+            return False
+        if not error.counted:
+            return True
+        if LEAST * counted <= error.counted <= MOST * counted:
+            return True
+        # With a large output cap almost any figure is near the sum, so the tolerance is smaller here.
+        return counted / FAR <= error.counted - error.output_cap <= counted * FAR
 
     def after_refusal(
         self, counted: int, reported: int | None, limit: int | None, contents: WindowContents | None = None

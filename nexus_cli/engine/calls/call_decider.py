@@ -27,7 +27,7 @@ from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolCall, ToolResult
-from nexus_cli.core.services import ServerTools, StartLog
+from nexus_cli.core.services import Log, ServerTools
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.engine.calls.call_changes import CallChanges
@@ -122,7 +122,7 @@ class CallDecider:
     """Decides on the calls of one session."""
 
     registry: ToolRegistry
-    starts: StartLog
+    starts: Log
     limits: Limits
     cwd: Path
     project_root: Path

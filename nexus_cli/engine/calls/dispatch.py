@@ -35,7 +35,7 @@ from nexus_cli.core.tool import Effect, Tool, describe_subject, find_governing
 from nexus_cli.engine.calls.call_decider import CallDecider, DecisionStep
 from nexus_cli.engine.calls.waiting import SessionWaits
 from nexus_cli.engine.requests.clip_output import ClippedText, clip_result, read_room
-from nexus_cli.engine.requests.control import Control
+from nexus_cli.engine.requests.control import STOPPED_BY, Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
 from nexus_cli.engine.requests.work_notes import work_note
@@ -48,8 +48,6 @@ from nexus_cli.tools.files import project_relative
 NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
 INTERRUPTED = "interrupted while it ran: {who}"
 CANCELLED = "not run: {who}"
-PERSON = "the person stopped the turn"
-TIMEOUT = "the turn's time limit was reached"
 AFTER_WAIT = (
     "not run: this run waits for something first ({}). Ask for the call again after the wait if it is still wanted."
 )
@@ -166,7 +164,7 @@ class Dispatcher(CallDecider):
     async def _settle(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result with the partial output for every open call of a stopped turn."""
         answered = {item.message.tool_call_id for item in context.conversation.tail}
-        who = TIMEOUT if control.stopped == "timeout" else PERSON
+        who = STOPPED_BY[control.stopped or "end"]
         for call in calls:
             if call.id in answered:
                 continue

@@ -7,13 +7,13 @@ window is nearly full, which is rare.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.groups import flatten
+from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
@@ -55,7 +55,7 @@ def draft_due_pruning(engine: Engine, next_drop: Callable[[], str]) -> Rewrite |
     if not prunes or (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
         return None
     least = int((BATCH if warm else BATCH_COLD) * engine.context.countable(engine.context.budget.available))
-    if count_results(engine.conversation.items) <= least:
+    if _count_results(engine.conversation.items) <= least:
         return None
     from nexus_cli.engine.compaction.prune import draft_pruning, find_batch  # noqa: PLC0415  (rarely needed)
 
@@ -63,7 +63,19 @@ def draft_due_pruning(engine: Engine, next_drop: Callable[[], str]) -> Rewrite |
     return draft_pruning(engine, stale, next_drop) if stale else None
 
 
-def count_results(items: Iterable[WindowItem]) -> int:
+def may_prune(items: Sequence[WindowItem], available: int) -> bool:
+    """Return True if enough of a window is stale results that its session is worth opening, which takes longer.
+    `available` are the tokens of a request by the provider's count."""
+    least = BATCH_COLD / 2 * available
+    if _count_results(items) <= least:
+        return False
+    from nexus_cli.conversation.pruning import find_stale  # noqa: PLC0415  (few windows have so many)
+    from nexus_cli.tools.registry import find_tool  # noqa: PLC0415
+
+    return _count_results(one.item for one in find_stale(group_tool_calls(items), find_tool)) > least
+
+
+def _count_results(items: Iterable[WindowItem]) -> int:
     """Return the tokens of whole tool results, the most that pruning could free."""
     return sum(item.tokens for item in items if item.message.role is Role.TOOL and item.form is ItemForm.FULL)
 

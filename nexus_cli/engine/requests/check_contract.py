@@ -18,7 +18,6 @@ from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.user_input import input_cap
-from nexus_cli.ledger import LaneLog
 from nexus_cli.sections.contributor import discover
 
 NAMED = 2
@@ -55,7 +54,7 @@ def _check_input(context: ContextManager, contract: ContextContract, request: Re
     if contract.uncounted:
         why = f"{contract.largest_input} is {contract.uncounted:,} bytes larger than nexus can keep"
         raise _broken(option, why, hint)
-    left = sum(drop.tokens for drop in _read_drops(context.conversation) if drop.id in _clipped(context.conversation))
+    left = sum(drop.tokens for drop in context.conversation.log.drops() if drop.id in _clipped(context.conversation))
     if not left:
         alone, most = request.tokens - _parts(context, None, request)[HISTORY], request.budget.available
         if alone > most and not request.fits:  # the provider has refused it: the window is smaller than it was thought
@@ -66,12 +65,6 @@ def _check_input(context: ContextManager, contract: ContextContract, request: Re
     size = (left + cap) * contract.share(contract.largest_input)
     why = f"{contract.largest_input} has about {size:,.0f} tokens; the input exceeds its limit of {cap:,} by {left:,}"
     raise _broken(option, why, hint)
-
-
-def _read_drops(conversation: Conversation) -> Sequence[Drop]:
-    """Return the drops of the session."""
-    log = conversation.log
-    return log.drops() if isinstance(log, LaneLog) else ()
 
 
 def _clipped(conversation: Conversation) -> frozenset[str]:
@@ -110,7 +103,7 @@ def _parts(context: ContextManager, contract: ContextContract | None, request: R
 def _check_drops(context: ContextManager, contract: ContextContract, request: RequestPlan, settings: Settings) -> None:
     """Raise `NexusError` if too much is left out, or would be by the compaction that is due."""
     conversation, most = context.conversation, contract.max_drop or 0
-    every = _read_drops(conversation)
+    every = conversation.log.drops()
     option = f"--max-drop {most}" if most else "--no-drops"
     back = returned_drops(every, request.items, conversation.memos, request.epoch.sections)
     drops = [drop for drop in every if drop.id not in back]

@@ -15,6 +15,14 @@ from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
 
+STOPPED_BY: Mapping[str, str] = {
+    "person": "the person stopped the turn",
+    "parent": "the session that started this worker stopped the turn",
+    "end": "the session was closed",
+    "timeout": "the turn's time limit was reached",
+}
+"""Who can stop a turn, in words for the model."""
+
 
 @dataclass(frozen=True, slots=True)
 class SteeringWords:
@@ -55,7 +63,7 @@ class Control:
     deadline: float | None = None
     """Time at which the turn's limit expires, by the monotonic clock; None without a limit."""
     stopped: str = ""
-    """Reason of the stop: `cancel` or `timeout`; "" while the turn runs."""
+    """Who stopped the turn, a key of `STOPPED_BY`; "" while the turn runs."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
     """Wakes the commands that the turn waits for: they go on in the background."""
     is_ending: bool = False
@@ -122,14 +130,14 @@ class Control:
         if self.is_ending:
             raise NexusError("aborted", "stopped", "nexus is shutting down; completed steps are kept")
 
-    def stop(self, why: str) -> None:
-        """Cancel the running turn. The first reason is kept."""
+    def stop(self, by: str) -> None:
+        """Cancel the running turn for `by`, a key of `STOPPED_BY`. The first one is kept."""
         if self.task is not None and self.running and not self.stopped:
-            self.stopped = why
+            self.stopped = by
             self.task.cancel()
 
-    def break_in(self, why: str) -> None:
+    def break_in(self, by: str) -> None:
         """Raise `CancelledError` if called from a signal handler while the turn's task executes; else do nothing."""
         if self.running and asyncio.current_task() is self.task:
-            self.stopped = self.stopped or why
+            self.stopped = self.stopped or by
             raise asyncio.CancelledError

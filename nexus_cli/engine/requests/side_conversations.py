@@ -8,17 +8,14 @@ from dataclasses import replace
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.services import Log
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.readings import Readings
-from nexus_cli.ledger import LaneLog
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.wire_rules import rules_for
 
@@ -31,7 +28,7 @@ def forked(engine: Engine, agent: str, instruction: str) -> Engine:
     limits only those of `spending` apply.
     """
     conversation = engine.conversation
-    context = engine.context.fork(conversation.fork(_open_log(conversation, agent, conversation.last)))
+    context = engine.context.fork(conversation.fork(conversation.log.open_lane(agent, conversation.last)))
     context.cut_run = -1
     context.conversation.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
     return Engine(
@@ -52,7 +49,7 @@ def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine
     `model` is the session's own, whose calibration other contents must not change. Everything else is new.
     """
     budget, estimate = sized(engine.context, model)
-    log = _open_log(engine.conversation, agent, None)
+    log = engine.conversation.log.open_lane(agent)
     context = ContextManager(logger=log, token_counter=engine.context.counter)
     context.conversation = Conversation(log, engine.conversation.clock, context.measure)
     context.conversation.sent = SentRequests(uses=engine.conversation.sent.uses)
@@ -88,12 +85,3 @@ def sized(context: ContextManager, model: Model) -> tuple[TokenBudget, Estimate]
     known = context.calibrations.calibration(name) if context.calibrations else None
     budget = TokenBudget.of(model.info.window, model.info.max_output)
     return budget, Estimate.of(context.estimate.calibration if name == context.model.info.served_name else known)
-
-
-def _open_log(conversation: Conversation, agent: str, at_entry: int | None) -> Log:
-    """Open the log of a side conversation: a fork at `at_entry`, or (None) an empty one; in memory if the parent's log
-    cannot store conversations."""
-    log = conversation.log
-    if isinstance(log, LaneLog):
-        return log.open_lane(agent, at_entry)
-    return MemoryLog(at_entry or 0, epochs=conversation.epoch.id + 1)

@@ -1,19 +1,15 @@
-"""Acts on the window: compact it, preview that, undo the newest compaction; pin text."""
+"""Acts on the window: compact it, preview that, undo the newest compaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from nexus_cli.conversation.compaction import pins
-from nexus_cli.conversation.compaction.backoff import UNDO
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.conversation.groups import is_placeholder
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.core.elide import name_first
-from nexus_cli.core.entry import Entry, Epoch, ItemForm, WindowItem
+from nexus_cli.core.entry import UNDO
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.engine.compaction.compact import compact
@@ -21,11 +17,6 @@ from nexus_cli.engine.compaction.preview import preview_compaction
 from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session_state import Act, SessionState
-
-COMPACTED = ("compaction", "overflow")
-"""Causes of the epochs that a compaction began."""
-NAMED = 5
-"""Most pins without room that a notice names."""
 
 
 def compaction(instructions: str) -> Act:
@@ -69,16 +60,16 @@ def uncompaction() -> Act:
 
     async def act(state: SessionState) -> None:
         engine = state.engine
-        conversation, log = engine.conversation, engine.conversation.log
+        conversation = engine.conversation
         if conversation.next_step().calls:
             raise NexusError("usage", "nothing was undone", "a tool call has no result yet", "Run /continue first")
-        made = compaction_in_force(conversation.epoch, log.epoch)
+        made = conversation.compaction_in_force()
         if made is None or made.parent is None:
             why = "this session has no active compaction"
             raise NexusError("usage", "nothing to undo", why, "/compact summarizes older messages")
-        old = log.epoch(made.parent)
+        old = conversation.log.epoch(made.parent)
         shown = engine.next_request().tokens
-        head = restored_head(old, conversation.items, conversation.read(old.base + 1, conversation.last))
+        head = conversation.restored_head(old)
         same = old.model == engine.model.info.name
         anchor = engine.backoff.anchor_before(made.id) if same else None
         _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
@@ -101,50 +92,9 @@ def uncompaction() -> Act:
     return act
 
 
-def compaction_in_force(epoch: Epoch, find: Callable[[int], Epoch]) -> Epoch | None:
-    """Return the epoch of the newest compaction that no undo has reverted, or None; `find` looks one up by id."""
-    undone = 0
-    while epoch.parent is not None:
-        if epoch.cause == UNDO:
-            undone += 1
-        elif epoch.cause in COMPACTED:
-            if not undone:
-                return epoch
-            undone -= 1
-        epoch = find(epoch.parent)
-    return None
-
-
-def restored_head(old: Epoch, window: Iterable[WindowItem], since: Sequence[Entry]) -> tuple[WindowItem, ...]:
-    """Return the head of an epoch with the cause `undo`: `old` and all items `since`, or as `window` has them."""
-    shown = {item.entry: item for item in window if item.form is ItemForm.FULL and not is_placeholder(item)}
-    return (*old.head, *(shown.get(entry.id) or WindowItem.of(entry) for entry in since))
-
-
 def _refuse_if_too_large(request: RequestPlan) -> None:
     """Raise `NexusError("overflow", ...)` if the request with the former window does not fit."""
     if not request.fits:
         why = f"the former messages need {request.upper_bound:,} tokens, but only {request.room:,} fit"
         hint = "Restore single parts with /drops recall, or choose a model with a larger window"
         raise NexusError("overflow", "the compaction cannot be undone", why, hint)
-
-
-def pin(state: SessionState, what: str) -> tuple[str, str]:
-    """Pin a message by its number, or a text; return the pin's id and a sentence about it. The model is told a short
-    text with its next request. Raises as `nexus_cli.conversation.compaction.pins.add_pin`.
-
-    A pin that alone exceeds the room for pins is refused. If all pins together exceed it, the sentence names those
-    without room.
-    """
-    conversation, count, within = state.engine.conversation, state.engine.context.count, state.engine.compactor
-    room = within.pins_room
-    made = pins.add_pin(conversation, what, count, room)
-    taken = sum(one.labelled_tokens(count) for one in pins.list_pins(conversation))
-    tokens = made.labelled_tokens(count)
-    said = f"{pins.describe_pinning(made)}: {tokens:,} tokens; all pins use {taken:,} of {room:,}"
-    if crowded := within.crowded_pins:
-        named = name_first([one.pin for one in crowded], NAMED)
-        said += f"; a summary will have no room for {named}, which can be recalled later"
-    if not made.entry and len(made.text) > pins.TOLD:
-        said += "; too long to send now: the model gets the full text with the next summary"
-    return made.pin, said

@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import TOLD_FACTS
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.services import StartLog, Waits
+from nexus_cli.core.services import Waits
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
@@ -27,7 +27,6 @@ from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.permission.run_limits import SPARE
 from nexus_cli.sections.collect import as_note
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.session_state import MemoryStartLog
 
 NO_TOOLS = "not run: there are no tools here"
 MOST = 10
@@ -136,10 +135,9 @@ def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Seq
 
 def _dispatcher(conversation: Conversation, request: RequestPlan, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
     """Return a dispatcher like the session's, with the recipe's limits and separate records."""
-    log = conversation.log
     return replace(
         dispatcher,
-        starts=log if isinstance(log, StartLog) else MemoryStartLog(),
+        starts=conversation.log,
         limits=dispatcher.limits & recipe.limits,
         services=dispatcher.services.without(Waits),
         signals=recipe.signals,

@@ -26,7 +26,7 @@ from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.event_texts import describe_compaction_end
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.pins import pins_report
-from nexus_cli.session.acts.compaction import pin, preview, uncompaction
+from nexus_cli.session.acts.compaction import preview, uncompaction
 from nexus_cli.session.session import Session
 
 SMALL = Settings(models={MODEL: {**PRICES, "window": 24_000}})
@@ -223,7 +223,7 @@ def test_the_room_of_the_pins_is_one_figure(tmp_path: Path) -> None:
         session = opened(Remembering(listing), tmp_path, settings=WIDE)
         try:
             await lived(session, *TURNS)
-            said = pin(session.state, "use tabs")[1]
+            said = session.engine.compactor.pin("use tabs")[1]
             assert f"of {pins_report(session.state)['room']:,}" in said
         finally:
             await session.aclose()

@@ -25,7 +25,6 @@ from nexus_cli.core.entry import ItemForm, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.session.acts.compaction import pin
 from nexus_cli.session.replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))
@@ -99,14 +98,14 @@ def test_what_no_summary_has_room_for_is_not_pinned_and_nothing_of_it_is_kept(tm
         async with living(tmp_path, Summariser(), "long words " * 400, *TURNS) as session:
             for what in ("1", "other words " * 400):
                 with pytest.raises(NexusError, match=r"it has [\d,]+ tokens; the limit for all pins together is") as no:
-                    pin(session.state, what)
+                    session.engine.compactor.pin(what)
                 assert (
                     no.value.exit_status == 2
                     and len(no.value.line) < 250
                     and "Pin only the important part" in no.value.hint
                 )
             assert pins.list_pins(session.context.conversation) == () and not session.engine.readings.notices
-            assert "pinned this text as p1" in pin(session.state, "short words")[1]
+            assert "pinned this text as p1" in session.engine.compactor.pin("short words")[1]
 
     asyncio.run(live())
 
@@ -135,10 +134,10 @@ def test_pins_stand_word_for_word_below_every_summary_and_are_not_doubled(tmp_pa
 
     async def live() -> str:
         async with living(tmp_path, script, "RULE: never touch\n  legacy.py", *TURNS) as session:
-            pin(session.state, "1")
-            pin(session.state, "reply in French [CONTEXT SUMMARY")
+            session.engine.compactor.pin("1")
+            session.engine.compactor.pin("reply in French [CONTEXT SUMMARY")
             newest = session.context.conversation.last - 3
-            pin(session.state, str(newest))
+            session.engine.compactor.pin(str(newest))
             for _ in range(2):
                 assert ended(await session.compact()).ok
                 text = summary_of(session)
@@ -162,7 +161,7 @@ def test_a_pin_in_the_kept_part_stays_where_it_is(tmp_path: Path) -> None:
             number = next(
                 s.entry for s in session.context.conversation.items if s.message.content == "the newest words of all"
             )
-            pin(session.state, str(number))
+            session.engine.compactor.pin(str(number))
             assert ended(await session.compact()).ok
             assert "[p1" not in summary_of(session)
             assert sum("newest words" in s.message.content for s in session.context.conversation.items) == 1
@@ -174,7 +173,7 @@ def test_a_pin_in_the_kept_part_stays_where_it_is(tmp_path: Path) -> None:
 def test_pins_survive_a_resumed_session_and_a_fork(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
-            pin(session.state, "keep this for ever")
+            session.engine.compactor.pin("keep this for ever")
             first = session.id
         with the_ledger() as ledger:
             forked = ledger.fork_session(first, at="2026-01-13T09:30:00Z").id
@@ -191,7 +190,7 @@ def test_what_has_no_room_among_the_pins_is_named_and_can_be_recalled(tmp_path: 
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             for word in ("old", "new"):
-                said = pin(session.state, f"{word} words " * 220)[1]
+                said = session.engine.compactor.pin(f"{word} words " * 220)[1]
             assert "a summary will have no room for p1, which can be recalled later" in said
             assert "too long to send now" in said
             assert ended(await session.compact()).ok
@@ -211,8 +210,8 @@ def test_words_that_are_pinned_reach_the_model_with_the_next_request(tmp_path: P
 
     async def live() -> None:
         async with living(tmp_path, None, "hello", provider=provider) as session:
-            pin(session.state, "use tabs")
-            pin(session.state, "1")
+            session.engine.compactor.pin("use tabs")
+            session.engine.compactor.pin("1")
             await turn(session, "go on")
             said = json.dumps(provider.seen[-1])
             assert "it holds from now on: use tabs" in said and said.count("from now on") == 1
@@ -234,7 +233,7 @@ def test_a_truncation_says_the_pins_again_where_it_cuts(tmp_path: Path) -> None:
 
     async def pinned() -> str:
         async with living(tmp_path, script, "RULE: no tabs", window=12_000) as session:
-            pin(session.state, "1")
+            session.engine.compactor.pin("1")
             for words in TURNS * 2:
                 await turn(session, words)
             markers = [s.message.content for s in session.context.conversation.items if s.form is ItemForm.MARKER]
@@ -274,7 +273,7 @@ def test_pins_that_a_cut_has_no_room_for_are_named_in_one_line_each_with_its_dro
     async def live() -> str:
         async with living(tmp_path, Summariser(summary=""), "hello", window=12_000) as session:
             for number in range(12):
-                pin(session.state, f"PIN{number} " + "so many words " * 28)
+                session.engine.compactor.pin(f"PIN{number} " + "so many words " * 28)
             for words in TURNS * 2:
                 await turn(session, words)
             marker = next(s.message.content for s in session.context.conversation.items if s.form is ItemForm.MARKER)

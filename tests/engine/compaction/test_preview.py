@@ -24,7 +24,7 @@ from nexus_cli.engine.compaction.compact import draft_compaction
 from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.reports.event_texts import describe_kept
 from nexus_cli.reports.forms import find_form
-from nexus_cli.session.acts.compaction import pin, preview
+from nexus_cli.session.acts.compaction import preview
 from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session import Session
 from nexus_cli.text.cells import cells
@@ -94,8 +94,8 @@ def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> N
             engine = session.engine
             engine.conversation.clock = lambda: now
             if chance.random() < 0.5:
-                pin(session.state, "1")
-                pin(session.state, "a pin " * chance.choice([5, 200]))
+                session.engine.compactor.pin("1")
+                session.engine.compactor.pin("a pin " * chance.choice([5, 200]))
             if chance.random() < 0.4:
                 await session.compact()
                 await turn(session, "and on " * 300)
@@ -131,8 +131,8 @@ def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> N
 def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
-            pin(session.state, "1")
-            pin(session.state, "use tabs")
+            session.engine.compactor.pin("1")
+            session.engine.compactor.pin("use tabs")
             lane = session.context.conversation
             value = await looked(session)
             goes, stays = value["goes"], value["stays"]
@@ -187,7 +187,7 @@ def test_unknown_prices_are_unknown_and_not_nothing(tmp_path: Path) -> None:
 def test_where_nothing_would_go_it_says_so_and_still_lists_the_pins(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, lambda request: "ok", "hello") as session:
-            pin(session.state, "use tabs")
+            session.engine.compactor.pin("use tabs")
             value = await looked(session)
             assert not value["possible"] and value["pins"][0]["where"] == "window"
             text = find_form("compaction")(value, 60)
@@ -234,7 +234,7 @@ def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path:
     async def live() -> Mapping[str, Any]:
         said = ("first 日本 \x1b[31m words", *TURNS)
         async with living(tmp_path, Summariser(), *said, models={MODEL: PRICES}) as session:
-            pin(session.state, "1")
+            session.engine.compactor.pin("1")
             return await looked(session)
 
     value = asyncio.run(live())

@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 from session.played import Played, the_ledger
 from session.summed import Summariser, done, ended, living, noted, turn, window_hash
 
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.memory_log import MemoryLog
+from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, ItemForm
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.acts.compaction import compaction_in_force, restored_head, uncompaction
+from nexus_cli.session.acts.compaction import uncompaction
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 
@@ -195,7 +198,12 @@ def test_each_undo_takes_back_the_newest_compaction_in_force(causes: list[str]) 
             stack.pop()
         elif epoch.cause == "undo":
             return  # nothing was there to undo: such an epoch is never made
-    found = compaction_in_force(made[-1], lambda number: made[number])
+    log = MemoryLog()
+    for epoch in made:
+        log.begin_epoch(epoch, ())
+    conversation = Conversation(log, local_now, lambda message, preamble: 1)
+    conversation.epoch = made[-1]
+    found = conversation.compaction_in_force()
     assert (found.id if found else None) == (stack[-1] if stack else None)
 
 
@@ -204,7 +212,7 @@ def test_a_window_shows_what_it_adds_to_a_message_also_when_it_is_restored(tmp_p
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS) as session:
             lane = session.context.conversation
-            head = restored_head(replace(lane.epoch, head=(), base=0), lane.items, lane.read(1, lane.last))
+            head = lane.restored_head(replace(lane.epoch, head=(), base=0))
             assert list(head) == lane.items and any(item.preamble for item in head)
 
     asyncio.run(live())

@@ -21,7 +21,7 @@ from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
 from nexus_cli.engine.requests.model_call import GO_ON
 from nexus_cli.reports.event_texts import describe_compaction_end
-from nexus_cli.session.acts.compaction import pin, preview_of
+from nexus_cli.session.acts.compaction import preview_of
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.replay import check
@@ -124,7 +124,7 @@ def test_compacting_a_small_window_by_hand_keeps_what_was_said_and_pinned(tmp_pa
     async def live() -> None:
         said = ("Never use eval here.", "Always serve on port 8081.", *(f"TURN{n} make a list" for n in range(4)))
         async with living(tmp_path, Summariser(), *said, window=128_000) as session:
-            pin(session.state, "use tabs")
+            session.engine.compactor.pin("use tabs")
             done_ = ended(await session.compact())
             assert done_.ok, done_.why
             text = summary_of(session)
@@ -265,7 +265,7 @@ def test_a_pin_that_was_small_talk_a_moment_ago_stays_beside_a_large_request(num
     async def live() -> None:
         said = [f"TURN{n} make a list" for n in range(7)]
         async with living(tmp_path, Summariser(), *said, window=40_000) as session:
-            pin(session.state, "use tabs")
+            session.engine.compactor.pin("use tabs")
             large = "build this " + "of many words " * 2800
             await turn(session, large)
             done_ = ended(await session.compact())

@@ -15,6 +15,7 @@ from search import sample
 from session.played import Played, the_ledger
 from session.summed import FORK, TRANSCRIPT, Summariser, live, living, turn
 
+from nexus_cli.commands.memory import keep_fact
 from nexus_cli.config.paths import project_root
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.clock import format_utc, local_now
@@ -26,7 +27,6 @@ from nexus_cli.engine import turn as loop
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
-from nexus_cli.session.session_facts import add_fact
 
 FRENCH = "The person wants every answer in French."
 NOTICE = "the wind has turned"
@@ -49,7 +49,7 @@ class Strict(Played):
 
 def remembered(folder: Path) -> None:
     with the_ledger() as ledger:
-        add_fact(ledger, MemorySlot.USER, FRENCH, str(project_root(folder)), format_utc(local_now()))
+        keep_fact(ledger, MemorySlot.USER, FRENCH, str(project_root(folder)), format_utc(local_now()))
 
 
 def sent(provider: Played) -> list[str]:
