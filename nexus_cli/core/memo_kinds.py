@@ -26,8 +26,9 @@ A failed one has `paid` (a summary was requested) and `over` (the window did not
 CUT_ANSWER = "cut"
 """Memo with the `text` of an answer whose stream was cut, the `step` of its request, and `why`."""
 DECISION = "decision"
-"""Memo with the decision on a call and the person's answer (`reports/decisions.py`). A call without this memo could not
-run, or was granted by the level alone when such decisions were not recorded."""
+"""Memo with the decision on a call and the person's answer (`reports/decisions.py`), recorded as the call begins to
+run, and with its result if it did not run. A call without this memo could not run, or was granted by the level alone
+when such decisions were not recorded."""
 TOLD_FACTS = "facts"
 """Memo of told facts: `ids` of those that its entry, or a drop named in it, contains."""
 EVENT = "event"

@@ -443,8 +443,8 @@ class RunFacts(Protocol):
 class StartLog(Protocol):
     """Records which calls began to run, across processes."""
 
-    def record_start(self, call_id: str, name: str) -> None:
-        """Record that a call begins, before its tool runs."""
+    def record_start(self, call_id: str, name: str, memos: Sequence[Memo] = ()) -> None:
+        """Record that a call begins, together with its memos, before its tool runs."""
 
     def was_started(self, call_id: str) -> bool:
         """Return True if the call ever began to run."""

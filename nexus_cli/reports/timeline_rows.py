@@ -281,15 +281,16 @@ class ReadEntries:
             self._times.append(max(entry.at, self._times[-1] if self._times else ""))
         self._replay = Replay(log, info.folder, first=first)
         self._recalled = log.memos(RECALLED_DROP, first=first)
-        self._calls = self._name_calls(log)
+        self._read_calls(log)
 
-    def _name_calls(self, log: LaneLog) -> dict[str, TimelineCall]:
-        """Return name and main argument of every call, by its id; with those whose results come first here."""
+    def _read_calls(self, log: LaneLog) -> None:
+        """Read name, main argument and decision of every call, by its id; with those whose results come first here."""
         entries, first = list(self.entries.values()), self.first
         while entries and entries[0].kind is Kind.TOOL and first > 1:
             first = max(1, first - _LOOK_BACK)
             entries = [*log.read(first, entries[0].id - 1), *entries]
-        return {
+        self._decisions = {memo.value["id"]: memo.value for memo in log.memos(DECISION, first=first)}
+        self._calls: dict[str, TimelineCall] = {
             one.call.id: {"id": one.call.id, "name": one.call.name, "subject": one.subject}
             for entry in entries
             for one in self._replay.calls_of(entry)
@@ -344,10 +345,11 @@ class ReadEntries:
         return "; ".join(one_line(entry.message.content[start:state]).strip() for start, state, _ in parts)
 
     def _tool_row(self, entry: Entry) -> Row:
-        note, made = self._replay.note(RESULT, entry.id), self._replay.note(DECISION, entry.id)
+        note = self._replay.note(RESULT, entry.id)
         result, seconds = restore_result(entry.message.content, note)
         result = result if entry.id == self.waiting else replace(result, waits=None)
         call = entry.message.tool_call_id
+        made = self._decisions.get(call or "", {})
         subject = self._calls[call]["subject"] if call in self._calls else ""
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
         more: JsonObject = {"recalled": [subject]} if recalls else {}

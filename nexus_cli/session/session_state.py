@@ -16,7 +16,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.entry import Drop
+from nexus_cli.core.entry import Drop, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.core.request import ModelInfo, Provider, close_if_closable
@@ -125,11 +125,15 @@ Act: TypeAlias = Callable[[SessionState], Awaitable[None]]
 class MemoryStartLog:
     """Implements `StartLog` in memory, for this process only."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Log) -> None:
+        """Start empty; `log` is that of the conversation, which takes the memos."""
         self._ids: set[str] = set()
+        self._log = log
 
-    def record_start(self, call_id: str, name: str) -> None:
+    def record_start(self, call_id: str, name: str, memos: Sequence[Memo] = ()) -> None:
         self._ids.add(call_id)
+        for memo in memos:
+            self._log.record_memo(memo)
 
     def was_started(self, call_id: str) -> bool:
         return call_id in self._ids
@@ -175,7 +179,7 @@ def bare_state(
     )
     dispatcher = Dispatcher(
         registry,
-        MemoryStartLog(),
+        MemoryStartLog(context.conversation.log),
         limits,
         folder,
         project,

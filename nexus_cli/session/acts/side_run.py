@@ -139,7 +139,7 @@ def _dispatcher(conversation: Conversation, request: RequestPlan, dispatcher: Di
     log = conversation.log
     return replace(
         dispatcher,
-        starts=log if isinstance(log, StartLog) else MemoryStartLog(),
+        starts=log if isinstance(log, StartLog) else MemoryStartLog(log),
         limits=dispatcher.limits & recipe.limits,
         services=dispatcher.services.without(Waits),
         signals=recipe.signals,
