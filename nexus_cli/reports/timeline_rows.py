@@ -30,6 +30,7 @@ from nexus_cli.core.memo_kinds import (
     RECALLED_DROP,
     RESULT,
     REWRITE,
+    SHELL_LINE,
     SPACE_HISTORY,
     TRIGGER,
     UNDONE_FILES,
@@ -74,7 +75,8 @@ class TimelineRow(TypedDict):
     """For an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of
     an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
     `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `level`, `worker`, `lane`, `waiting`, `claimed`, `resumed`,
-    `files` for an undo, a redo or an applied worktree, and `notice` for a warning that the person was shown."""
+    `files` for an undo, a redo or an applied worktree, `command` for a `!` command, and `notice` for a warning that the
+    person was shown."""
     entry: int | None
     """Id of the entry."""
     actor: JsonOf[Entity]
@@ -190,8 +192,9 @@ class SessionRecord:
         taken = partial(_taken_row, self._ledger)
         for kind, make in ((GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row), (CLAIMED_RUN, taken)):
             yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
-        acts = (memo for memo in log.memos(UNDONE_FILES) if "shown" in memo.value)
-        yield from (Event(memo.entry, memo.at, partial(_files_row, memo)) for memo in acts)
+        for kind, name in ((UNDONE_FILES, "files"), (SHELL_LINE, "command")):
+            acts = (memo for memo in log.memos(kind) if "shown" in memo.value)
+            yield from (Event(memo.entry, memo.at, partial(_act_row, name, memo)) for memo in acts)
         shown = (memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"])
         for memo in shown:
             text = memo.value["text"].partition(UNDONE_BY)[0]
@@ -467,8 +470,8 @@ def _pin_row(memo: Memo) -> Row:
     return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
 
 
-def _files_row(memo: Memo) -> Row:
-    return make_row(memo.at, "files", PERSON, str(memo.value["shown"]))
+def _act_row(kind: str, memo: Memo) -> Row:
+    return make_row(memo.at, kind, PERSON, str(memo.value["shown"]))
 
 
 def _goal_row(memo: Memo) -> Row:
