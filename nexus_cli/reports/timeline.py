@@ -12,6 +12,7 @@ from typing import cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
+from nexus_cli.core.running_workers import describe_state
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.decisions import describe_verdict
@@ -215,7 +216,7 @@ def _facts(row: JsonObject) -> Iterator[str]:
             yield row["text"]
             yield f"recalled {row['recalls']} x" if row["recalls"] else ""
         case "worker":
-            yield row["state"]
+            yield describe_state(row["state"])
             yield from worker_figures(row)
             yield f"session {row['session']}" if row["session"] else ""
             yield row["text"]

@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.event import Notice
+from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import (
@@ -113,9 +113,9 @@ class TimelineRow(TypedDict):
     finish: NotRequired[str]
     epoch: NotRequired[int]
     before: NotRequired[int | None]
-    """Tokens of the last request before a rewrite."""
+    """Tokens before a rewrite: as a compaction told them when it ended, else of the last request."""
     after: NotRequired[int | None]
-    """Tokens of the first request after a rewrite."""
+    """Tokens after a rewrite: as a compaction told them, else of the first request."""
     drop: NotRequired[str]
     """Its id, for `recall` and `nexus drops show`."""
     recalls: NotRequired[int]
@@ -421,12 +421,14 @@ def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntrie
     priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
     tried = log.memos(COMPACTION)
     begun = {memo.value["epoch"]: memo for memo in tried}
+    ended = [memo for memo in log.memos(EVENT) if memo.value["type"] == CompactionDone.kind and memo.value["ok"]]
     for before, epoch in zip([None, *(epochs := log.epochs())], epochs, strict=False):
         if before is None:
             continue
         memo = priced.get(epoch.id) or begun.get(epoch.id)
         at = memo.at if memo else read.entries[epoch.after].at if epoch.after in read.entries else ""
-        make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id))
+        told = next((one.value for one in ended if one.entry == epoch.after and memo and one.at >= memo.at), None)
+        make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id), told)
         yield Event(epoch.after, at, make)
     for memo in tried:
         if memo.value["epoch"] is None:
@@ -436,7 +438,15 @@ def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntrie
             )
 
 
-def _epoch_row(at: str, epoch: EpochRow, before: EpochRow, requests: Sequence[RequestRow], priced: Memo | None) -> Row:
+def _epoch_row(
+    at: str,
+    epoch: EpochRow,
+    before: EpochRow,
+    requests: Sequence[RequestRow],
+    priced: Memo | None,
+    told: JsonObject | None,
+) -> Row:
+    """Return the row of a rewrite; `told` are the figures of the compaction that made it."""
     earlier = [row for row in requests if row.manifest.epoch < epoch.id]
     later = next((row for row in requests if row.manifest.epoch >= epoch.id), None)
     text = f"{before.model} to {epoch.model}" if epoch.cause == "model" else epoch.cause
@@ -448,8 +458,8 @@ def _epoch_row(at: str, epoch: EpochRow, before: EpochRow, requests: Sequence[Re
         why=priced.value.get("why", "") if priced else "",
         epoch=epoch.id,
         model=epoch.model,
-        before=_input(earlier[-1]) if earlier else None,
-        after=_input(later) if later else None,
+        before=told["before"] if told else _input(earlier[-1]) if earlier else None,
+        after=told["after"] if told else _input(later) if later else None,
     )
 
 
