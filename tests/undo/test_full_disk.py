@@ -14,7 +14,7 @@ from undo.world import World
 
 from nexus_cli.ledger.database import ledger_error
 from nexus_cli.reports.turn_changes import count_turn
-from nexus_cli.reports.undo import turn_diff
+from nexus_cli.reports.undo import turn_diff, undo_text
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes
 from nexus_cli.undo.coverage import describe_uncovered
@@ -97,6 +97,7 @@ def test_what_a_command_wrote_to_files_that_cannot_be_copied_is_undone_by_what_w
         assert count.offer_undo(1) == "2 files (+2 -1)"
     else:
         assert [(one["path"], one["why"]) for one in report["kept"]] == [("a", NOT_KEPT)] and unread == ["a"]
+        assert [*undo_text(report, 30)][-2:] == ["  kept      a (its earlier", "  content was not kept)"]
         assert count.offer_undo(1) == "2 files (+1 -0); /undo 1 leaves files of which the earlier content was not kept"
 
 
