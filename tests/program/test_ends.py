@@ -77,6 +77,8 @@ def in_a_command(root: Path) -> dict[signal.Signals, dict[str, Any]]:
             rows = [row for row in place.run("timeline", "--json").result["rows"] if row["kind"] == "tool"]
             why = [one for one in place.run("why", "--json").result["decisions"] if one["id"] == rows[0]["call"]]
             told: dict[str, Any] = {"outcomes": [row["outcome"] for row in rows], "why": why}
+            (place.folder / "later").write_text("of the person\n")
+            told["diff"] = place.run("diff", "--turn", "1").text
             if number == signal.SIGKILL:  # as an earlier version left the ledger
                 with closing(sqlite3.connect(place.ledger)) as connection, connection:
                     connection.execute("DELETE FROM memos WHERE kind = 'decision'")
@@ -190,6 +192,7 @@ def test_a_command_that_ran_when_the_process_was_killed_is_never_silently_run_ag
     assert shown["outcomes"] == ["outcome unknown", "not run"]
     assert [(one["decision"], one["ran"], one["from"]) for one in shown["why"]] == [("allow", True, "level all")]
     assert "unknown: the decision was not recorded: nexus ended while the call ran" in shown["without"]
+    assert "+++ b/pids" in shown["diff"] and "later" not in shown["diff"], "changed after the session was resumed"
 
 
 @pytest.mark.parametrize("number", STATUS)
