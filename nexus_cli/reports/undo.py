@@ -69,7 +69,8 @@ def undo_text(value: JsonObject, width: int) -> Lines:
         command = what.removesuffix(f": {KILLED_SINCE}")
         text = f"{value['action'].capitalize()} does not cover {what}"
         if command != what:
-            text = f"nexus was killed during {command}. All later changes count as this turn's, including yours."
+            whose = "Changes until you used the session again count as this turn's, including yours."
+            text = f"nexus was killed during {command}. {whose}"
         yield from filled(_plain(text), width)
 
 

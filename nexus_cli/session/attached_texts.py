@@ -6,11 +6,13 @@ They are stored in the ledger when the session is left, and found again when it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.core.elide import clip_text, one_line
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, SHELL_LINE, WAITING_TEXTS
 from nexus_cli.engine.requests.engine import Engine
 
@@ -34,7 +36,8 @@ class AttachedTexts:
             line = f"!{one_line(command)}: {run.describe_end('no exit status')}"
             shown, memos = {"shown": clip_text(line, LONGEST)}, {COMMAND: run.noted}
             if self.engine.conversation.last:
-                self.engine.conversation.memo(SHELL_LINE, shown)
+                with suppress(NexusError):  # a ledger that fails says so by the next commit that matters
+                    self.engine.conversation.memo(SHELL_LINE, shown)
             else:  # a session without messages is not kept
                 memos[SHELL_LINE] = shown
             self.engine.control.attachment_memos[attached] = memos
