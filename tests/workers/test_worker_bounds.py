@@ -278,7 +278,8 @@ def test_a_stop_while_workers_are_stopped_loses_no_sum(tmp_path: Path) -> None:
     session = crewed(Crew({"ONE": slow, "root": root}), tmp_path)
     _, outcome = run(session, "root")
     assert outcome.error and outcome.error["kind"] == "auth"
-    assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(0.5)
+    assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd)
+    assert 0.5 < (outcome.usage.cost_usd or 0) < 0.51, "two answers, and the estimate of the request that was stopped"
 
 
 @pytest.mark.matrix
