@@ -32,6 +32,9 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "sandbox/command_guard.py": {
         "*": (DATA, ""),
     },
+    "session/settle_projects.py": {
+        "settle_session": (DATA, "glob"),
+    },
     "tools/documents.py": {
         "": (PACKAGE, "read_text"),
     },

@@ -30,9 +30,8 @@ def print_diff(value: JsonObject) -> None:
     else:
         stream.write_bytes(text.encode("utf-8", "surrogateescape"))
     if unread := value["unread"]:
-        write_stderr_line(
-            f"nexus: {plural(len(unread), 'file')} not shown (too large, binary or unreadable): {', '.join(unread)}"
-        )
+        why = "too large, not text, unreadable, or not kept"
+        write_stderr_line(f"nexus: {plural(len(unread), 'file')} not shown ({why}): {', '.join(unread)}")
 
 
 def print_text(text: str) -> None:

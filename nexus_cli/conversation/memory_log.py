@@ -99,8 +99,10 @@ class MemoryLog:
     def memos(self, kind: str) -> Sequence[Memo]:
         return [memo for memo in self._memos if memo.kind == kind]
 
-    def record_start(self, call_id: str, name: str) -> None:
+    def record_start(self, call_id: str, name: str, memos: Sequence[Memo] = ()) -> None:
         self._started.add(call_id)
+        for memo in memos:
+            self.record_memo(memo)
 
     def was_started(self, call_id: str) -> bool:
         return call_id in self._started

@@ -26,8 +26,9 @@ A failed one has `paid` (a summary was requested) and `over` (the window did not
 CUT_ANSWER = "cut"
 """Memo with the `text` of an answer whose stream was cut, the `step` of its request, and `why`."""
 DECISION = "decision"
-"""Memo with the decision on a call and the person's answer (`reports/decisions.py`). A call without this memo could not
-run, or was granted by the level alone when such decisions were not recorded."""
+"""Memo with the decision on a call and the person's answer (`reports/decisions.py`), recorded as the call begins to
+run, and with its result if it did not run. A call without this memo could not run, or was granted by the level alone
+when such decisions were not recorded."""
 TOLD_FACTS = "facts"
 """Memo of told facts: `ids` of those that its entry, or a drop named in it, contains."""
 EVENT = "event"
@@ -84,6 +85,8 @@ SHOWN_TEXT = "shown"
 """Memo of an entry: the `text` that people are shown instead of the entry's message, which is ours."""
 SOURCE = "source"
 """Memo of a steering message that the person did not type: its `source`, `client` or `agent`."""
+SHELL_LINE = "shell_line"
+"""Memo of a `!` command that the person ran: the line that is `shown` to people."""
 TODO_STATE = "todo"
 """Memo of a list: `items`, each with `text` and `state`. The newest memo is the list."""
 TRIGGER = "trigger"

@@ -131,8 +131,8 @@ class Log(Protocol):
     def memos(self, kind: str) -> Sequence[Memo]:
         """Return all memos of one kind, of this lane and of its ancestors before the fork, oldest first."""
 
-    def record_start(self, call_id: str, name: str) -> None:
-        """Record that a call begins, before its tool runs."""
+    def record_start(self, call_id: str, name: str, memos: Sequence[Memo] = ()) -> None:
+        """Record that a call begins, together with its memos, before its tool runs."""
 
     def was_started(self, call_id: str) -> bool:
         """Return True if the call ever began to run."""

@@ -86,7 +86,8 @@ class FileJournal(SessionJournal):
             raise problem from error
         self._copy_to_memory()
         what = "later work" if problem is not error else "the session"
-        self.warn(f"{problem.message}; {what} is kept in memory only and will be lost on exit")
+        lost = "is kept in memory only and will be lost on exit; in a chat, /export FILE saves a copy"
+        self.warn(f"{problem.message}; {what} {lost}")
 
     def _diagnose(self, error: NexusError) -> NexusError:
         """Return `error`, or a clearer one if the session was deleted, which shows in many ways."""

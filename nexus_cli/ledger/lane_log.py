@@ -384,16 +384,18 @@ class LaneLog:
         """Return the files that the session saw last, newest first."""
         return [SeenFile(_path_text(row[0]), *row[1:]) for row in self.db.all(SEEN, self.lane, most)]
 
-    def record_start(self, call_id: str, name: str) -> None:
-        """Record that a tool is about to run; `NexusError("ledger", ...)` if it was started before: it must not run
-        again."""
+    def record_start(self, call_id: str, name: str, memos: Sequence[Memo] = ()) -> None:
+        """Record that a tool is about to run, with its notes; `NexusError("ledger", ...)` if it was started before: it
+        must not run again."""
 
         def write(db: Database) -> None:
             lanes.session_of(db, self.lane)
             insert = f"INSERT INTO started (lane, call, name, at, entry) SELECT ?, ?, ?, ?, ({lanes.LAST_ID})"
             db.run(insert, self.lane, call_id, name, self._now(), self.lane)
+            for memo in memos:
+                lanes.record_note(db, self.lane, memo)
 
-        self._journal.record(self, "record_start", (call_id, name), write)
+        self._journal.record(self, "record_start", (call_id, name, memos), write)
         if self.started is not None:
             self.started.add(call_id)
 

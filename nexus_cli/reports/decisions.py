@@ -83,7 +83,8 @@ class DecisionReport(DecisionObject, ReportOfSession):
 def decisions_report(log: LaneLog) -> DecisionsReport:
     """Return the newest decisions of a session, newest last; `more` counts the others. Of calls that a level allowed
     these are the newest `RECENT` ones, and more as far as asked, refused and ruled ones leave room."""
-    memos, limits = log.memos(DECISION), log.memos(LIMITS_IN_FORCE)
+    memos = [*{memo.value["id"]: memo for memo in log.memos(DECISION)}.values()]
+    limits = log.memos(LIMITS_IN_FORCE)
     recent = len(memos) - RECENT
     newest_last = sorted(range(len(memos)), key=lambda at: (at >= recent or not _was_allowed_by_level(memos[at]), at))
     rows = [_decision_value(memos[place], limits) for place in sorted(newest_last[-NEWEST:])]

@@ -51,7 +51,7 @@ class DiffReport(VersionedReport):
     cut: str
     """What the diff lacks at its end; may be empty."""
     unread: list[str]
-    """Files that are large or not text."""
+    """Files that are large, not text or unreadable, or whose earlier content was not kept."""
     untracked: list[str]
     untracked_count: int
 

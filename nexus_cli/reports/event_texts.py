@@ -13,7 +13,7 @@ from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event,
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, LEVELS
 from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolResult
-from nexus_cli.core.running_workers import AT_WORK
+from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, describe_state
 from nexus_cli.reports.text.door import NameCommands
 from nexus_cli.reports.text.lines import describe_tokens, dollars, name_cause, plural, short, worker_title
 from nexus_cli.text.cells import one_line
@@ -224,7 +224,8 @@ def describe_worker(row: JsonObject) -> str:
         return ""
     if row["state"] in AT_WORK:
         return f"{row['id']} started: {worker_title(row['task'])}"
-    facts = [f"{row['id']} {row['state']}", *worker_figures(row), format_duration(row["seconds"])]
+    facts = [f"{row['id']} {describe_state(row['state'])}", *worker_figures(row)]
+    facts += [format_duration(row["seconds"])] if row["state"] != UNKNOWN else []
     return " · ".join(facts) + (f": {for_person(one_line(row['error'][:LONGEST]))}" if row["error"] else "")
 
 

@@ -21,7 +21,7 @@ from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry, drop_value
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
-from nexus_cli.core.memo_kinds import UNDONE_FILES
+from nexus_cli.core.memo_kinds import SHELL_LINE, UNDONE_FILES
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -168,7 +168,7 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         ("Turns", info.turns),
     ):
         yield f"- {name}: {value}\n"
-    acts = record.memos(UNDONE_FILES)
+    acts = [*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE)]
     for entry in _entries(record):
         yield from _entry(entry)
         for memo in acts:

@@ -12,11 +12,14 @@ from typing import cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
+from nexus_cli.core.run import describe_state as describe_run_state
+from nexus_cli.core.running_workers import describe_state
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.decisions import describe_verdict
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.spaces import MOST_NAMED
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import (
     PURPOSES,
     SHORT_ID,
@@ -47,7 +50,6 @@ CAUSES = {
     "pruned": "pruning",
     "model": "model",
     "restore": "restored",
-    "waiting_reply": "waiting",
 }
 """Kinds of rows by their name for people; other kinds keep their name."""
 STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
@@ -109,10 +111,9 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
         yield from filled("Nothing happened yet.", width)
     yield from apart(_totals(value["totals"]), width)
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
-        named = f" --session {value['session'][:SHORT_ID]}"
-        yield from filled(
-            f"`nexus drops show {drop}{named}` prints a drop; in a session, use /drops show {drop}.", width
-        )
+        way = name_commands(f"nexus drops show {drop}")
+        named = "" if way.startswith("/") else f" --session {value['session'][:SHORT_ID]}"
+        yield from filled(f"Show a drop: {way}{named}", width)
 
 
 def _title(value: JsonObject) -> str:
@@ -124,7 +125,7 @@ def _title(value: JsonObject) -> str:
     name = f" {value['name']}" if value["name"] else ""
     session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"
     if run := value.get("run"):
-        return f"{run['id']} {run['state']} · {run['title']} · {session}"
+        return f"{run['id']} {describe_run_state(run['state'])} · {run['title']} · {session}"
     return session
 
 
@@ -178,7 +179,8 @@ def _below(row: JsonObject) -> Iterator[str]:
         cost = f" · {dollars(run['cost_usd'])}" if run["cost_usd"] is not None else ""
         session = f" · session {run['session']}" if run["session"] else ""
         why = f": {run['error']}" if run.get("error") else ""
-        yield f"-> {run['agent']} ({run['source']}): {run['run']} {run['state']}{cost}{session}{why}"
+        state = describe_run_state(run["state"])
+        yield f"-> {run['agent']} ({run['source']}): {run['run']} {state}{cost}{session}{why}"
 
 
 def _said(row: JsonObject, said: str, width: int, indent: str, head: str) -> Lines:
@@ -192,7 +194,7 @@ def _name(row: JsonObject) -> str:
     if row["kind"] in STATED:
         return str(row["actor"]["name"]).replace("←", "<-")
     named = {"request": "step", "drop": "drop", "worker": "worker"}.get(row["kind"], "")
-    return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], str(row["kind"]))
+    return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], describe_run_state(row["kind"]))
 
 
 def _facts(row: JsonObject) -> Iterator[str]:
@@ -215,7 +217,7 @@ def _facts(row: JsonObject) -> Iterator[str]:
             yield row["text"]
             yield f"recalled {row['recalls']} x" if row["recalls"] else ""
         case "worker":
-            yield row["state"]
+            yield describe_state(row["state"])
             yield from worker_figures(row)
             yield f"session {row['session']}" if row["session"] else ""
             yield row["text"]

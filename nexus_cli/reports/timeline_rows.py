@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.event import Notice
+from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import (
@@ -30,6 +30,7 @@ from nexus_cli.core.memo_kinds import (
     RECALLED_DROP,
     RESULT,
     REWRITE,
+    SHELL_LINE,
     SPACE_HISTORY,
     TRIGGER,
     UNDONE_FILES,
@@ -73,7 +74,8 @@ class TimelineRow(TypedDict):
     """For an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of
     an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
     `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `level`, `worker`, `lane`, `waiting`, `claimed`, `resumed`,
-    `files` for an undo, a redo or an applied worktree, and `notice` for a warning that the person was shown."""
+    `files` for an undo, a redo or an applied worktree, `command` for a `!` command, and `notice` for a warning that the
+    person was shown."""
     entry: int | None
     """Id of the entry."""
     actor: JsonOf[Entity]
@@ -110,9 +112,9 @@ class TimelineRow(TypedDict):
     finish: NotRequired[str]
     epoch: NotRequired[int]
     before: NotRequired[int | None]
-    """Tokens of the last request before a rewrite."""
+    """Tokens before a rewrite: as a compaction told them when it ended, else of the last request."""
     after: NotRequired[int | None]
-    """Tokens of the first request after a rewrite."""
+    """Tokens after a rewrite: as a compaction told them, else of the first request."""
     drop: NotRequired[str]
     """Its id, for `recall` and `nexus drops show`."""
     recalls: NotRequired[int]
@@ -189,8 +191,9 @@ class SessionRecord:
         taken = partial(_taken_row, self._ledger)
         for kind, make in ((GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row), (CLAIMED_RUN, taken)):
             yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
-        acts = (memo for memo in log.memos(UNDONE_FILES) if "shown" in memo.value)
-        yield from (Event(memo.entry, memo.at, partial(_files_row, memo)) for memo in acts)
+        for kind, name in ((UNDONE_FILES, "files"), (SHELL_LINE, "command")):
+            acts = (memo for memo in log.memos(kind) if "shown" in memo.value)
+            yield from (Event(memo.entry, memo.at, partial(_act_row, name, memo)) for memo in acts)
         shown = (memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"])
         for memo in shown:
             yield Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, read_notice_text(memo.value)))
@@ -279,15 +282,16 @@ class ReadEntries:
             self._times.append(max(entry.at, self._times[-1] if self._times else ""))
         self._replay = Replay(log, info.folder, first=first)
         self._recalled = log.memos(RECALLED_DROP, first=first)
-        self._calls = self._name_calls(log)
+        self._read_calls(log)
 
-    def _name_calls(self, log: LaneLog) -> dict[str, TimelineCall]:
-        """Return name and main argument of every call, by its id; with those whose results come first here."""
+    def _read_calls(self, log: LaneLog) -> None:
+        """Read name, main argument and decision of every call, by its id; with those whose results come first here."""
         entries, first = list(self.entries.values()), self.first
         while entries and entries[0].kind is Kind.TOOL and first > 1:
             first = max(1, first - _LOOK_BACK)
             entries = [*log.read(first, entries[0].id - 1), *entries]
-        return {
+        self._decisions = {memo.value["id"]: memo.value for memo in log.memos(DECISION, first=first)}
+        self._calls: dict[str, TimelineCall] = {
             one.call.id: {"id": one.call.id, "name": one.call.name, "subject": one.subject}
             for entry in entries
             for one in self._replay.calls_of(entry)
@@ -342,10 +346,11 @@ class ReadEntries:
         return "; ".join(one_line(entry.message.content[start:state]).strip() for start, state, _ in parts)
 
     def _tool_row(self, entry: Entry) -> Row:
-        note, made = self._replay.note(RESULT, entry.id), self._replay.note(DECISION, entry.id)
+        note = self._replay.note(RESULT, entry.id)
         result, seconds = restore_result(entry.message.content, note)
         result = result if entry.id == self.waiting else replace(result, waits=None)
         call = entry.message.tool_call_id
+        made = self._decisions.get(call or "", {})
         subject = self._calls[call]["subject"] if call in self._calls else ""
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
         more: JsonObject = {"recalled": [subject]} if recalls else {}
@@ -414,12 +419,14 @@ def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntrie
     priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
     tried = log.memos(COMPACTION)
     begun = {memo.value["epoch"]: memo for memo in tried}
+    ended = [memo for memo in log.memos(EVENT) if memo.value["type"] == CompactionDone.kind and memo.value["ok"]]
     for before, epoch in zip([None, *(epochs := log.epochs())], epochs, strict=False):
         if before is None:
             continue
         memo = priced.get(epoch.id) or begun.get(epoch.id)
         at = memo.at if memo else read.entries[epoch.after].at if epoch.after in read.entries else ""
-        make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id))
+        told = next((one.value for one in ended if one.entry == epoch.after and memo and one.at >= memo.at), None)
+        make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id), told)
         yield Event(epoch.after, at, make)
     for memo in tried:
         if memo.value["epoch"] is None:
@@ -429,7 +436,15 @@ def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntrie
             )
 
 
-def _epoch_row(at: str, epoch: EpochRow, before: EpochRow, requests: Sequence[RequestRow], priced: Memo | None) -> Row:
+def _epoch_row(
+    at: str,
+    epoch: EpochRow,
+    before: EpochRow,
+    requests: Sequence[RequestRow],
+    priced: Memo | None,
+    told: JsonObject | None,
+) -> Row:
+    """Return the row of a rewrite; `told` are the figures of the compaction that made it."""
     earlier = [row for row in requests if row.manifest.epoch < epoch.id]
     later = next((row for row in requests if row.manifest.epoch >= epoch.id), None)
     text = f"{before.model} to {epoch.model}" if epoch.cause == "model" else epoch.cause
@@ -441,8 +456,8 @@ def _epoch_row(at: str, epoch: EpochRow, before: EpochRow, requests: Sequence[Re
         why=priced.value.get("why", "") if priced else "",
         epoch=epoch.id,
         model=epoch.model,
-        before=_input(earlier[-1]) if earlier else None,
-        after=_input(later) if later else None,
+        before=told["before"] if told else _input(earlier[-1]) if earlier else None,
+        after=told["after"] if told else _input(later) if later else None,
     )
 
 
@@ -463,8 +478,8 @@ def _pin_row(memo: Memo) -> Row:
     return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
 
 
-def _files_row(memo: Memo) -> Row:
-    return make_row(memo.at, "files", PERSON, str(memo.value["shown"]))
+def _act_row(kind: str, memo: Memo) -> Row:
+    return make_row(memo.at, kind, PERSON, str(memo.value["shown"]))
 
 
 def _goal_row(memo: Memo) -> Row:

@@ -13,6 +13,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.undo import change_text
 from nexus_cli.session.session import Session
+from nexus_cli.tree.file_state import FILE
 from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.plan_restore import PathChange
 from nexus_cli.undo.read_content import ContentReader
@@ -33,6 +34,8 @@ class TurnCount:
     """Added and removed lines; None if they were not counted, or no file has lines."""
     in_force: bool
     was_killed: bool
+    is_kept: bool
+    """False if the earlier content of a file was not kept, so that an undo leaves that file."""
 
     @property
     def text(self) -> str:
@@ -44,6 +47,12 @@ class TurnCount:
             return f"{what}, undone"
         lines = f" (+{self.lines[0]:,} -{self.lines[1]:,})" if self.lines else ""
         return f"{what}{lines}{', nexus was killed' * self.was_killed}"
+
+    def offer_undo(self, turn: int) -> str:
+        """Return the figures of the newest turn, with what /undo needs or cannot do."""
+        if not self.is_kept:
+            return f"{self.text}; /undo {turn} leaves files of which the earlier content was not kept"
+        return f"{self.text}: /undo {turn} to revert" if self.was_killed else self.text
 
 
 def count_turns(data: Path, session: str, seconds: float) -> dict[int, TurnCount]:
@@ -76,15 +85,14 @@ def count_newest_turn(session: Session) -> str:
         count = count_turn(places().data, session.id, turn, COUNTING)
     except (OSError, ValueError, NexusError):
         return ""
-    if count is None:
-        return ""
-    return f"{count.text}: /undo {turn} to revert" if count.was_killed else count.text
+    return count.offer_undo(turn) if count else ""
 
 
 def _count(turn: TurnChanges, reader: ContentReader, end: float) -> TurnCount:
     lines = _count_lines(turn.changes, reader, end) if len(turn.changes) <= MOST else None
     files = sum(not change.is_whole_folder for change in turn.changes) or len(turn.changes)
-    return TurnCount(files, lines, turn.in_force, turn.was_killed)
+    is_kept = all(one.before.kind != FILE or one.before.content for one in turn.changes)
+    return TurnCount(files, lines, turn.in_force, turn.was_killed, is_kept)
 
 
 def _count_lines(changes: Iterable[PathChange], reader: ContentReader, end: float) -> tuple[int, int] | None:

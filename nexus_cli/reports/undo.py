@@ -9,7 +9,7 @@ from dataclasses import asdict
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_parent
-from nexus_cli.reports.text.lines import Lines, filled, folded
+from nexus_cli.reports.text.lines import Lines, filled, folded, wrapped
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
@@ -53,7 +53,7 @@ def undo_text(value: JsonObject, width: int) -> Lines:
     for name, one in _name_references([one for one in references if not one["restored"]]).items():
         if one["command"] != (value["head_moved"] or {}).get("command"):
             how = ". To move it back:" if one["command"] else ""
-            yield from folded(f"kept      {name} (moved since){how}", width, "  ")
+            yield from wrapped(f"kept      {name} (moved since){how}", width, "  ")
             if how:
                 yield from folded(one["command"] or "", width, "  ")
     if moved := value["head_moved"]:
@@ -69,7 +69,8 @@ def undo_text(value: JsonObject, width: int) -> Lines:
         command = what.removesuffix(f": {KILLED_SINCE}")
         text = f"{value['action'].capitalize()} does not cover {what}"
         if command != what:
-            text = f"nexus was killed during {command}. All later changes count as this turn's, including yours."
+            whose = "Changes until you used the session again count as this turn's, including yours."
+            text = f"nexus was killed during {command}. {whose}"
         yield from filled(_plain(text), width)
 
 
@@ -111,7 +112,7 @@ def _headline(value: JsonObject, counts: str) -> str:
 
 def _listed(rows: Sequence[str], width: int) -> Lines:
     more = [f"  [and {len(rows) - NAMED:,} more]"] if len(rows) > NAMED else []
-    return [line for row in rows[:NAMED] for line in folded(_plain(row), width, "  ")] + more
+    return [line for row in rows[:NAMED] for line in wrapped(_plain(row), width, "  ")] + more
 
 
 def _plain(text: str) -> str:

@@ -10,7 +10,7 @@ from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
-from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, WorkerObject
+from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, WorkerObject, describe_state
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
@@ -74,7 +74,7 @@ def workers_text(value: JsonObject, width: int) -> Lines:
         task = role + worker_title(one["task"])
         now = f" · {cut_line(one['doing'], DOING)}" if one["doing"] else ""
         figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
-        rows.append((one["id"], one["state"], *figures, f"{task}{now}"))
+        rows.append((one["id"], describe_state(one["state"]), *figures, f"{task}{now}"))
     way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
     yield from [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
@@ -88,7 +88,7 @@ def worker_lines(value: JsonObject, width: int) -> Lines:
     """Return a line for each worker of a session that is shown in full."""
     for one in value.get("workers", ()):
         facts = [
-            f"{one['id']} {one['state']}",
+            f"{one['id']} {describe_state(one['state'])}",
             *worker_figures(one),
             f"session {one['session'] or '-'}",
             one["task"],

@@ -8,7 +8,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.json_value import JsonObject, VersionedReport
-from nexus_cli.reports.text.lines import Lines, filled, folded, plural, table
+from nexus_cli.reports.text.lines import Lines, filled, plural, table, wrapped
 from nexus_cli.worktrees.apply_worktree import clean_killed_apply
 from nexus_cli.worktrees.worktrees import WorktreeObject, describe_worktree, list_worktrees
 
@@ -72,4 +72,4 @@ def applied_text(value: JsonObject, width: int) -> Lines:
         where = "" if one["is_marked"] else f"; other version: {value['folder']}/{one['path']}"
         lines.append(f"conflict  {one['path']}: {one['why']}{where}")
     shown = ("".join(char if char.isprintable() else "?" for char in line) for line in lines)
-    return (piece for line in shown for piece in folded(line, width))
+    return (piece for line in shown for piece in wrapped(line, width))

@@ -67,7 +67,7 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
     if broken_runs(ledger, [run]):
         return f"{origin} broke off; to resume it: nexus runs resume {run.id}"
     if run.waits is None:
-        return f"{origin} {run.state}: {_cut(run, run.error or run.last_words)}".removesuffix(": ")
+        return f"{origin} {run.state}: {_quote(run)}".removesuffix(": ")
     act = (
         f"nexus runs resume {run.id}"
         if run.waits.kind == APPROVAL
@@ -109,16 +109,19 @@ def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> AwayNote:
     bad = f", {failed} failed" if failed else ""
     origin = name_origin(describe_run(ledger, last))
     facts = f" ({', '.join(last.facts)})" if last.facts else ""
-    said = _cut(last, last.error or last.last_words) or last.state
+    said = _quote(last) or last.state
     often = "once" if len(runs) == 1 else f"{len(runs)} times"
     line = f"while you were away: {origin} ran {often}{bad}; {last.id}: {said}{facts}"
     return AwayNote(line, last.id, cut_at_word(last.last_words.strip(), REPORT))
 
 
-def _cut(run: Run, text: str) -> str:
-    """Return the beginning of what a run said, on one line, with the command that shows the rest."""
-    said = " ".join(one_line(text).split())
-    return said if len(said) <= LONGEST else f"{cut_at_word(said, LONGEST)} (nexus runs show {run.id})"
+def _quote(run: Run) -> str:
+    """Return the error of a run, or the beginning of its last words in quotation marks, with the command that shows the
+    rest; "" if it has neither."""
+    text = " ".join(one_line(run.error or run.last_words).split())
+    shown = cut_at_word(text, LONGEST) if len(text) > LONGEST else text
+    quoted = shown if run.error or not shown else f'"{shown}"'
+    return quoted if shown == text else f"{quoted} (nexus runs show {run.id})"
 
 
 def _file(project: str) -> Path:

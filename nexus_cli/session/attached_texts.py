@@ -6,12 +6,18 @@ They are stored in the ledger when the session is left, and found again when it 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun
-from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, WAITING_TEXTS
+from nexus_cli.core.elide import clip_text, one_line
+from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, SHELL_LINE, WAITING_TEXTS
 from nexus_cli.engine.requests.engine import Engine
+
+LONGEST = 400
+"""Most characters of a command that the timeline shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +30,17 @@ class AttachedTexts:
     """Returns True if another process can resume the session."""
 
     def note_command(self, attached: str, command: str, output: str) -> None:
-        """Note the result of a `!` command; the work record has it once a message includes `attached`."""
+        """Note the result of a `!` command for the timeline; the work record has it once a message includes
+        `attached`."""
         if run := CommandRun.read(command, output):
-            self.engine.control.attachment_memos[attached] = {COMMAND: run.noted}
+            line = f"!{one_line(command)}: {run.describe_end('no exit status')}"
+            shown, memos = {"shown": clip_text(line, LONGEST)}, {COMMAND: run.noted}
+            if self.engine.conversation.last:
+                with suppress(NexusError):  # a ledger that fails says so by the next commit that matters
+                    self.engine.conversation.memo(SHELL_LINE, shown)
+            else:  # a session without messages is not kept
+                memos[SHELL_LINE] = shown
+            self.engine.control.attachment_memos[attached] = memos
 
     def note_recall(self, attached: str, drop_id: str) -> None:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""

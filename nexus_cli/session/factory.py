@@ -60,7 +60,7 @@ from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.session.session_state import SessionState
-from nexus_cli.session.settle_projects import settle_projects
+from nexus_cli.session.settle_projects import settle_projects, settle_session
 from nexus_cli.tools.registry import ToolRegistry, discover_tools, plugin_tools
 
 if TYPE_CHECKING:
@@ -95,6 +95,8 @@ def open_session(
         notices.extend(settle_projects([project_root(options.cwd), *options.add_dirs]))
         found = find_session(ledger, options)
         with _hold(ledger, found):
+            if found:
+                settle_session(found.id)
             return _open(ledger, found, options, settings, approver, provider, clock, notices, services)
 
     if earlier is not None and earlier.ledger is not None:

@@ -1,8 +1,9 @@
-"""Settle projects in which nexus was killed during a command, before anything there is read or obeyed."""
+"""Settle projects and sessions in which nexus was killed during a command, before anything there is read or obeyed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.command_records import is_unchecked
@@ -25,3 +26,14 @@ def settle_projects(projects: Iterable[Path]) -> list[str]:
                     "internal", "an interrupted command could not be checked", why, f"Its records are in {own.data}"
                 ) from error
     return told
+
+
+def settle_session(session: str) -> None:
+    """Record what a command of a killed nexus changed in a session that is resumed: later changes are the person's.
+    Blocks."""
+    data = places().data
+    if any((data / "undo" / "looks").glob("*.json")):
+        from nexus_cli.undo.follow_changes import settle_killed  # noqa: PLC0415  (after a process was killed)
+
+        with suppress(OSError, ValueError):  # the next undo tries again
+            settle_killed(data, session)

@@ -26,7 +26,7 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_real
 from nexus_cli.tree.blob_hash import hash_blob
-from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.byte_store import ByteStore, hash_file
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
 from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, RACY, Seen, open_states
 from nexus_cli.undo import unsure_changes
@@ -138,6 +138,17 @@ def _compare(path: str, old: Seen, new: Seen) -> FileChange | None:
     return FileChange(path, old.state, new.state, new.stamp[:3] if new.is_settled else (0, 0, 0))
 
 
+def _identify(root: str, change: FileChange) -> FileChange:
+    """Return a change with the digest of a file that could not be copied, as on a full disk: without it an undo cannot
+    tell that nobody has changed the file since. Blocks."""
+    after = change.after
+    if after.kind == FILE and not after.content and after.size <= MOST_COPIED:
+        with suppress(OSError), open_real(Path(root, change.path)) as file:
+            if os.fstat(file.fileno()).st_size == after.size:
+                return replace(change, after=replace(after, content=hash_file(file)))
+    return change
+
+
 def _is_left_out(path: str, skipped: set[str]) -> bool:
     """Return True if a path or a folder above it was not looked at."""
     while path and path not in skipped:
@@ -148,6 +159,8 @@ def _is_left_out(path: str, skipped: set[str]) -> bool:
 T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
+_IDENTIFYING = 2.0
+"""Seconds for the digests of the files of a step that could not be copied."""
 _LOOKS = "undo/looks"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
@@ -406,7 +419,9 @@ class ChangeJournal:
         """Put a step in the journal, if it changed something."""
         if self._store is None:
             return
-        self._waiting.append(step)
+        end = time.monotonic() + _IDENTIFYING
+        changes = tuple(_identify(step.root, one) if time.monotonic() < end else one for one in step.changes)
+        self._waiting.append(replace(step, changes=changes))
         with suppress(OSError):
             self.save_waiting()
         with suppress(OSError, ValueError):

@@ -25,6 +25,7 @@ from nexus_cli.core.running_workers import (
     UNKNOWN,
     WAITING,
     WorkerObject,
+    describe_state,
 )
 from nexus_cli.core.tool import SIGPIPE
 from nexus_cli.core.usage import Usage
@@ -198,9 +199,9 @@ class Worker:
         """Return its figures (steps, tokens, cost) on one line."""
         cost = self.usage.cost_usd
         used = self.usage.tokens
-        parts = [self.id, self.state, plural(self.steps, "step"), f"{used:,} tokens"]
+        parts = [self.id, describe_state(self.state), plural(self.steps, "step"), f"{used:,} tokens"]
         parts += [f"${cost:.4f}"] if cost is not None else []
-        parts.append(f"{self.seconds:.0f} s")
+        parts += [f"{self.seconds:.0f} s"] if self.state != UNKNOWN else []
         parts += [self.error] if self.state == FINISHED and self.error else []
         parts += [f"{plural(self.denied, 'call')} refused"] if self.denied else []
         newest = list(self.failed.items())[-SHOWN_FAILED:]
@@ -211,7 +212,7 @@ class Worker:
 
     def ended_line(self) -> str:
         """Return the line that tells the model of its end."""
-        return f"worker {self.id} {self.state}: `agents` reads its report"
+        return f"worker {self.id} {describe_state(self.state)}; `agents` reads its report"
 
     def result(self) -> ToolResult:
         """Return the tool result for the parent session."""

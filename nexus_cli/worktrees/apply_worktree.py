@@ -21,7 +21,7 @@ from typing import IO, Literal
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
-from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.real_files import list_folder, open_folder, open_real
@@ -29,13 +29,10 @@ from nexus_cli.sandbox.own_git import GitError, failure, merge_texts
 from nexus_cli.tree import file_state
 from nexus_cli.tree.blob_hash import blob_id
 from nexus_cli.tree.file_state import (
-    ABSENT,
     BLOCKED,
     FILE,
     FOLDER,
-    GIT,
     NOT_THERE,
-    PIPE,
     SPECIAL,
     FileState,
     PresentState,
@@ -50,6 +47,7 @@ from nexus_cli.tree.write_state import (
 )
 from nexus_cli.worktrees.inspect_worktree import open_store, save_state
 from nexus_cli.worktrees.own_repository import find_git
+from nexus_cli.worktrees.project_files import NO_FILE, ProjectFile, file_of, is_taken_back, read_file
 from nexus_cli.worktrees.snapshot_store import (
     EXECUTABLE,
     LINK,
@@ -58,11 +56,8 @@ from nexus_cli.worktrees.snapshot_store import (
     SnapshotStore,
     TreeChange,
 )
-from nexus_cli.worktrees.worktrees import UnappliedError, compare_states, remove_worktree, require_folder
+from nexus_cli.worktrees.worktrees import compare_states, remove_worktree, require_folder
 
-PLAIN = "100644"
-_MODES = {ABSENT: MISSING, PIPE: SPECIAL}
-"""Modes of a path that holds no file; others are the kind of its state."""
 DRAFT = "draft"
 """File of a record folder that names the draft being written in the project."""
 _DRAFTS = ".nexus-"
@@ -107,28 +102,15 @@ class AppliedWorktree(JsonOf[ApplyResult]):
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
-    """A path of the project in its current state: its mode as git names it, and its blob."""
-
-    mode: str
-    blob: str = ""
-    now: PresentState = field(default=NOT_THERE, compare=False)
-    """Its state, whose stamp changes with each write, even one of the same content."""
-
-
-_NOTHING = _File(MISSING)
-
-
-@dataclass(frozen=True, slots=True)
 class _Step:
     """One change and the way to apply it."""
 
     change: TreeChange
-    seen: _File
+    seen: ProjectFile
     """The file at its path when the step was planned."""
-    seen_before: _File
+    seen_before: ProjectFile
     """The file at the path before a rename, when the step was planned."""
-    result: _File = _NOTHING
+    result: ProjectFile = NO_FILE
     """The file after the step; its blob is "" for a merged text."""
     origin: PresentState = NOT_THERE
     """The project's file that is changed or moved: its rights stay."""
@@ -171,37 +153,16 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
 
 
 def remove_applied(record: WorktreeRecord, *, force: bool = False) -> str:
-    """Remove a worktree like `remove_worktree`, after the draft of a killed apply. Raise `UnappliedError` also if the
-    project has taken back applied changes, which are nowhere else then."""
+    """Remove a worktree like `remove_worktree`, after the draft of a killed apply."""
     clean_killed_apply(record)
-    if not force:
-        _refuse_to_lose(record)
     return remove_worktree(record, force=force)
-
-
-def _refuse_to_lose(record: WorktreeRecord) -> None:
-    unapplied = None
-    if record.folder.is_dir():
-        with suppress(NexusError):  # the removal names what is broken
-            unapplied = list_unapplied(record)
-    if unapplied and unapplied.paths and unapplied.tree == record.applied:
-        why = f"the project no longer has its changes ({name_first(unapplied.paths, 3)})"
-        raise UnappliedError(record, why)
 
 
 def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:
     """Return the changes since the last apply; if there are none, the applied ones that the project took back."""
     if tree != record.applied:
         return store.changes(record.applied, tree)
-    return [one for one in store.changes(record.base, tree) if _is_undone(record, one)]
-
-
-def _is_undone(record: WorktreeRecord, change: TreeChange) -> bool:
-    """True if the project has a path again as it was before the change, and nothing at the path of a new file."""
-    length = len(record.base)
-    before = _look_at(record.source, change.before, length)
-    is_there = change.before != change.path and _look_at(record.source, change.path, length) != _NOTHING
-    return before == _side(change.old_mode, change.old) and not is_there
+    return [one for one in store.changes(record.base, tree) if is_taken_back(record, one)]
 
 
 def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult:
@@ -289,8 +250,8 @@ class _Planner:
         self._origins: dict[bytes, PresentState] = {}
         """By the new path of a file that is moved: the state of the project's file."""
 
-    def look(self, path: bytes) -> _File:
-        return _look_at(self.root, path, self._length)
+    def look(self, path: bytes) -> ProjectFile:
+        return read_file(self.root, path, self._length)
 
     def split_renames(self, changes: Iterable[TreeChange]) -> Iterator[TreeChange]:
         """Yield the changes; a rename of a file that the project has not changed is a deletion and a new file."""
@@ -306,33 +267,33 @@ class _Planner:
     def _is_free_rename(self, change: TreeChange) -> bool:
         """True if a rename can be a move: the project's file is unchanged, and the new path is or will be free."""
         before = self.look(change.before)
-        if change.before == change.path or before != _File(change.old_mode, change.old):
+        if change.before == change.path or before != ProjectFile(change.old_mode, change.old):
             return False
         inside = change.path.startswith(change.before + b"/") or change.before.startswith(change.path + b"/")
         there = self.look(change.path)
         # Equal stamps mean one file with two names, as on a case-insensitive disk: deleting it deletes both.
         return inside or (
-            there in (_NOTHING, _File(change.new_mode, change.new)) and there.now.stamp != before.now.stamp
+            there in (NO_FILE, ProjectFile(change.new_mode, change.new)) and there.now.stamp != before.now.stamp
         )
 
     def plan(self, change: TreeChange) -> _Step:
         seen = self.look(change.path)
         before = self.look(change.before) if change.before != change.path else seen
-        base, new = _side(change.old_mode, change.old), _side(change.new_mode, change.new)
+        base, new = file_of(change.old_mode, change.old), file_of(change.new_mode, change.new)
         step = _Step(change, seen, before, new, origin=self._origins.get(change.path, before.now))
         if b".git" in change.path.lower().split(b"/"):
             return replace(step, conflict="a path in .git")
-        if seen == new and (before is seen or before == _NOTHING):
+        if seen == new and (before is seen or before == NO_FILE):
             return replace(step, is_there=True)
         if before is not seen:
-            if seen != _NOTHING:
+            if seen != NO_FILE:
                 return replace(step, conflict="renamed to a path that exists with different content")
             return self._merge(step, before, base, new)
-        if seen.mode in (FOLDER, BLOCKED) and base == _NOTHING:
+        if seen.mode in (FOLDER, BLOCKED) and base == NO_FILE:
             return step  # the path in the way may be deleted by an earlier step: looked at again then
         return self._merge(step, seen, base, new)
 
-    def _merge(self, step: _Step, ours: _File, base: _File, new: _File) -> _Step:
+    def _merge(self, step: _Step, ours: ProjectFile, base: ProjectFile, new: ProjectFile) -> _Step:
         if ours == base:
             return step
         why = _describe_clash(ours, base, new)
@@ -340,9 +301,9 @@ class _Planner:
             return replace(step, conflict=why)
         mode = new.mode if ours.mode == base.mode else ours.mode
         if new.blob in (base.blob, ours.blob):
-            return replace(step, result=_File(mode, ours.blob))
+            return replace(step, result=ProjectFile(mode, ours.blob))
         if ours.blob == base.blob:
-            return replace(step, result=_File(mode, new.blob))
+            return replace(step, result=ProjectFile(mode, new.blob))
         merged, conflicts = self._merge_text(step, ours, base, new)
         if merged is None:
             return replace(
@@ -351,9 +312,11 @@ class _Planner:
         if conflicts >= _FAILED:
             return replace(step, conflict="a binary file changed in both")
         why = f"{plural(conflicts, 'conflict')} marked in the file" if conflicts else ""
-        return replace(step, result=_File(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
+        return replace(step, result=ProjectFile(mode), merged=merged, conflict=why, is_marked=bool(conflicts))
 
-    def _merge_text(self, step: _Step, ours: _File, base: _File, new: _File) -> tuple[bytes | None, int]:
+    def _merge_text(
+        self, step: _Step, ours: ProjectFile, base: ProjectFile, new: ProjectFile
+    ) -> tuple[bytes | None, int]:
         """Merge three texts; return the result, None if the project's has markers of an earlier merge, with the number
         of conflicts: at least `_FAILED` if one of the texts is none."""
         with open_real(self.root / os.fsdecode(step.change.before)) as file:
@@ -368,22 +331,18 @@ class _Planner:
         return merged, conflicts
 
 
-def _side(mode: str, blob: str) -> _File:
-    return _NOTHING if mode == MISSING else _File(mode, blob)
-
-
-def _describe_clash(ours: _File, base: _File, new: _File) -> str:
+def _describe_clash(ours: ProjectFile, base: ProjectFile, new: ProjectFile) -> str:
     """Return the reason that three states of a file cannot be merged by content, "" if they can."""
     why = {
         FOLDER: "a folder is in its place",
         BLOCKED: "a link or a file has replaced its folder",
         SPECIAL: "something other than a file is in its place",
     }.get(ours.mode, "")
-    if not why and base == _NOTHING:
+    if not why and base == NO_FILE:
         why = "new in both, with different content"
-    if not why and new == _NOTHING:
+    if not why and new == NO_FILE:
         why = "deleted in the worktree, changed in the project"
-    if not why and ours == _NOTHING:
+    if not why and ours == NO_FILE:
         why = "changed in the worktree, deleted or moved in the project"
     if not why and LINK in (ours.mode, base.mode, new.mode):
         why = "changed in both, and links cannot be merged"
@@ -400,10 +359,10 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
         return True
     if step.writes:
         now = planner.look(path)
-        if now != step.seen and not (step.seen.mode in (FOLDER, BLOCKED) and now == _NOTHING):
+        if now != step.seen and not (step.seen.mode in (FOLDER, BLOCKED) and now == NO_FILE):
             conflict = "it changed in the project meanwhile"
         elif now.mode in (FOLDER, BLOCKED):
-            conflict = _describe_clash(now, _NOTHING, step.result)
+            conflict = _describe_clash(now, NO_FILE, step.result)
         elif not _write_result(planner.record, step, now.now, blobs):
             conflict = "it changed in the project meanwhile"
         else:
@@ -504,17 +463,3 @@ def _delete_file(root: Path, path: str, seen: PresentState) -> bool:
             return False
         remove_empty_folders(folder, path)
     return True
-
-
-def _look_at(root: Path, path: bytes, length: int) -> _File:
-    """Return the file at a path below `root`, with the id of its blob of `length` digits. Raises `OSError`."""
-    with open_folder(root) as folder:
-        now = look_at(folder, os.fsdecode(path), [f"{GIT}{'0' * length}"])
-    if now.kind == file_state.LINK:
-        return _File(LINK, blob_id(os.fsencode(now.state.target), length), now)
-    if now.kind != FILE:
-        return _File(_MODES.get(now.kind, now.kind), now=now)
-    if not now.contents:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fsdecode(path))
-    (blob,) = (content.removeprefix(GIT) for content in now.contents if content.startswith(GIT))
-    return _File(EXECUTABLE if now.state.mode & stat.S_IXUSR else PLAIN, blob, now)

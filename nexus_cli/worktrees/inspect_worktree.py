@@ -22,6 +22,7 @@ from nexus_cli.worktrees.own_repository import (
     own_repository_git,
     read_tips,
 )
+from nexus_cli.worktrees.project_files import is_taken_back
 from nexus_cli.worktrees.snapshot_store import ChangeCounts, SnapshotStore
 
 CACHES = frozenset(
@@ -46,6 +47,8 @@ class WorktreeState:
     """Content that no diff shows: ignored files, nested repositories, worktrees made from this one."""
     unreachable: bool
     """True if commits of its branch are not in the history of the checked-out commit."""
+    taken_back: tuple[str, ...]
+    """Applied paths that the project has again as they were before."""
 
     @property
     def built(self) -> tuple[str, ...]:
@@ -58,8 +61,8 @@ class WorktreeState:
         return self.tree == record.base and not self.has_moved and not self.kept
 
     def is_applied(self, record: WorktreeRecord) -> bool:
-        """True if every change is in the project."""
-        return self.tree == record.applied
+        """True if every change was applied, and the project took none back."""
+        return self.tree == record.applied and not self.taken_back
 
     def describe(self) -> str:
         """Return a summary of its content on one line."""
@@ -93,6 +96,7 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     files = None if git is None else list_files(git)
     tree = store.save_state(_listed(record, store, files))
     counts = store.count_changes(record.base, tree) if tree != record.base else ChangeCounts(0, 0, 0)
+    taken_back = _find_taken_back(record, store) if tree == record.applied != record.base else ()
     kept = list(_find_ignored(record, store, git))
     kept += _find_special(record.folder)
     kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
@@ -104,6 +108,7 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
             True,
             (*kept, "its repository is broken, points elsewhere, or was created by nexus 0.2"),
             False,
+            taken_back,
         )
     kept += [f"{os.fsdecode(path)}/ (a repository)" for path in files.nested]
     kept += [f"{os.fsdecode(path)}/ (a submodule)" for path in files.submodules if _has_entries(record.folder, path)]
@@ -114,7 +119,15 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0
     has_moved = {*tips} != {record.start} or not tip or not head or _has_moved(record)
     unreachable = bool(tip and head and tip != head) and git.try_run("merge-base", "--is-ancestor", tip, head)[0] != 0
-    return WorktreeState(tree, counts, commits, has_moved, tuple(kept), unreachable)
+    return WorktreeState(tree, counts, commits, has_moved, tuple(kept), unreachable, taken_back)
+
+
+def _find_taken_back(record: WorktreeRecord, store: SnapshotStore) -> tuple[str, ...]:
+    """Return the applied paths that the project took back, as far as they can be read."""
+    with suppress(OSError):
+        changes = [one for one in store.changes(record.base, record.applied) if is_taken_back(record, one)]
+        return tuple(sorted({os.fsdecode(path) for one in changes for path in (one.path, one.before)}))
+    return ()
 
 
 def _listed(record: WorktreeRecord, store: SnapshotStore, files: ProjectFiles | None) -> list[bytes]:

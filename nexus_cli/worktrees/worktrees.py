@@ -24,6 +24,7 @@ from nexus_cli.config.worktree_record import (
     record_folder,
     worktrees_of,
 )
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.sandbox.own_git import GitError, failure
@@ -389,6 +390,8 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     """Describe the changes that removing a worktree would lose, "" for none."""
     if state.is_empty(record):
         return ""
+    if state.taken_back:
+        return f"the project no longer has its changes ({name_first(state.taken_back, 3)})"
     if not state.is_applied(record):
         return f"it has unapplied changes ({state.describe()})"
     if held := [one for one in state.kept if one not in state.built]:

@@ -6,6 +6,7 @@ import pytest
 from commands.conftest import FakeContext
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.event import CompactionDone
 from nexus_cli.reports.forms import find_form
 
 
@@ -23,7 +24,9 @@ def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext
     assert [row["text"] for row in value["rows"] if row["kind"] == "pin"] == ["p1 always use tabs", "p1 removed"]
     assert rows["lane"]["lane"] == "compact" and rows["lane"]["requests"] == 1 and rows["lane"]["tokens"] > 0
     made, back = rows["compaction"], rows["undo"]
-    assert made["before"] and back["after"] and made["epoch"] < back["epoch"]
+    assert back["after"] and made["epoch"] < back["epoch"]
+    (ended,) = (event for event in context.fed if isinstance(event, CompactionDone))
+    assert (made["before"], made["after"]) == (ended.before, ended.after), "as /compact has told it"
     kinds = [row["kind"] for row in value["rows"]]
     assert kinds.index("pin") < kinds.index("lane") < kinds.index("compaction") < kinds.index("undo")
     text = find_form(form)(value, 80)

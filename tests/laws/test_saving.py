@@ -265,8 +265,8 @@ def test_a_call_whose_start_was_not_saved_counts_as_not_started_after_ctrl_c(
     """Ctrl+C comes in the pause between two attempts to reach the server."""
     real = SessionLog.record_start
 
-    def record_start(log: SessionLog, call_id: str, name: str) -> None:
-        real(log, call_id, name)
+    def record_start(log: SessionLog, call_id: str, name: str, memos: Sequence[Memo] = ()) -> None:
+        real(log, call_id, name, memos)
         postgres.stop()
 
     with world(place, four_steps({}), ledger_url=url) as around:

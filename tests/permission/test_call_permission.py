@@ -111,9 +111,10 @@ def notices(events: list[Event]) -> list[str]:
 
 
 def decisions(session: Session) -> list[Mapping[str, Any]]:
-    """What was recorded of the decisions, by call."""
+    """The newest recorded decision on each call."""
     with the_ledger() as ledger:
-        return [memo.value for memo in LaneLog(ledger.db, session.id).memos(DECISION)]
+        memos = LaneLog(ledger.db, session.id).memos(DECISION)
+        return [*{memo.value["id"]: memo.value for memo in memos}.values()]
 
 
 ASKED: dict[str, tuple[Call, ...]] = {

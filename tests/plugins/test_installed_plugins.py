@@ -13,7 +13,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.errors import NexusError
 from nexus_cli.mcp.server_entries import read_servers
-from nexus_cli.plugins import plugin_folder
+from nexus_cli.plugins import plugin_folder, plugin_source
 from nexus_cli.plugins.installed_plugins import (
     PLUGIN_RECORD,
     PluginSource,
@@ -128,6 +128,20 @@ def test_a_broken_record_of_items_is_no_consent(tmp_path: Path) -> None:
     record["plugins"]["hookify"]["items"] = 4
     path.write_text(json.dumps(record))
     assert set(states().values()) == {"off"}
+
+
+def test_a_warning_of_ssh_is_not_named_as_the_reason_of_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git = tmp_path / "git"
+    told = "** WARNING: the key exchange is old", "", "Warning: added 'h' to the known hosts", "fatal: no such place"
+    git.write_text("#!/bin/sh\n" + "".join(f'echo "{line}" >&2\n' for line in told) + "exit 128\n")
+    git.chmod(0o755)
+    monkeypatch.setattr(plugin_source, "find_program", lambda name: str(git))
+    source = parse_source("ssh://git@h/x", tmp_path)
+    with pytest.raises(NexusError, match="fatal: no such place") as caught, plugin_source.open_source(source):
+        pass
+    assert "arning" not in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import random
 import signal
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,13 @@ def in_a_command(root: Path) -> dict[signal.Signals, dict[str, Any]]:
             results = [message["content"] for message in messages if message["role"] == "tool"]
             rows = [row for row in place.run("timeline", "--json").result["rows"] if row["kind"] == "tool"]
             why = [one for one in place.run("why", "--json").result["decisions"] if one["id"] == rows[0]["call"]]
-            told = {"outcomes": [row["outcome"] for row in rows], "why": why or place.run("why", rows[0]["call"]).text}
+            told: dict[str, Any] = {"outcomes": [row["outcome"] for row in rows], "why": why}
+            (place.folder / "later").write_text("of the person\n")
+            told["diff"] = place.run("diff", "--turn", "1").text
+            if number == signal.SIGKILL:  # as an earlier version left the ledger
+                with closing(sqlite3.connect(place.ledger)) as connection, connection:
+                    connection.execute("DELETE FROM memos WHERE kind = 'decision'")
+                told["without"] = place.run("why", rows[0]["call"]).text
             return {"done": done, "gone": gone, "sound": safe, "again": again, "results": results, **told}
 
     numbers = (*STATUS, signal.SIGKILL)
@@ -183,7 +190,9 @@ def test_a_command_that_ran_when_the_process_was_killed_is_never_silently_run_ag
     assert shown["sound"] and shown["again"].status == 0
     assert "outcome unknown" in shown["results"][0] and "not run" in shown["results"][1], shown["results"]
     assert shown["outcomes"] == ["outcome unknown", "not run"]
-    assert "unknown: the decision was not recorded: nexus ended while the call ran" in str(shown["why"])
+    assert [(one["decision"], one["ran"], one["from"]) for one in shown["why"]] == [("allow", True, "level all")]
+    assert "unknown: the decision was not recorded: nexus ended while the call ran" in shown["without"]
+    assert "+++ b/pids" in shown["diff"] and "later" not in shown["diff"], "changed after the session was resumed"
 
 
 @pytest.mark.parametrize("number", STATUS)

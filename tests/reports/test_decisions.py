@@ -188,3 +188,6 @@ def test_reads_that_the_level_allowed_push_no_refusal_out_of_the_list(tmp_path: 
     session = played(tmp_path, [("write_file", {"path": "x", "content": "x"}), *calls])
     rows = decided(session)
     assert len(rows) == NEWEST and [row["tool"] for row in rows[:2]] == ["write_file", "read_file"]
+    refused = [("write_file", {"path": f"x{n}", "content": "x"}) for n in range(NEWEST)]
+    rows = decided(played(tmp_path, [*refused, *calls[:6]]))
+    assert [row["tool"] for row in rows] == ["write_file"] * 15 + ["read_file"] * 5, "the newest five in any case"

@@ -267,7 +267,7 @@ def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_projec
     drive(Played(lambda request: "All quiet.\nNothing else \x1b[31m"), rules)
     (note,) = take_away_notes(ledger, folder)
     assert note.report.startswith("All quiet.\nNothing else") and note.run == "run-3"
-    assert note.line.startswith("while you were away: plan Daily Report ran 3 times; run-3: All quiet. Nothing else")
+    assert note.line.startswith('while you were away: plan Daily Report ran 3 times; run-3: "All quiet. Nothing else')
     assert take_away_notes(ledger, folder) == []
     (other,) = take_away_notes(ledger, folder / "gone")
     assert "plan elsewhere ran once, 1 failed" in other.line
@@ -275,7 +275,7 @@ def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_projec
     queue(ledger, folder, "Daily Report")
     drive(Played(well), rules)
     (note,) = take_away_notes(ledger, folder)
-    assert note.line == "while you were away: plan Daily Report ran once; run-6: well"
+    assert note.line == 'while you were away: plan Daily Report ran once; run-6: "well"'
 
 
 @pytest.mark.matrix
@@ -284,10 +284,10 @@ def test_a_long_answer_is_cut_at_a_word_and_the_command_for_the_whole_is_named(l
     queue(ledger, folder, "Daily Report")
     (run,) = drive(Played(lambda request: said), UnattendedRules(RunSettings(max_cost_day=50.0)))
     (note,) = take_away_notes(ledger, folder)
-    for line in (note.line, run_line(run)):
+    for line, quote in ((note.line, '"'), (run_line(run), "")):
         beginning, mark, rest = line.partition("…")
-        words = beginning.split(": ")[-1]
-        assert mark and said.startswith(f"{words} ") and rest == " (nexus runs show run-1)", line
+        words = beginning.split(": ")[-1].removeprefix(quote)
+        assert mark and said.startswith(f"{words} ") and rest == f"{quote} (nexus runs show run-1)", line
     assert note.report.endswith("…") and len(note.report) <= 600
 
 
@@ -309,7 +309,7 @@ def test_a_run_whose_process_was_killed_is_told_until_it_is_taken_up(ledger: Led
     drive(Played(well), UnattendedRules(RunSettings(max_cost_day=50.0)))
     assert "resumed once" in find_form("run")(run_report(ledger, ledger.runs.get(1)), 80)
     (note,) = take_away_notes(ledger, folder)
-    assert note.line.endswith("run-1: well")
+    assert note.line.endswith('run-1: "well"')
 
 
 def test_an_approval_that_a_run_waits_for_is_told_too(ledger: Ledger, folder: Path) -> None:

@@ -325,6 +325,15 @@ def test_a_shell_line_is_shared_and_a_private_one_is_not(repl: Opens) -> None:
     made.idle()
     made.say("what did it print?")
     assert "shared-42" in sent(made) and "private-42" not in sent(made)
+    made.send("!exit 3\r")
+    made.wait_for("exit status 3")
+    made.idle()
+    made.send("/timeline\r")
+    made.wait_for("command: !exit 3: exit 3")
+    assert "command: !echo shared-$((40+2)): exit 0" in made.text and "!echo private-$((40+2)):" not in made.text
+    made.send("/export out.md\r")
+    made.wait_for("Written to")
+    assert "!exit 3: exit 3" in (made.folder / "out.md").read_text()
 
 
 def test_in_a_dumb_terminal_an_empty_enter_sends_what_the_editor_left(repl: Opens, tmp_path: Path) -> None:

@@ -13,10 +13,13 @@ import pytest
 from undo.world import World
 
 from nexus_cli.ledger.database import ledger_error
+from nexus_cli.reports.turn_changes import count_turn
+from nexus_cli.reports.undo import turn_diff, undo_text
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.undo import follow_changes
 from nexus_cli.undo.coverage import describe_uncovered
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.plan_restore import NOT_KEPT
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -64,6 +67,38 @@ def test_a_command_that_cannot_be_written_down_is_named_as_not_covered_before_it
     world.turns = 1
     report = world.undo()
     assert report["restored"] == ["a"] and not report["not_covered"] and place.read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_a_command_wrote_to_files_that_cannot_be_copied_is_undone_by_what_was_kept_before(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_kept: bool
+) -> None:
+    place, new, journal = world.write("a", "mine\n"), world.path("new"), ChangeJournal(world.data)
+    world.turns = 1
+
+    def refuse(*_: Any, **__: Any) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if not is_kept:
+            patch.setattr(ByteStore, "put", refuse)
+        begun = journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
+        patch.setattr(ByteStore, "put", refuse)
+        place.write_text("its\n")
+        new.write_text("new\n")
+        journal.end(begun)
+        journal.close()
+    _, shown, unread = turn_diff(world.request())
+    count = count_turn(world.data, world.session, 1, 5)
+    report = world.undo()
+    assert report["removed"] == ["new"] and "+new\n" in shown and count is not None
+    if is_kept:
+        assert report["restored"] == ["a"] and place.read_text() == "mine\n" and not unread and "-mine\n" in shown
+        assert count.offer_undo(1) == "2 files (+2 -1)"
+    else:
+        assert [(one["path"], one["why"]) for one in report["kept"]] == [("a", NOT_KEPT)] and unread == ["a"]
+        assert [*undo_text(report, 30)][-2:] == ["  kept      a (its earlier", "  content was not kept)"]
+        assert count.offer_undo(1) == "2 files (+1 -0); /undo 1 leaves files of which the earlier content was not kept"
 
 
 def test_an_edit_is_refused_if_its_file_cannot_be_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

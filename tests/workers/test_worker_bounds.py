@@ -278,7 +278,8 @@ def test_a_stop_while_workers_are_stopped_loses_no_sum(tmp_path: Path) -> None:
     session = crewed(Crew({"ONE": slow, "root": root}), tmp_path)
     _, outcome = run(session, "root")
     assert outcome.error and outcome.error["kind"] == "auth"
-    assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(0.5)
+    assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd)
+    assert 0.5 < (outcome.usage.cost_usd or 0) < 0.51, "two answers, and the estimate of the request that was stopped"
 
 
 @pytest.mark.matrix
@@ -427,8 +428,10 @@ def test_of_a_killed_run_in_the_background_the_resumed_one_is_told(tmp_path: Pat
         crew = Crew({"root": reads})
         run(crewed(crew, tmp_path, _root().id), "go on")
         told.append(next(str(one["content"]) for one in reversed(crew.seen[0][1].messages) if one["role"] == "user"))
-    assert "worker w1 finished" in told[0] and "worker w2 unknown" in told[0]
-    assert "worker w1" not in told[1] and "worker w2 unknown" in told[1], "what was read is not told again"
+    assert "worker w1 finished" in told[0] and "worker w2 interrupted: nexus exited" in told[0]
+    assert "worker w1" not in told[1] and "worker w2 interrupted: nexus exited" in told[1], (
+        "what was read is not told again"
+    )
     with closing(Ledger.open(places().ledger)) as ledger:
         two = ledger.usage(ledger.workers(_root().id)[1].id)
     rows = {row["id"]: row for row in SessionWorkers(crewed(Crew({}), tmp_path, _root().id)).rows()}

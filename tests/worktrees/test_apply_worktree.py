@@ -27,7 +27,7 @@ from nexus_cli.worktrees.apply_worktree import (
     remove_applied,
 )
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
-from nexus_cli.worktrees.worktrees import UnappliedError, enter_worktree, remove_worktree
+from nexus_cli.worktrees.worktrees import UnappliedError, describe_worktree, enter_worktree, remove_worktree
 
 Act = Callable[[Path], object]
 
@@ -574,7 +574,9 @@ def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) 
 
 def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: Path) -> None:
     _, record = applied(project, edit(2, "theirs"))
+    assert describe_worktree(record)["state"] == "applied"
     git(project, "checkout", "-q", "app.py")
+    assert describe_worktree(record)["state"] == "changed"
     with pytest.raises(UnappliedError, match=r"no longer has its changes \(app\.py\)") as caught:
         remove_applied(record)
     assert f"To apply its changes: nexus worktree apply {record.name}." in caught.value.hint

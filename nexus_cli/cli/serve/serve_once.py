@@ -8,15 +8,17 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.cli.print_report import ENDLESS
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.json_value import VersionedReport
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, RUNNING, Plan, Run
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, RUNNING, Plan, Run, describe_state
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import RunObject, broken_runs, describe_runs
+from nexus_cli.reports.text.lines import wrapped
 
 if TYPE_CHECKING:
     from nexus_cli.core.request import Provider
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from nexus_cli.runs.runner import Runner
     from nexus_cli.ui.print.turn_progress import TurnLines
 
-from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 
 LONGEST = 300
@@ -176,7 +177,8 @@ def _print(ledger: Ledger | None, runs: list[Run], note: str, json: bool, status
         }
         out.write(json_text(value, escaped=True) + "\n")
     else:
-        out.write("".join(f"{sanitize(run_line(run))}\n" for run in runs))
+        width = out.width if out.terminal else ENDLESS
+        out.write("".join(f"{line}\n" for run in runs for line in wrapped(run_line(run), width)))
     return status
 
 
@@ -189,5 +191,7 @@ def run_line(run: Run, longest: int = LONGEST) -> str:
         waits += f" (to answer: nexus runs resume {run.id})" if run.waits.kind == APPROVAL else ""
     said = run.error or waits or (run.last_words if run.state == DONE else "")
     said += f" ({', '.join(run.facts)})" if run.has_ended and run.facts else ""
-    line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())
+    line = " ".join(
+        f"{run.id} {describe_state(run.state)}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split()
+    )
     return line if len(line) <= longest else f"{cut_at_word(line, longest)} (nexus runs show {run.id})"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
@@ -66,6 +66,8 @@ class CommandRun:
     """The background job as which it was started."""
     after: int = 0
     """Orders runs noted after the same entry."""
+    call: str = ""
+    """The id of the model's call."""
 
     @classmethod
     def read(cls, command: str, result: str, entry: int = 0) -> CommandRun | None:
@@ -166,7 +168,7 @@ class WorkLog:
         run = CommandRun.read(command, message.content, entry) if command else None
         if run is not None:  # otherwise the earlier result stays
             self.commands.pop(command, None)
-            self.commands[command] = run
+            self.commands[command] = replace(run, call=message.tool_call_id or "")
 
 
 def read_replies(questions: Sequence[str], result: str) -> list[tuple[str, str]]:

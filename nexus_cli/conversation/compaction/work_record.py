@@ -55,16 +55,16 @@ class WorkItem:
     `entry`."""
 
 
-def command_items(commands: Iterable[CommandRun], approved: Container[int] = ()) -> list[WorkItem]:
-    """Return the items of these commands, with unique names; `approved` are the entries of those that the person was
-    asked about and allowed."""
+def command_items(commands: Iterable[CommandRun], approved: Container[str] = ()) -> list[WorkItem]:
+    """Return the items of these commands, with unique names; `approved` are the calls that the person was asked about
+    and allowed."""
     names, items = Counter[str](), list[WorkItem]()
     for run in commands:
         name = _command_name(run)
         names[name] += 1
         if names[name] > 1:
             name += f" #{names[name]}"
-        by = "; approved by the person" if run.entry in approved and not (run.by_person or run.worker) else ""
+        by = "; approved by the person" if run.call in approved else ""
         text = f"- {name} -> {describe_end(run)}{by}"
         items.append(WorkItem(run.entry, text, "command", run.is_failing, at=(run.entry, run.after)))
     return items

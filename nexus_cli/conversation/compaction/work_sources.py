@@ -38,7 +38,7 @@ def make_record(conversation: Conversation, log: WorkLog) -> WorkRecord:
     folder = common_folder(files)
     items = [file.item(folder, file.how) for file in files]
     answers = [memo for memo in conversation.memos(DECISION) if memo.value.get("answer")]
-    approved = {memo.entry for memo in answers if memo.value["answer"] in ("yes", "session", "always")}
+    approved = {memo.value["id"] for memo in answers if memo.value["answer"] in ("yes", "session", "always")}
     items += [*_further_files(conversation), *command_items(_last_runs(conversation, log), approved)]
     items += [*_declined_items(answers), *_reply_items(log), *_undo_items(conversation)]
     newest = sorted(items, key=lambda item: (-item.entry, -item.at[1], item.text))

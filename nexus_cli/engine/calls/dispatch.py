@@ -16,7 +16,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
-from nexus_cli.core.entry import Kind
+from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memo_kinds import (
@@ -210,9 +210,12 @@ class Dispatcher(CallDecider):
         if isinstance(checked, ToolResult):
             return checked
         decision = await self.decide(checked)
-        if decision.may_run:
-            self.starts.record_start(call.id, call.name)
-            if self.step.context is not None and await self.step.context.conversation.log.save():
+        if decision.may_run and self.step.context is not None:
+            conversation = self.step.context.conversation
+            noted = self.step.recorded[call.id] = self._decision_row(call, is_run=True)
+            memo = Memo(DECISION, conversation.now(), conversation.last, noted)
+            self.starts.record_start(call.id, call.name, [memo])
+            if await conversation.log.save():
                 decision = await self.decide(checked)  # level and rules may have changed meanwhile
         if not decision.may_run:
             return decision.result or ToolResult(error=decision.why, denied=True, ran=False)
@@ -277,6 +280,11 @@ class Dispatcher(CallDecider):
         """Record the result of a call that does not run."""
         self._append(conversation, control, call, ToolResult(error=why, ran=False), ClippedText(why))
 
+    def _decision_row(self, call: ToolCall, *, is_run: bool) -> JsonObject:
+        """Return the memo `DECISION` of a call of the step."""
+        row = {"id": call.id, "tool": call.name, "subject": describe_subject(self.registry.get(call.name), call)}
+        return {**row, "ran": is_run, **self.step.decisions[call.id].to_json()}
+
     def _append(
         self,
         conversation: Conversation,
@@ -311,9 +319,10 @@ class Dispatcher(CallDecider):
             noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {subject} before it {how}]"}
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
-        if decision := self.step.decisions.get(call.id):
-            row = {"id": call.id, "tool": call.name, "subject": subject, "ran": result.ran}
-            noted[DECISION] = {**row, **decision.to_json()}
+        if call.id in self.step.decisions:
+            decision = self._decision_row(call, is_run=result.ran)
+            if decision != self.step.recorded.get(call.id):  # no start, or it could not run after all
+                noted[DECISION] = decision
         entry = conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             control.emit(event.ContextRecall(result.cites, entry.tokens))

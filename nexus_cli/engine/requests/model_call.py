@@ -80,12 +80,14 @@ async def _request_reply(
     first = engine.conversation.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
     stream = engine.provider.stream(request)
-    began = False
+    began = is_sent = False
     try:
         await engine.conversation.log.save()
+        is_sent = True  # until the provider refuses an attempt
         async for delta in stream:
             fold.feed(delta)
-            began = began or not isinstance(delta, RetryDelta)
+            is_sent = not isinstance(delta, RetryDelta)
+            began = began or is_sent
             match delta:
                 case TextDelta(text) if main:
                     engine.control.emit(event.Text(text))
@@ -96,7 +98,7 @@ async def _request_reply(
                 case _:
                     pass
     except asyncio.CancelledError:
-        _keep_partial(engine, fold, INTERRUPTED, "interrupted", plan if began else None, before)
+        _keep_partial(engine, fold, INTERRUPTED, "interrupted", plan if began or is_sent else None, before)
         raise
     except ProviderError as error:
         error.output_cap = cap
@@ -227,8 +229,8 @@ def _raise_unless_finished(finish: str, problem: str, *, has_calls: bool) -> Non
 
 
 def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, paid: RequestPlan | None, before: str) -> None:
-    """Record the text received (or `before` if there is none) without incomplete calls. `paid` is the request,
-    None if no reply to it began."""
+    """Record the text received (or `before` if there is none) without incomplete calls. `paid` is the request, None if
+    the provider did not process it."""
     message = fold.partial()
     engine.partial_reply = message.content
     if paid:

@@ -197,9 +197,10 @@ def folded(text: str, width: int, indent: str = "") -> list[str]:
     return [(indent + piece).rstrip() for line in lines for piece in fold(line, width - cells(indent))]
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """Return the lines of `text` unchanged, except that long ones are broken between words: for messages."""
-    return [piece.rstrip() for piece in wrap(sanitize(text + "\n")[:-1], width)]
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Return the lines of `text` unchanged, except that long ones are broken between words: for messages, and for names
+    of files beside words."""
+    return [(indent + piece).rstrip() for piece in wrap(sanitize(text + "\n")[:-1], width - cells(indent))]
 
 
 def table(

@@ -51,10 +51,14 @@ def folder_diff_lines(value: JsonObject, width: int, theme: Theme) -> Iterator[s
         yield from diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True)
         if value.get("cut"):
             yield from filled(f"[diff truncated: {value['cut']}]", width)
-    else:
+    elif not value["unread"]:
         yield from filled("No uncommitted changes.", width)
     if unread := value["unread"]:
-        yield from ["", *filled("Not shown (too large, binary or unreadable):", width), *_names(unread, width)]
+        yield from [
+            "",
+            *filled("Not shown (too large, not text, unreadable, or not kept):", width),
+            *_names(unread, width),
+        ]
     if more := value["untracked_count"] - len(value["untracked"]):
         yield from filled(f"[and {plural(more, 'untracked file')} not listed]", width)
 

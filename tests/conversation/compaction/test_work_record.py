@@ -69,8 +69,8 @@ def test_the_last_run_of_a_command_counts_and_stands_where_it_ended() -> None:
         *ran("make", "built\n[exit status 0]", "c3"),
     )
     assert list(log.commands.values()) == [
-        CommandRun("ls", 0, "", 4, output=("a",)),
-        CommandRun("make", 0, "", 6, output=("built",)),
+        CommandRun("ls", 0, "", 4, output=("a",), call="c2"),
+        CommandRun("make", 0, "", 6, output=("built",), call="c3"),
     ]
 
 

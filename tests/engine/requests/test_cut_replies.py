@@ -168,6 +168,8 @@ def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path
     end = asyncio.run(stopped())[-1]
     assert isinstance(end, e.TurnEnd) and end.outcome.finish == "aborted"
     assert rows(session) == [(1, "network"), (2, "interrupted")]
+    stopped_request = requests(session)[1]
+    assert stopped_request.counted.input == stopped_request.manifest.estimate > 0, "in every report"
     assert window(session) == "half\n\n[interrupted]" and end.outcome.text == "half"
 
 

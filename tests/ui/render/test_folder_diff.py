@@ -25,7 +25,8 @@ def test_line_ends_that_change_are_marked_and_every_untracked_file_is_counted() 
     assert shown[:4] == ["x  +2 -2", "1 - a", "1 + a^M", "2   b"] and shown[4].strip() == "⋮"
     assert shown[5:7] == ["9 - c", "9 + d"]
     rest = "\n".join(shown[7:])
-    assert "Not shown (too large, binary or unreadable):" in rest and "  n\\n.png" in rest and "[10 lines more]" in rest
+    assert "Not shown (too large, not text, unreadable, or not kept):" in rest
+    assert "  n\\n.png" in rest and "[10 lines more]" in rest
     assert "[and 1,400 untracked files not listed]" in rest
 
 
@@ -33,6 +34,8 @@ def test_without_git_the_files_of_the_session_are_named() -> None:
     value = {"source": "session", "why": "git is not installed", "files": ["made.txt"]}
     assert [*folder_diff_lines(value, 80, PLAIN)][-1] == "  made.txt"
     assert [*folder_diff_lines(by_git(""), 80, PLAIN)] == ["No uncommitted changes."]
+    unkept = "\n".join(folder_diff_lines(by_git("", unread=["a"]), 80, PLAIN))
+    assert "No uncommitted" not in unkept and unkept.endswith("not kept):\n  a")
 
 
 @given(st.text(), st.integers(20, 100), st.booleans())
