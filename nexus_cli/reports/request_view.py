@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
@@ -287,7 +287,7 @@ def last_told(memos: Memos, last: int) -> Sections:
 
 
 def _merge_plans(plans: Sequence[Memo]) -> Sections:
-    sections: dict[str, dict[str, Any]] = {}
+    sections: dict[str, JsonObject] = {}
     for memo in plans:
         sections.update({one["id"]: one for one in memo.value["sections"]})
     return tuple(sections.values())

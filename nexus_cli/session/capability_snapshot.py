@@ -17,7 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import read_configuration, trust_state
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.plugins.installed_plugins import installed_plugins
@@ -101,7 +101,7 @@ def snapshot(
     }
 
 
-def _category(name: str, items: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+def _category(name: str, items: Iterable[tuple[str, str, str]]) -> JsonObject:
     """Return one category as JSON data: its items with name, state and reason, and the number of items per state."""
     listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
     counts = Counter(one["state"] for one in listed)

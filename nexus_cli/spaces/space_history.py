@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Any
 
 from nexus_cli.conversation.compaction.recap import space_header
 from nexus_cli.conversation.conversation import Conversation
@@ -180,7 +179,7 @@ def _append(
     conversation.append(Kind.MESSAGE, Message(role, text), actor, {SPACE_HISTORY: _note(space, messages, parts)})
 
 
-def _note(space: Space, messages: Sequence[SpaceMessage], parts: Sequence[Sequence[int]]) -> dict[str, Any]:
+def _note(space: Space, messages: Sequence[SpaceMessage], parts: Sequence[Sequence[int]]) -> JsonObject:
     return {"space": space.key, "name": space.name, "messages": [one.key for one in messages], "parts": parts}
 
 

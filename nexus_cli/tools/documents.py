@@ -104,7 +104,7 @@ def _describe_pictures(without: Sequence[int], drawn: Sequence[int], most: int) 
     return "".join(f"\n{line}" for line in lines)
 
 
-def _row(line: bytes) -> dict[str, Any]:
+def _row(line: bytes) -> JsonObject:
     try:
         found = json.loads(line)
     except ValueError:  # a line that was cut at a limit

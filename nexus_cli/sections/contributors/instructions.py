@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.context.loader import ContextLayer
@@ -57,7 +56,7 @@ def read(sources: Sources) -> Value:
     ]
 
 
-def _record(name: str, header: str, one: ContextLayer | PathRule, root: Path) -> dict[str, Any]:
+def _record(name: str, header: str, one: ContextLayer | PathRule, root: Path) -> JsonObject:
     path = one.path or one.folder
     return {
         "id": name,
