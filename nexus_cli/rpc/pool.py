@@ -252,7 +252,7 @@ class AgentPool:
 
     def _model(self, config: AgentConfig, settings: Settings) -> str:
         named = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))
-        made = resolve_alias(named, settings) if named else unnamed_model(os.environ, settings)
+        made = resolve_alias(named, settings) if named else unnamed_model(settings)
         return made or ("model" if self.shared.provider is not None else "")
 
     def _level(self, config: AgentConfig, settings: Settings) -> str | None:

@@ -442,7 +442,6 @@ def make_collector(
         "capabilities": lambda: snapshot(
             options.cwd,
             settings,
-            os.environ,
             info.name,
             tools(),
             skills=reads_skills,

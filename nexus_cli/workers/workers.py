@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 from collections.abc import Callable
 from contextlib import aclosing, suppress
@@ -218,7 +217,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _read_model(self, agent: Skill) -> str:
         """Return the model that an agent asks for, "" for the session's; name what cannot be applied."""
-        asked = GuideModel.read(agent, self.session.model, self.session.engine.settings, os.environ)
+        asked = GuideModel.read(agent, self.session.model, self.session.engine.settings)
         for problem in asked.problems:
             notice = Notice(f"agent {agent.name} requests {problem}; using the session's model", warning=False)
             self.session.engine.control.emit_aside(notice)

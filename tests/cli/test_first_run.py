@@ -269,7 +269,7 @@ def test_a_key_that_is_typed_as_a_model_is_not_repeated(key: str) -> None:
 def test_a_key_that_the_provider_refuses_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = "sk-proj-0000000000000000"
     monkeypatch.setattr(
-        "nexus_cli.provider.key_check.check_key", lambda name, key, environ: ("unknown key" * (key == refused), "")
+        "nexus_cli.provider.key_check.check_key", lambda name, key: ("unknown key" * (key == refused), "")
     )
     person = Person(["openai", refused, "sk-proj-1111111111111111", "openai/gpt-5.4-mini", ""])
     person.start({})

@@ -103,7 +103,7 @@ def test_a_key_that_the_provider_refuses_is_asked_for_again(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "nexus_cli.provider.key_check.check_key", lambda name, key, environ: ("unknown key" * (key != KEY), "")
+        "nexus_cli.provider.key_check.check_key", lambda name, key: ("unknown key" * (key != KEY), "")
     )
     context.secrets = ["sk-wrong-0123456789", KEY]
     context.run("login openai")

@@ -81,13 +81,13 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
     """Return the model; if there is neither a key nor a local server, ask for a key first."""
     resumes = bool(shared.resume or shared.newest)
     try:
-        return choose_model(shared.model, os.environ, settings, resumes=resumes)
+        return choose_model(shared.model, settings, resumes=resumes)
     except NexusError as error:
-        keyless = error.what == "no model" and not keys_present(os.environ, settings) and not local_servers()
+        keyless = error.what == "no model" and not keys_present(settings) and not local_servers()
         if not keyless or shared.no_save or not os.isatty(0):
             raise
     FirstRun(settings, QuietStream(1), read_line).log_in()
-    return choose_model(shared.model, os.environ, settings, resumes=resumes)
+    return choose_model(shared.model, settings, resumes=resumes)
 
 
 def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
