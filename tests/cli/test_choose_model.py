@@ -26,7 +26,7 @@ from nexus_cli.provider.local_servers import LocalServer
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
-KEYS = load_settings(Places(*[defaults_dir() / "nowhere"] * 4), {}).settings.default_models
+KEYS = load_settings(Places(*[defaults_dir() / "nowhere"] * 4)).settings.default_models
 
 
 def none() -> list[LocalServer]:

@@ -74,7 +74,7 @@ class Person:
         """The first start."""
         own = {name: os.environ[name] for name in ("HOME", "NEXUS_HOME") if name in os.environ}
         with patch.dict(os.environ, {**environ, **own}, clear=True):
-            loaded = load_settings(places(), os.environ)
+            loaded = load_settings(places())
             FirstRun(loaded.settings, self, self.read, self.read_key).run()
 
 
@@ -111,7 +111,7 @@ def serving(*names: str) -> Iterator[LocalServer]:
 
 
 def written() -> dict[str, object]:
-    values = load_settings(places(), {})
+    values = load_settings(places())
     return {key: value for key, value in values.values.items() if values.origins[key] != "default"}
 
 

@@ -102,7 +102,7 @@ def write_settings(project: Path, key: str, value: SettingValue) -> None:
 
 
 def loaded_in(project: Path) -> LoadedSettings:
-    return load_settings_in(project, places(), {})
+    return load_settings_in(project)
 
 
 def without_notices(loaded: LoadedSettings) -> LoadedSettings:
@@ -112,7 +112,7 @@ def without_notices(loaded: LoadedSettings) -> LoadedSettings:
 @pytest.fixture
 def own() -> LoadedSettings:
     """The settings of the person alone."""
-    return load_settings(places(), {})
+    return load_settings(places())
 
 
 @pytest.mark.parametrize("key", SETTINGS)

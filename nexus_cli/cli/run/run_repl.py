@@ -91,13 +91,12 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
 
 
 def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
-    found = places()
     here = project_root(folder)
-    loaded = load_settings_in(here, found, os.environ)
+    loaded = load_settings_in(here)
     named = shared.model or os.environ.get("NEXUS_MODEL", "").strip() or shared.resume or shared.newest
-    if is_first_run(found) and not (named or shared.no_save):  # a session to resume has its model
+    if is_first_run(places()) and not (named or shared.no_save):  # a session to resume has its model
         FirstRun(loaded.settings, QuietStream(1), read_line).run()
-        loaded = load_settings_in(here, found, os.environ)
+        loaded = load_settings_in(here)
     return loaded.settings
 
 

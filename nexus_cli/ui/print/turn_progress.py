@@ -203,7 +203,7 @@ class TurnLines(NoticeLines):
         """`theme` is the setting `ui.theme`."""
         super().__init__(err, alone=not err.terminal)
         put = err.write if err.terminal else None
-        look = choose_theme(theme, os.environ, err.colour)
+        look = choose_theme(theme, err.colour)
         self._renderer = RichRenderer(put, lambda: err.width, look, drawn=False, commands=False, text=False)
 
     def feed(self, event: e.Event) -> None:
