@@ -39,7 +39,7 @@ class RequestRow:
     reported: bool
     """True if the provider reported the usage; otherwise it is our estimate."""
     lane: int
-    sent_body: str = ""
+    sent_body: str
     """The library that built the body, its version, and the body's SHA-256; "" if the transport did not show it."""
     session: str = ""
     """The session that sent it, if that is not the lane's own."""

@@ -170,10 +170,10 @@ class Reply:
     """`stop`, `tool_calls`, `length`, `refused`, `none` (no finish reason) or `empty`."""
     problem: str
     """The problem with the answer in one line, or ""."""
-    is_cut: bool = False
+    is_cut: bool
     """True if the stream ended without a finish reason: before the answer, or in the middle of a text or of the
     arguments of a call."""
-    sent_body: str = ""
+    sent_body: str
     """The body that was sent, see `SentDelta`; "" if unknown."""
 
 

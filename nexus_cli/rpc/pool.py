@@ -95,7 +95,7 @@ class Agent:
 
     agent_id: str
     dispatcher: AgentDispatcher
-    stays: ExitStack = field(default_factory=ExitStack)
+    stays: ExitStack
     """Its stay in a worktree, which nobody can remove meanwhile without force."""
 
     @property

@@ -16,7 +16,6 @@ from nexus_cli.sections.contributor import Contributor, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
 from nexus_cli.sections.planner import (
     JOINT,
-    MOST_TOKENS,
     SectionChoice,
     SectionPlan,
     join_why,
@@ -61,7 +60,7 @@ class ChangedSections:
     plan: SectionPlan
     sent: Mapping[str, str]
     """The hash of the whole text of each section that is sent in any form."""
-    missed: tuple[str, ...] = ()
+    missed: tuple[str, ...]
     """Ids of the drops that the line for the model names."""
 
     @property
@@ -98,10 +97,10 @@ class SectionCollector:
     notify: Callable[[str], None]
     """Receives each line once: skipped contributors with the reason, and problems with files that were read."""
     left_out: SectionDrops
-    recipe: Recipe = PLAIN
-    budget: int = MOST_TOKENS
+    recipe: Recipe
+    budget: int
     """Tokens of all static sections together."""
-    misses: Callable[[], Misses] = dict
+    misses: Callable[[], Misses]
     """Counts the events of the project from which the multipliers of the next epoch are learned."""
     sent: dict[str, str] = field(default_factory=dict)
     """The hash of the last sent text of each event section in this epoch."""

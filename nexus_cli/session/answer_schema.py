@@ -54,10 +54,10 @@ class Attempt:
 
     text: str
     """Its JSON document on one line; the answer itself if there is none in it."""
-    data: Any = None
-    problems: tuple[str, ...] = ()
+    data: Any
+    problems: tuple[str, ...]
     """At most `MOST_PROBLEMS`; none if it matches."""
-    distance: float = 0
+    distance: float
     """The number of problems; infinite without a JSON document."""
 
     @property

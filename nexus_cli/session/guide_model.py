@@ -22,11 +22,11 @@ AS_IT_IS = ("", "inherit", "default")
 class GuideModel:
     """Hold the model and effort of a guide."""
 
-    model: str = ""
+    model: str
     """A litellm name; "" for the session's."""
-    effort: str = ""
+    effort: str
     """"" for the session's."""
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...]
     """What of it cannot be applied, each with the reason: `model opus: ...`."""
 
     @classmethod

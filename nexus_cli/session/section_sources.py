@@ -66,7 +66,7 @@ class SkillCatalogue:
     """Reads the skills of a folder. The methods block and may be called in a thread."""
 
     cwd: Path
-    about: Callable[[], str] = str
+    about: Callable[[], str]
     """Returns the person's newest message."""
     _last: tuple[tuple[Skill, ...], int] | None = field(default=None)
     _is_new: bool = False

@@ -45,7 +45,7 @@ class DocumentPart:
     first: int
     last: int
     total: int
-    images: tuple[tuple[str, bytes], ...] = ()
+    images: tuple[tuple[str, bytes], ...]
     """Media type and data of each page that is also a picture, or of a cell's output, in their order."""
 
 

@@ -31,8 +31,8 @@ LEAST_COST = 1e-9
 class WatchOptions:
     """Values of the options of `--watch`."""
 
-    lines: int = LINES
-    pause: float = PAUSE
+    lines: int
+    pause: float
 
 
 class Watch:

@@ -112,9 +112,9 @@ class Scale:
 
     ratio: float
     """Provider tokens per counted token of the messages."""
-    fixed: float = 0.0
+    fixed: float
     """Our count of system text and schemas."""
-    expected: float = 0.0
+    expected: float
     """Expected tokens of system text and schemas."""
 
     def tokens(self, counted: float) -> float:
