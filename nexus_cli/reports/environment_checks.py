@@ -416,7 +416,7 @@ def _instructions(settings: Settings, folder: Path) -> Check:
     return Check("instructions", "note" if notices else "ok", found, hint)
 
 
-def price_instructions(model: str = "") -> InstructionsReport:
+def price_instructions(model: str) -> InstructionsReport:
     """Return the report on the instruction files of the working folder, for `model` or the default one."""
     settings = own_settings()
     try:

@@ -20,7 +20,7 @@ from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
-from nexus_cli.core.elide import first_words, plural
+from nexus_cli.core.elide import Count, first_words, plural
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, to_json_value
@@ -80,7 +80,7 @@ class RequestView:
     drops: Sequence[Drop]
     bounds: Sequence[JsonObject]
     """The limits at that time, described; none for a request older than their record."""
-    count: Callable[[str], int]
+    count: Count
     row: RequestRow | None = None
     """None for the next request."""
     last_told: Sections = ()

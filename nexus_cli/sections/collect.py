@@ -12,10 +12,12 @@ from typing import Any
 
 from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.elide import Count
 from nexus_cli.sections.contributor import Contributor, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
 from nexus_cli.sections.planner import (
     JOINT,
+    MOST_TOKENS,
     SectionChoice,
     SectionPlan,
     join_why,
@@ -97,10 +99,10 @@ class SectionCollector:
     notify: Callable[[str], None]
     """Receives each line once: skipped contributors with the reason, and problems with files that were read."""
     left_out: SectionDrops
-    recipe: Recipe
-    budget: int
+    recipe: Recipe = PLAIN
+    budget: int = MOST_TOKENS
     """Tokens of all static sections together."""
-    misses: Callable[[], Misses]
+    misses: Callable[[], Misses] = dict
     """Counts the events of the project from which the multipliers of the next epoch are learned."""
     sent: dict[str, str] = field(default_factory=dict)
     """The hash of the last sent text of each event section in this epoch."""
@@ -280,7 +282,7 @@ def _explain_raise(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
     return replace(made, chosen=tuple(explained if one is saying else one for one in made.chosen))
 
 
-def system_text(made: SectionPlan, count: Callable[[str], int]) -> str:
+def system_text(made: SectionPlan, count: Count) -> str:
     """Return the system text of an epoch; its last lines name drops and contributors that could not be read."""
     missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.is_left_out and not one.is_unread}
     line = left_out_line(missed, LINE_TOKENS, count)

@@ -117,7 +117,7 @@ def has_too_many_values(data: bytes) -> bool:
     return sum(map(data.count, (b"{", b"[", b","))) > _MOST_VALUES
 
 
-def read_notebook(text: str, first: int, limit: int | None, pictures: int = 0) -> DocumentPart | None:
+def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> DocumentPart | None:
     """Return cells from `first` on (`limit` 0: first lines) with at most so many `pictures` of their outputs, None if
     it is no notebook; `ToolError` beyond its end."""
     try:

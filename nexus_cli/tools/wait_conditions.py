@@ -241,7 +241,7 @@ def is_port(url: str) -> bool:
     return urlsplit(url).scheme == "tcp"
 
 
-def is_listening(url: str, connect: Connect | None = None) -> bool:
+def is_listening(url: str, connect: Connect | None) -> bool:
     """Return True if a connection to `tcp://HOST:PORT` succeeds within `SECONDS`."""
     parts = urlsplit(url)
     try:

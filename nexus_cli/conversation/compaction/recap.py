@@ -154,7 +154,7 @@ def make_recap(
     room: int,
     count: Count,
     subjects: Mapping[str, str],
-    own: OwnForms = OwnForms(),
+    own: OwnForms,
 ) -> Recap:
     """Build the timeline of `entries`, which are read newest first until the room is used up.
 

@@ -35,7 +35,7 @@ WORDS = 120
 """Most characters shown of a message."""
 
 
-async def preview_compaction(engine: Engine, prompt: PromptAssembler, log: Log, instructions: str = "") -> JsonObject:
+async def preview_compaction(engine: Engine, prompt: PromptAssembler, log: Log, instructions: str) -> JsonObject:
     """Return the plan and the drafted window as JSON data. Without a plan, and where a summary at its cap would be
     refused, `possible` is false and `why` has the reason.
 
