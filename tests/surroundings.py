@@ -11,7 +11,13 @@ import re
 import resource
 import signal
 import time
+from collections.abc import Callable, Mapping
 from types import FrameType
+from typing import ParamSpec, TypeVar
+from unittest import mock
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 KEPT = re.compile(r"PATH|HOME|TMPDIR|LD_LIBRARY_PATH|DYLD_\w+|PYTEST_VERSION|HYPOTHESIS_PROFILE|SCREENS|NEXUS_TEST_GIT")
 """Variables that say where programs and temporary folders are, or how the tests are to be run. No other stays."""
@@ -49,3 +55,9 @@ def _restore_signals() -> None:
 
 def _do_nothing(number: int, frame: FrameType | None) -> None:
     """Receive a signal that was ignored."""
+
+
+def with_variables(environ: Mapping[str, str], work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """Return what `work` returns while these variables are set too."""
+    with mock.patch.dict(os.environ, environ):
+        return work(*arguments, **options)

@@ -316,7 +316,7 @@ class EditorAgent:
         project = project_root(folder)
         settings = settings_in(project)
         model = resolve_alias(self._options.model, settings) if self._options.model else ""
-        model = model or ("" if resume else unnamed_model(os.environ, settings))
+        model = model or ("" if resume else unnamed_model(settings))
         if not model and not resume:
             raise NexusError(
                 "auth",

@@ -22,7 +22,7 @@ def print_diff(value: JsonObject) -> None:
         from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415  (in a terminal only)
         from nexus_cli.ui.render.unified_diff import diff_lines  # noqa: PLC0415
 
-        theme = choose_theme("auto", os.environ, stream.colour)
+        theme = choose_theme("auto", stream.colour)
         text = "".join(f"{line}\n" for line in diff_lines(text, stream.width, theme, names=True))
         stream.write(text)
     elif stream.terminal:

@@ -46,7 +46,7 @@ class TerminalView:
     ) -> None:
         """Initialize; see `InputBox` for the arguments. `piped` means that there is no terminal."""
         self.is_dumb = piped or os.environ.get("TERM", "") in ("", "dumb")
-        self.theme = choose_theme(settings.ui.theme, os.environ, Stream(1).colour, screen=not self.is_dumb)
+        self.theme = choose_theme(settings.ui.theme, Stream(1).colour, screen=not self.is_dumb)
         self.box: InputBox | None = None
         self.view: ReplView
         self._repl: Repl | None = None
@@ -83,7 +83,7 @@ class TerminalView:
     def apply(self, settings: Settings) -> None:
         """Apply settings of the screen, also while it is open."""
         self._settings = settings
-        self.theme.name = choose_theme(settings.ui.theme, os.environ, colour=False).name
+        self.theme.name = choose_theme(settings.ui.theme, colour=False).name
         if self.box is not None:
             self.box.set_keys(vi=settings.ui.keys == "vi")
         if self._repl is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
@@ -35,7 +34,7 @@ Name = Annotated[str, Option("[NAME]", "Show only settings whose key contains th
 
 
 def _load(source: Source) -> LoadedSettings:
-    loaded = load_settings_in(project_root(source.folder()), places(), os.environ)
+    loaded = load_settings_in(project_root(source.folder()))
     for notice in () if source.live else loaded.settings.notices:
         source.say(notice)
     return loaded

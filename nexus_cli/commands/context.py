@@ -76,7 +76,7 @@ def _prepare_options(source: Source, settings: Settings, session: str, model: st
     live = source.live.state.options if source.live else None
     try:
         resumes = bool(session)
-        chosen = choose_model(model, os.environ, settings, resumes=resumes, servers=tuple).model
+        chosen = choose_model(model, settings, resumes=resumes, servers=tuple).model
     except NexusError as error:
         if error.what != "no model":
             raise

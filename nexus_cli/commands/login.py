@@ -59,7 +59,7 @@ async def _ask_key(context: CommandContext, provider: str) -> str:
     """Prompt for the key, "" for none."""
     from nexus_cli.provider.key_check import KeyPrompt  # noqa: PLC0415  (few sessions ask for a key)
 
-    prompt = KeyPrompt(provider, os.environ)
+    prompt = KeyPrompt(provider)
     context.say(prompt.intro)
     while prompt.left:
         line = await context.ask_hidden(f"{SHAPES[provider].title} key (not shown, Esc cancels)")

@@ -68,7 +68,7 @@ async def set_model(
         return report_act("")
     try:
         check_model(name)
-        await asyncio.to_thread(resolve_endpoint, name, os.environ)  # a keyring may wait for the person to unlock it
+        await asyncio.to_thread(resolve_endpoint, name)  # a keyring may wait for the person to unlock it
     except NexusError as error:
         raise usage_error("model", name, f"this model cannot be used: {error.why[:200]}", error.hint) from None
     if name == context.session.model:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from pathlib import Path
@@ -132,7 +131,7 @@ async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awai
     """Switch to the model and effort that a guide asks for, and say what that costs; return how to switch back, None if
     nothing was switched. What cannot be applied is named with the turn."""
     model, effort = context.session.model, context.session.status().effort or ""
-    asked = await asyncio.to_thread(GuideModel.read, guide, model, context.settings, os.environ)
+    asked = await asyncio.to_thread(GuideModel.read, guide, model, context.settings)
     if not asked.differs_from(model, effort):
         return None
     before = {"model": model, "effort": effort or DEFAULT_EFFORT}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing, suppress
 from typing import Annotated, Any
 
@@ -33,10 +32,10 @@ def build_status(
     """
     live, folder, settings = source.live, source.folder(), source.settings()
     if brief:
-        model = live.model if live else unnamed_model(os.environ, settings)
-        taken = reports.snapshot(folder, settings, os.environ, model, _list_tools(source))
+        model = live.model if live else unnamed_model(settings)
+        taken = reports.snapshot(folder, settings, model, _list_tools(source))
         return Report("capabilities", {"version": 1, **taken}, whole=True)
-    value = reports.status(folder, settings, os.environ, ())
+    value = reports.status(folder, settings, ())
     value["hooks"] = hooks_report(folder, settings.hook)
     permission, level = find_permission(source), live.status().allow if live else settings.allow
     probe = permission.probe_backend()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,7 +83,7 @@ def _read_trust(folder: Path) -> tuple[record.Configuration, Report[Any]]:
     from nexus_cli.reports.trust import trust_report  # noqa: PLC0415  (rules, once somebody asks)
 
     found = record.read_configuration(folder, KINDS)
-    return found, Report("trust", trust_report(folder, found, load_settings(places(), os.environ)))
+    return found, Report("trust", trust_report(folder, found, load_settings(places())))
 
 
 NOUN = Noun(

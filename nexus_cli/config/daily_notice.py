@@ -11,7 +11,7 @@ from nexus_cli.config.paths import places, private_dir
 DAY = 86_400.0
 
 
-def is_first_today(what: str, *, notes: bool = True) -> bool:
+def is_first_today(what: str, *, notes: bool) -> bool:
     """Return True if `what` was not noted in the cache within the last day, or nothing can be noted; note it, if it
     `notes`."""
     mark = places().cache / "notices" / sha256(what.encode()).hexdigest()[:32]

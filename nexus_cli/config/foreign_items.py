@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.elide import name_first, one_line
+from nexus_cli.core.json_value import JsonObject
 
 PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
 """The variable with a plugin's folder, in its hooks, servers and guides."""
@@ -102,7 +103,7 @@ def read_json(data: bytes) -> Any:
         return None
 
 
-def read_servers(data: bytes, *keys: str) -> dict[str, Any] | None:
+def read_servers(data: bytes, *keys: str) -> JsonObject | None:
     """Return the servers of a file, below the first of `keys` that it has; None if it is invalid."""
     value = read_json(data)
     if not isinstance(value, dict):
@@ -117,7 +118,7 @@ def describe_unread(entry: object) -> str:
     return f"{one_line(name_first(keys, MOST_KEYS))}: not read" if keys else ""
 
 
-def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list[str]]:
+def read_hooks(data: bytes) -> tuple[list[tuple[str, str, JsonObject]], list[str]]:
     """Read a file of hooks as Claude and codex have it: event, matcher, definition of each; reasons for the rest."""
     left_out: list[str] = []
     value = read_json(data)
@@ -130,7 +131,7 @@ def read_hooks(data: bytes) -> tuple[list[tuple[str, str, dict[str, Any]]], list
     return hooks[:MOST_HOOKS], left_out
 
 
-def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, JsonObject]]:
     """Yield the valid hooks of the value of `hooks`; add a reason to `left_out` for each invalid part."""
     if not isinstance(table, dict):
         left_out.append("is not a JSON object with an object `hooks`: nexus ignores its hooks")
@@ -185,7 +186,7 @@ def list_texts(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-def command_line(hook: Mapping[str, Any]) -> str:
+def command_line(hook: JsonObject) -> str:
     """Return the command of a hook with its `args`, "" if it has none."""
     args = hook.get("args")
     words = [hook.get("command", ""), *(args if isinstance(args, list) else [])]

@@ -266,10 +266,10 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
 
 def own_settings() -> Settings:
     """Return the person's settings, without those of a project; raises as `load_settings` does."""
-    return load_settings(places(), os.environ).settings
+    return load_settings(places()).settings
 
 
-def load_settings(places: Places, environ: Mapping[str, str]) -> LoadedSettings:
+def load_settings(places: Places) -> LoadedSettings:
     """Merge defaults, the personal file, then `NEXUS_MODEL`; raise as `read_values` for an invalid file."""
     notices: list[str] = []
     personal = read_values(places.settings, notices)
@@ -279,8 +279,8 @@ def load_settings(places: Places, environ: Mapping[str, str]) -> LoadedSettings:
         personal[LEDGER_URL] = hide_password(url)
     values = {**DEFAULTS, **personal}
     origins = {**dict.fromkeys(DEFAULTS, "default"), **dict.fromkeys(personal, str(places.settings))}
-    if environ.get("NEXUS_MODEL", "").strip():
-        values["model"] = environ["NEXUS_MODEL"].strip()
+    if named := os.environ.get("NEXUS_MODEL", "").strip():
+        values["model"] = named
         origins["model"] = "environment NEXUS_MODEL"
     settings = check_consistency(build_settings(values), places.settings)
     return LoadedSettings(replace(settings, notices=tuple(notices)), origins, values)

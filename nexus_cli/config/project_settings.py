@@ -27,7 +27,7 @@ from nexus_cli.config.load_settings import (
     rule_for,
     split_key,
 )
-from nexus_cli.config.paths import Places, places, project_root
+from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.setting_tables import FIXED_TABLES, REMOVED_TABLES, SETTINGS, TABLES
 from nexus_cli.config.settings import Settings
@@ -62,12 +62,12 @@ class ProjectSettings:
 
 def settings_in(folder: Path) -> Settings:
     """Return the settings of this process for work in `folder`; raises as `load_settings` does."""
-    return load_settings_in(project_root(folder), places(), os.environ).settings
+    return load_settings_in(project_root(folder)).settings
 
 
-def load_settings_in(folder: Path, places: Places, environ: Mapping[str, str]) -> LoadedSettings:
+def load_settings_in(folder: Path) -> LoadedSettings:
     """Return the person's settings tightened by the trusted project `folder`, whose errors become notices."""
-    loaded = load_settings(places, environ)
+    loaded = load_settings(places())
     if loaded.settings.folder_keys:
         loaded = replace(loaded, settings=replace(loaded.settings, key_name=_key_name(folder, loaded.settings)))
     if not os.path.lexists(folder / FOLDER):

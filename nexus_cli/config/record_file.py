@@ -5,7 +5,7 @@ time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
+from nexus_cli.core.json_value import JsonObject
 
 WAIT = 10.0
 """Seconds to wait for another process's change of a record."""
@@ -34,7 +35,7 @@ class RecordFile:
         """Return the file."""
         return places().data / self.file
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> JsonObject:
         """Return the entries by name; {} (nothing is accepted) if the file is missing or invalid."""
         try:
             return dict(json.loads(self.path.read_bytes())[self.key])
@@ -45,7 +46,7 @@ class RecordFile:
         """Return the entries that are objects."""
         return {name: entry for name, entry in self.read().items() if isinstance(entry, dict)}
 
-    def write(self, entries: Mapping[str, Any]) -> None:
+    def write(self, entries: JsonObject) -> None:
         """Replace the entries; raise `OSError` if that fails."""
         text = json.dumps({"version": self.version, self.key: entries}, indent=1) + "\n"
         replace_private_file(self.path, text.encode())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from nexus_cli.config.setting_rules import TEXTS, SettingValue
 from nexus_cli.config.setting_tables import DEFAULTS, NAMED_TABLES
 from nexus_cli.core.decode import decode
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 
 WAIT = 10.0
 """Seconds to wait for another process's change."""
@@ -81,7 +82,7 @@ def write_setting(places: Places, key: str, text: str | None) -> bool:
     return _change_settings(path, lambda document: set_value(document, split_key(key), value))
 
 
-def write_server(places: Places, name: str, entry: Mapping[str, Any] | None) -> bool:
+def write_server(places: Places, name: str, entry: JsonObject | None) -> bool:
     """Write the table `[mcp.NAME]`, or remove it for None; False if nothing changed. Raises as `write_setting`."""
     path = Path(os.path.realpath(places.settings))
     return _change_settings(path, lambda document: set_value(document, ["mcp", name], entry))
@@ -162,7 +163,7 @@ def replace_settings(path: Path, text: str, before: str) -> None:
         replace_settings_text(path, text, before)
 
 
-def set_value(document: Any, parts: list[str], value: SettingValue | Mapping[str, Any] | None) -> None:
+def set_value(document: Any, parts: list[str], value: SettingValue | JsonObject | None) -> None:
     """Set a value or table of a parsed file, or remove it if it is None."""
     import tomlkit  # noqa: PLC0415
 

@@ -35,6 +35,7 @@ from nexus_cli.config.foreign_items import (
 )
 from nexus_cli.config.trust_beside import read_scripts
 from nexus_cli.config.trust_files import LeftOut
+from nexus_cli.core.json_value import JsonObject
 
 SETTINGS, OWN_SERVERS = "config.toml", "mcp.json"
 GUIDE = "SKILL.md"
@@ -214,7 +215,7 @@ def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
         yield _server_entry(f"{SETTINGS}: {name}", server)
 
 
-def _hook_entry(mark: str, event: str, matcher: str, hook: Mapping[str, Any], definition: Any) -> _Entry:
+def _hook_entry(mark: str, event: str, matcher: str, hook: JsonObject, definition: Any) -> _Entry:
     condition = f"if {hook['if']}" if hook.get("if") else ""  # a script may guard several kinds of calls
     name = " ".join(filter(None, (event, matcher, str(hook.get("command") or _value(hook)), condition)))
     return _Entry("hook", mark + name, _encode(f"{_value(definition)}\n"), command_line(hook))
@@ -247,7 +248,7 @@ def _name_rule(kind: str, entry: Any) -> str:
     return f"{kind} {entry if isinstance(entry, str) else _value(entry)}"
 
 
-def _lines(table: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def _lines(table: JsonObject, prefix: str = "") -> Iterator[str]:
     """Yield a table as lines `key = value`, independent of the notation in the file."""
     for key, value in table.items():
         path = prefix + (key if key.isidentifier() else json.dumps(key))
@@ -265,7 +266,7 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _read_toml(data: bytes) -> dict[str, Any] | None:
+def _read_toml(data: bytes) -> JsonObject | None:
     import tomllib  # noqa: PLC0415  (see `nexus_cli.config.settings`)
 
     try:

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.foreign_items import RULES, read_json
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.config.trust_files import UnfitError, resolve_inside
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import read_regular
 
 PLACES: Mapping[str, tuple[str, str]] = {
@@ -64,7 +64,7 @@ def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     return tuple(found)
 
 
-def read_settings(project: Path, name: str) -> dict[str, Any] | None:
+def read_settings(project: Path, name: str) -> JsonObject | None:
     """Return Claude's settings in a file of the project, {} if there are none or they lead out of it; None if they are
     no JSON."""
     root = os.path.realpath(project)

@@ -26,6 +26,7 @@ from nexus_cli.context.prompt_loader import (
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, LEVELS, parse_level
 
 Name = Literal["global", "ancestor", "local"]
@@ -129,8 +130,8 @@ class ContextLoader:
         """Read everything again. Raises `NexusError("config", ...)` with the name of a broken file."""
         layers = [_add_configuration(layer, trusted=self._trusted) for layer in load_layers(self._cwd)]
         used = tuple(layer for layer in layers if layer.files or layer.ignored)
-        config: Mapping[str, Any] = {}
-        servers: dict[str, Mapping[str, Any]] = {}
+        config: JsonObject = {}
+        servers: dict[str, JsonObject] = {}
         for layer in used:
             merged = merge(config, layer.config)
             config = merged if layer.name == "global" else tighten_settings(config, merged)
@@ -141,7 +142,7 @@ class ContextLoader:
         return LoadedContext("\n\n".join(sections), config, servers, ContextSources(used), notices)
 
 
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merge(base: JsonObject, over: JsonObject) -> JsonObject:
     """Return `base` with the values of `over`; tables are merged key by key, everything else is replaced."""
     merged = dict(base)
     for key, value in over.items():
@@ -150,7 +151,7 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def tighten_settings(base: Mapping[str, Any], merged: Mapping[str, Any]) -> dict[str, Any]:
+def tighten_settings(base: JsonObject, merged: JsonObject) -> JsonObject:
     """Return `merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
     result = dict(merged)
     if "allow" in result:
@@ -240,7 +241,7 @@ def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
     )
 
 
-def _parse_file(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any] | None:
+def _parse_file(path: Path, parse: Callable[[str], JsonObject]) -> JsonObject | None:
     found = read_text(path)
     if found is None:
         return None
@@ -251,11 +252,11 @@ def _parse_file(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str,
         raise NexusError("config", one_line(str(path)), why, "Correct the file or move it away") from error
 
 
-def _toml(text: str) -> dict[str, Any]:
+def _toml(text: str) -> JsonObject:
     return tomllib.loads(text.replace("\r\n", "\n"))
 
 
-def parse_servers(text: str) -> dict[str, Any]:
+def parse_servers(text: str) -> JsonObject:
     """Return the servers of `{"mcpServers": {NAME: {...}}}`; raise `ValueError` with the reason if it is invalid."""
     value = json.loads(text)
     if not isinstance(value, dict):

@@ -74,7 +74,7 @@ class FrozenRequest:
     fixed: tuple[FixedValues, ...]
     head_lines: tuple[bytes, ...]
     previous_end: int
-    changed_head: tuple[FixedValues, ...] = ()
+    changed_head: tuple[FixedValues, ...]
     """Slots of the head whose preamble was added or removed since the epoch was recorded."""
 
 

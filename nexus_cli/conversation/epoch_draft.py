@@ -44,7 +44,7 @@ class Rewrite:
     """An epoch that may begin in place of the present one, and what is recorded with it."""
 
     epoch: Epoch
-    drops: Sequence[Drop] = ()
+    drops: Sequence[Drop]
     notes: Sequence[Note] = ()
     price: RewritePrice | None = None
     """Recorded with it; None if it is not priced."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import join_ranges, subtract_ranges
@@ -75,14 +74,14 @@ def read_note(result: ToolResult, clipped: ElidedText) -> dict[str, JsonObject]:
     return {LINES_READ: {**notes[0], **({"also": notes[1:]} if notes[1:] else {})}} if notes else {}
 
 
-def _describe_part(part: FilePart, hole: tuple[int, int] | None) -> dict[str, Any]:
+def _describe_part(part: FilePart, hole: tuple[int, int] | None) -> JsonObject:
     """Return the lines of a part that were sent; `hole` are the first and the last output line left out."""
     holes = [(part.number + hole[0], part.number + hole[1])] if hole else []
     spans = subtract_ranges(part.first, part.first + part.count - 1, holes)
     return {"file": part.file, "lines": spans, "total": part.total}
 
 
-def _describe_edit(edit: FileEdit) -> dict[str, Any]:
+def _describe_edit(edit: FileEdit) -> JsonObject:
     """Return the changes of an edit, with the lines of the new text that the model wrote."""
     written = [(start + 1, end) for _, _, start, end in edit.changes if end > start]
     lines = [(1, edit.total)] * bool(edit.total) if edit.is_whole else written

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 from nexus_cli.conversation.cache_diagnosis import expected_cached, seconds_between
 from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
@@ -21,6 +20,7 @@ from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import FAR, LEAST, Estimate
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.json_value import JsonObject
 
 LEAST_READ = 1_000
 """A smaller report is no count: some servers report a constant, and none has a window of this size."""
@@ -117,7 +117,7 @@ class RequestPlan:
         return _ratio(beside, counted.history + counted.event) if beside else self.scale
 
     @cached_property
-    def sections(self) -> tuple[dict[str, Any], ...]:
+    def sections(self) -> tuple[JsonObject, ...]:
         """Return the sections of layers 1 and 3, in `tokens` of the budget and `counted` by us."""
         used, rows = self.budget.used, json.loads(self.epoch.sections)
         fixed = [{**one, "cached": bool(one.get("cached")) and self.sent >= 0} for one in rows]

@@ -40,7 +40,7 @@ class RewritePrice:
     pays: bool
     why: str
     """The calculation in one line."""
-    worth: float = 0.0
+    worth: float
     """Gain minus cost, for comparing rewrites of one window: in millionths of dollars, or in input tokens if prices are
     unknown."""
 

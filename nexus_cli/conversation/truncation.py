@@ -63,7 +63,7 @@ def truncate_window(
     strategy: Strategy,
     elider: MessageElider,
     summaries: bool,
-    run: int = 0,
+    run: int,
 ) -> Truncation:
     """Cut `groups` to `soft` tokens, never above `hard` (tokens for messages alone).
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 class ContextContract:
     """The person's requirements on the requests of a turn."""
 
-    full_input: bool = False
+    full_input: bool
     """The whole prompt, with files and stdin, must be in the request."""
-    max_input: int | None = None
+    max_input: int | None
     """Most input tokens of a request, by the figure that `nexus ask --price` shows."""
-    max_drop: int | None = None
+    max_drop: int | None
     """Most tokens left out of the first request."""
-    sections: tuple[str, ...] = ()
+    sections: tuple[str, ...]
     """Ids of sections that the first request must have in full."""
     inputs: tuple[tuple[str, str], ...] = ()
     """Name and text of each input of the person."""

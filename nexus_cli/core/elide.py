@@ -17,6 +17,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Piece
 
 Count = Callable[[str], int]
+"""Counts the tokens of a text."""
 Marker = Callable[[int, int, int, int], str]
 """`(start, end, total, tokens) -> line`: the hole `[start:end)` of a text of `total` characters, and its tokens."""
 

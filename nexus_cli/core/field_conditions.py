@@ -33,7 +33,7 @@ def holds(condition: str, value: Any, event: str = "") -> bool:
     return fits != bool(match[2])
 
 
-def explain_unmet(condition: str, value: Any, event: str = "") -> str:
+def explain_unmet(condition: str, value: Any, event: str) -> str:
     """Return the reason that a condition does not hold for `value`: its field is missing, or has another value."""
     field = condition.partition("=")[0].rstrip("!").strip()
     is_there = _field_text(field, value, event) is not None
@@ -50,7 +50,7 @@ def fill_fields(template: str, value: Any, event: str = "") -> str:
     return _FIELD.sub(lambda match: str(texts[match[1]]), template)
 
 
-def _field_text(path: str, value: Any, event: str = "") -> str | None:
+def _field_text(path: str, value: Any, event: str) -> str | None:
     """Return the text of a field, as JSON unless it is a string; None if it does not exist."""
     if path == "event" and event:
         return event

@@ -52,7 +52,7 @@ def _json_value(value: object) -> Any:
     return value if value is None or isinstance(value, bool | int | float) else replace_surrogates(repr(value))
 
 
-def _arguments(value: object, name: str) -> dict[str, Any]:
+def _arguments(value: object, name: str) -> JsonObject:
     """Convert a call's arguments: a mapping, JSON of an object, None; else raise `TypeError` or `ValueError`."""
     what = f"arguments of the tool call {name!r}"
     if isinstance(value, str) and value.strip():
@@ -66,7 +66,7 @@ def _arguments(value: object, name: str) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise TypeError(f"{what} must be a mapping or JSON text, not {type(value).__name__}")
-    made: dict[str, Any] = _json_value(value)
+    made: JsonObject = _json_value(value)
     return made
 
 
@@ -271,7 +271,7 @@ _TEXT_FIELDS = frozenset(
 """Fields of a result that `result_note` omits: the entry records them, or only clipping and `read_note` need them."""
 
 
-def result_note(result: ToolResult, seconds: float) -> dict[str, Any]:
+def result_note(result: ToolResult, seconds: float) -> JsonObject:
     """Return what an entry lacks of its result: `seconds`, `error` (its length), fields other than the default."""
     names = (one.name for one in fields(ToolResult) if one.name not in _TEXT_FIELDS)
     known = {name: value for name in names if (value := getattr(result, name)) != getattr(_PLAIN_RESULT, name)}

@@ -174,7 +174,7 @@ class Space:
     project: str
     """The project that it belongs to, "" for none."""
     at: str
-    members: tuple[Entity, ...] = ()
+    members: tuple[Entity, ...]
 
     @property
     def id(self) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol, TypedDict, TypeVar
+from typing import Protocol, TypedDict, TypeVar
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers
 
@@ -78,7 +79,7 @@ class RunningWorkers(Workers, Protocol[H_contra]):
     def have_jobs(self) -> bool:
         """Return True if a background job of a worker runs."""
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """Return each worker as JSON, oldest first: `id`, `session`, `task`, `state`, `doing`, `steps`, `seconds`,
         `tokens`, `cost_usd`, `changed`, `worktree`, `left`, `to_review`, `error`, and the id of its `call`."""
 

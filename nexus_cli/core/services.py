@@ -322,7 +322,7 @@ class Jobs(Protocol):
     def addresses(self) -> list[str]:
         """Return where the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         """Return each job of this process as JSON, oldest first: `id`, `command`, `state`, `status` (None before the
         end), `seconds`."""
 

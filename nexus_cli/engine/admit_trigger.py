@@ -20,7 +20,7 @@ UNANSWERED = "the previous turn was stopped before your answer"
 """Notice for the model if nothing else in the window shows it: there was no text yet."""
 
 
-async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger, *, may_be_done: bool = False) -> None:
+async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger, *, may_be_done: bool) -> None:
     """Answer calls that an earlier process left open, then record the trigger's text; resume if it has none.
 
     Without text, and unless it `may_be_done`, raises `NexusError("usage", ...)` if the last reply is complete.

@@ -13,6 +13,7 @@ from typing import Any
 from nexus_cli import __version__
 from nexus_cli.conversation.groups import flatten, group_tool_calls, is_placeholder
 from nexus_cli.core.entry import Entry, WindowItem, is_person
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import json_text
 
@@ -58,7 +59,7 @@ def claude_lines(
         yield json_text(record, escaped=escaped, dense=True) + "\n"
 
 
-def _reply_fields(message: Message, own: str, model: str) -> dict[str, Any]:
+def _reply_fields(message: Message, own: str, model: str) -> JsonObject:
     return {
         "id": f"msg_{own.replace('-', '')}",
         "type": "message",
@@ -69,10 +70,10 @@ def _reply_fields(message: Message, own: str, model: str) -> dict[str, Any]:
     }
 
 
-def _blocks(message: Message) -> list[dict[str, Any]]:
+def _blocks(message: Message) -> list[JsonObject]:
     if message.role is Role.TOOL:
         return [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.content}]
-    text: list[dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
+    text: list[JsonObject] = [{"type": "text", "text": message.content}] if message.content else []
     images = [
         {"type": "base64", "media_type": part.media_type, "data": base64.b64encode(part.data).decode()}
         for part in message.parts

@@ -281,7 +281,7 @@ def _read_foreign(event: str, matcher: str, hook: JsonObject) -> tuple[HookTable
         return None, "its `if` is not a string"
     if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
         return None, "`args` is not a list of strings"
-    value: dict[str, Any] = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}
+    value: JsonObject = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}
     command = " ".join([command, *map(shlex.quote, args)])
     table = parse_hook({"event": event, "matcher": matcher, "command": command, **value})
     return table, "" if table else "its `command`, `timeout` or `on_timeout` is invalid"

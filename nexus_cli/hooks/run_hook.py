@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
 from nexus_cli.config.paths import project_root
@@ -104,7 +103,7 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     )
 
 
-def _read_object(text: str) -> dict[str, Any] | None:
+def _read_object(text: str) -> JsonObject | None:
     try:
         value = json.loads(text) if text.lstrip().startswith("{") else None
         return value if isinstance(value, dict) else None

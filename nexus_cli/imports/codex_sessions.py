@@ -10,6 +10,7 @@ from typing import Any
 
 from nexus_cli.core.attachment import Part
 from nexus_cli.core.entry import Kind
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.imports.foreign_session import (
@@ -87,12 +88,12 @@ class _Talk:
             case _:
                 self.session.left_out[f"records of type {str(kind or record.get('record_type'))[:40]}"] += 1
 
-    def _add_head(self, payload: dict[str, Any]) -> None:
+    def _add_head(self, payload: JsonObject) -> None:
         self.session.id = read_name(payload, "id") or self.session.id
         self.session.folder = self.session.folder or read_name(payload, "cwd")
         self.session.note_time(payload.get("timestamp"))
 
-    def _add_event(self, payload: dict[str, Any]) -> None:
+    def _add_event(self, payload: JsonObject) -> None:
         info = payload.get("info")
         total = info.get("total_token_usage") if isinstance(info, dict) else None
         if payload.get("type") == "token_count" and isinstance(total, dict):
@@ -102,7 +103,7 @@ class _Talk:
         elif payload.get("type") not in REPEATS:
             self.session.left_out[f"events of type {str(payload.get('type'))[:40]}"] += 1
 
-    def _add_item(self, item: dict[str, Any]) -> None:
+    def _add_item(self, item: JsonObject) -> None:
         kind = item.get("type")
         if kind == "message":
             self._add_message(item)
@@ -118,7 +119,7 @@ class _Talk:
         else:
             self.session.left_out[f"items of type {str(kind)[:40]}"] += 1
 
-    def _add_message(self, item: dict[str, Any]) -> None:
+    def _add_message(self, item: JsonObject) -> None:
         texts: list[str] = []
         images: list[Part] = []
         content = item.get("content")
@@ -147,7 +148,7 @@ class _Talk:
         found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
         return image_part(found[1], found[2]) if found else None
 
-    def _add_call(self, item: dict[str, Any]) -> None:
+    def _add_call(self, item: JsonObject) -> None:
         name, arguments = read_name(item, "name"), item.get("arguments", item.get("input"))
         if item.get("type") == "local_shell_call":
             name, arguments = "local_shell", item.get("action")

@@ -202,7 +202,7 @@ def _head(rows: Sequence[tuple[Any, ...]]) -> tuple[WindowItem, ...]:
 
 
 def settle_head(
-    db: Database, key: Sequence[int], lines: Sequence[bytes], with_preambles: Sequence[FixedValues] = ()
+    db: Database, key: Sequence[int], lines: Sequence[bytes], with_preambles: Sequence[FixedValues]
 ) -> None:
     """Settle the line hashes of an epoch's slots, and the preambles of `with_preambles` slots; inside a transaction.
     `key` are the epoch's `key_values`.

@@ -296,7 +296,7 @@ class LaneLog:
         """Return the lane's requests, oldest first; `which` is a key of `requests.WHICH`."""
         return requests.list_requests(self.db, self.lane, which)
 
-    def session_requests(self, which: str = "all") -> list[RequestRow]:
+    def session_requests(self, which: str) -> list[RequestRow]:
         """Return the requests of all lanes of the session, by lane; `which` as in `requests`."""
         return requests.list_of_session(self.db, self._session_key(self.db), which)
 
@@ -304,7 +304,7 @@ class LaneLog:
         """Return the lane's newest request, or None."""
         return next(iter(self.requests("newest")), None)
 
-    def inherited_requests(self, which: str = "all") -> InheritedRequests:
+    def inherited_requests(self, which: str) -> InheritedRequests:
         """Return the requests of the lanes that this one was forked from; `which` as in `requests`."""
         return requests.read_inherited(self.db, self.lane, which)
 

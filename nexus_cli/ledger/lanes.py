@@ -178,7 +178,7 @@ def notes(
 
 
 def notes_query(
-    db: Database, lane: int, kinds: Collection[str] = (), *, own: bool = False, first: int = 0
+    db: Database, lane: int, kinds: Collection[str], *, own: bool = False, first: int = 0
 ) -> tuple[Any, ...]:
     """Return the query of `notes`, with its values."""
     which = f"m.kind IN ({', '.join('?' * len(kinds))}) AND " if kinds else ""
@@ -188,7 +188,7 @@ def notes_query(
     return query, END, lane, *kinds, first, 0 if own else END
 
 
-def begin_later_notes(db: Database, lane: int, key: int, kinds: Collection[str] = ()) -> Callable[[], dict[int, Memo]]:
+def begin_later_notes(db: Database, lane: int, key: int, kinds: Collection[str]) -> Callable[[], dict[int, Memo]]:
     """Begin to read the notes of `lane` itself of some kinds, or of all kinds, behind the one with `key`; the function
     that is returned returns them by key."""
     # An index has the keys of a lane in order by kind only: for all kinds the keys of the ledger are the shorter way.

@@ -39,7 +39,7 @@ class RequestRow:
     reported: bool
     """True if the provider reported the usage; otherwise it is our estimate."""
     lane: int
-    sent_body: str = ""
+    sent_body: str
     """The library that built the body, its version, and the body's SHA-256; "" if the transport did not show it."""
     session: str = ""
     """The session that sent it, if that is not the lane's own."""
@@ -197,12 +197,12 @@ the newest `MOST_REPORTED` of the current epoch with reported usage. The notable
 by step and by time, the newest and the smallest with reported usage, and the newest with reported cache use."""
 
 
-def list_requests(db: Database, lane: int, which: str = "all", last: int = lanes.END) -> list[RequestRow]:
+def list_requests(db: Database, lane: int, which: str, last: int = lanes.END) -> list[RequestRow]:
     """Return the requests of `lane` that `which` selects (see `WHICH`), oldest first."""
     return _list_requests(db, lane, WHICH[which]("?1", last))
 
 
-def list_of_session(db: Database, session: int, which: str = "all") -> list[RequestRow]:
+def list_of_session(db: Database, session: int, which: str) -> list[RequestRow]:
     """Return the requests of all lanes of a session that `which` selects, by lane, oldest first."""
     return _list_requests(db, session, WHICH[which]("SELECT id FROM lanes WHERE session = ?1", lanes.END))
 
@@ -243,7 +243,7 @@ def _list_requests(db: Database, value: int, which: str) -> list[RequestRow]:
     ]
 
 
-def read_inherited(db: Database, lane: int, which: str = "all") -> InheritedRequests:
+def read_inherited(db: Database, lane: int, which: str) -> InheritedRequests:
     """Return the requests of the lanes that `lane` was forked from, before the fork and beside it."""
     found = InheritedRequests()
     chain = lanes.ancestry(db, lane)

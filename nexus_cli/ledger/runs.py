@@ -357,7 +357,7 @@ class RunTable:
             )
             add_signal(self._db, run.key, PERSON, {"why": run.error}, at)
 
-    def count_usage(self, session: str) -> dict[str, Any]:
+    def count_usage(self, session: str) -> JsonObject:
         """Return `steps` (requests that were not lost on the way to the provider) and `usage` of a session and of its
         side runs, workers apart. An unknown price is None."""
         own = "l.session = (SELECT key FROM sessions WHERE id = ?) AND (r.input > 0 OR r.finish IS NULL)"

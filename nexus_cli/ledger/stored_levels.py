@@ -30,6 +30,6 @@ def read_memo(kind: str, text: bytes) -> dict[str, Any]:
     return value
 
 
-def _read_bound(bound: JsonObject) -> dict[str, Any]:
+def _read_bound(bound: JsonObject) -> JsonObject:
     said = {layer: parse_level(level) for layer, level in bound.get("said", {}).items()}
     return {**bound, "value": parse_level(bound["value"]), "said": said}

@@ -145,7 +145,7 @@ def name_tool(server: str, tool: str) -> str:
     return f"{name[: LONGEST_NAME - 7]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def object_schema(parameters: Any) -> dict[str, Any]:
+def object_schema(parameters: Any) -> JsonObject:
     """Return a schema that providers take: an object with properties. What is none is replaced by one without any."""
     is_object = isinstance(parameters, Mapping) and parameters.get("type", "object") == "object"
     if not is_object or _is_deep(parameters, MOST_DEEP):

@@ -111,7 +111,7 @@ class ServerQuestion:
     text: str
     parameters: JsonObject
     """JSON Schema of the answer, a flat object; {} for a question with a URL."""
-    url: str = ""
+    url: str
 
 
 class ServerError(Exception):

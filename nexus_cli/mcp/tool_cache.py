@@ -11,13 +11,13 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_value
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import fit_name
@@ -97,7 +97,7 @@ def _describe_left_out(left_out: Sequence[tuple[str, str]], named: Collection[st
     return tuple(lines)
 
 
-def _as_sent(tool: ServerTool) -> dict[str, Any]:
+def _as_sent(tool: ServerTool) -> JsonObject:
     """Return about what is sent of a tool; its real name has that of the server too."""
     function = {"name": f"mcp__server__{tool.name}", "description": tool.description, "parameters": tool.parameters}
     return {"type": "function", "function": function}

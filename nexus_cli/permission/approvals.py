@@ -218,7 +218,7 @@ def remove_allowance(always: set[tuple[str, ...]], typed: str, project: Path) ->
     return bool(found)
 
 
-def describe_refusal(why: str, name: str = "") -> str:
+def describe_refusal(why: str, name: str) -> str:
     """Return the result of a call that a person, perhaps of a known name, declined: `Declined by Ana: use make`."""
     who = f" by {name}" if name else "" if why else " by the person"
     return f"Declined{who}" + (f": {why}" if why else ".")

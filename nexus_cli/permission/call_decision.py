@@ -157,7 +157,7 @@ class CallDecision:
                 value |= {"answer": "no" if said else "none", **({"said": why, "by": by} if why else {})}
         return value
 
-    def denied_row(self) -> dict[str, Any]:
+    def denied_row(self) -> JsonObject:
         """Return a refused call for `denied` of the result object, without `by` and `hint`."""
         call, why = self.checked.call, self.result.error if self.result else ""
         if self.change and self.answer is None:  # for whoever reads the refusal, and not for the model

@@ -114,7 +114,7 @@ def event_class(began: Entry | None, *, changed: bool) -> str:
     return "building" if changed else ""
 
 
-def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Container[str] = ()) -> list[ToolCall]:
+def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Container[str]) -> list[ToolCall]:
     """Return `call` and the equal calls directly before it in this turn, newest first; [] if it is not in the window.
 
     A call is equal if its arguments are, and if it brought nothing new: a call that waits for something may be repeated

@@ -11,10 +11,10 @@ import hashlib
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.tool import Tool
 from nexus_cli.text.hidden_signs import mark_on_one_line
 
@@ -109,7 +109,7 @@ def _words(tool: Tool) -> str:
     return words if len(words) <= LARGEST else f"SHA-256 {hashlib.sha256(words.encode()).hexdigest()}"
 
 
-def _count_changes(pin: dict[str, Any]) -> int:
+def _count_changes(pin: JsonObject) -> int:
     found = pin.get("changes")
     return found if isinstance(found, int) else 0
 

@@ -78,7 +78,7 @@ class PluginFolder:
     """Paths of the executable ones."""
     items: Mapping[str, TrustItem]
     """Skills, commands, agents, hooks and servers by key. Paths of guides are those in `files`."""
-    left_out: tuple[str, ...] = ()
+    left_out: tuple[str, ...]
     """One line for each part that nexus does not have or cannot read."""
 
 

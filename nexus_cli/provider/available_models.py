@@ -5,7 +5,7 @@ The command line explains the choice; only the provider knows whether a model ex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
@@ -15,20 +15,20 @@ LIKE = 0.6
 """Least similarity of a name that a gateway lists to that of the usual model."""
 
 
-def keys_present(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+def keys_present(settings: Settings) -> dict[str, str]:
     """Map each key variable of the settings to its model, if it is set in the environment or its key is stored."""
     models, stored = settings.default_models.items(), stored_names()
-    present = {name: model for name, model in models if environ.get(name, "").strip() or name in stored}
+    present = {name: model for name, model in models if os.environ.get(name, "").strip() or name in stored}
     return {name: resolve_alias(model, settings) for name, model in present.items()}
 
 
-def keys_to_choose_from(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+def keys_to_choose_from(settings: Settings) -> dict[str, str]:
     """Return the keys in the environment, else the stored keys, each with its model, to pick a default model from.
 
     A gateway in the environment may lack that model: then a similar name that it lists is returned, if there is one.
     """
-    present = keys_present(environ, settings)
-    present = {name: model for name, model in present.items() if environ.get(name, "").strip()} or present
+    present = keys_present(settings)
+    present = {name: model for name, model in present.items() if os.environ.get(name, "").strip()} or present
     return {name: resolve_alias(_find_served(model), settings) for name, model in present.items()}
 
 
@@ -82,12 +82,12 @@ def _with_key_name(model: str, key_name: str) -> str:
     return f"{key_name}:{model if split_model_name(model)[0] else f'{provider}/{model}'}"
 
 
-def named_model(environ: Mapping[str, str], settings: Settings) -> str:
+def named_model(settings: Settings) -> str:
     """Return the model from `NEXUS_MODEL` or the settings: "" if neither is set."""
-    return resolve_alias(environ.get("NEXUS_MODEL", "").strip() or settings.model, settings)
+    return resolve_alias(os.environ.get("NEXUS_MODEL", "").strip() or settings.model, settings)
 
 
-def unnamed_model(environ: Mapping[str, str], settings: Settings) -> str:
+def unnamed_model(settings: Settings) -> str:
     """Return the default model of a run: `named_model`, else that of the only key (`keys_to_choose_from`), or ""."""
-    present = keys_to_choose_from(environ, settings)
-    return named_model(environ, settings) or (next(iter(present.values())) if len(present) == 1 else "")
+    present = keys_to_choose_from(settings)
+    return named_model(settings) or (next(iter(present.values())) if len(present) == 1 else "")

@@ -6,7 +6,8 @@ is not checked, because only its provider knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
@@ -25,22 +26,21 @@ class ModelChoice:
 
 def choose_model(
     flag: str,
-    environ: Mapping[str, str],
     settings: Settings,
     *,
     resumes: bool = False,
     servers: Callable[[], Sequence[LocalServer]] = local_servers,
 ) -> ModelChoice:
     """Return the model of this run, "" if it `resumes` and names none; raise `NexusError("config", ...)` if unclear."""
-    if resumes and not flag.strip() and not environ.get("NEXUS_MODEL", "").strip():
+    if resumes and not flag.strip() and not os.environ.get("NEXUS_MODEL", "").strip():
         return ModelChoice("")
-    if model := resolve_alias(flag, settings) or named_model(environ, settings):
+    if model := resolve_alias(flag, settings) or named_model(settings):
         return ModelChoice(model)
-    present = keys_to_choose_from(environ, settings)
+    present = keys_to_choose_from(settings)
     first = next(iter(present.items() or settings.default_models.items()), ("OPENAI_API_KEY", ""))
     if len(present) == 1:
         variable, model = first
-        why = "set" if environ.get(variable, "").strip() else "stored"
+        why = "set" if os.environ.get(variable, "").strip() else "stored"
         return ModelChoice(model, f"Using {model}, because {variable} is {why}; to use another: --model NAME")
     if present:
         found = ", ".join(f"{variable} ({model})" for variable, model in present.items())

@@ -94,16 +94,16 @@ def is_provider_key(name: str) -> bool:
     return any(name in names for names in KEY_VARIABLES.values())
 
 
-def read_key(provider: str, environ: Mapping[str, str], key_name: str = "") -> str:
+def read_key(provider: str, key_name: str = "") -> str:
     """Return the key or token in the environment for `provider`, else the stored key; "" without any. Of a key that a
     person named the environment has no say. Raises `ProviderError` of kind `auth` if it cannot be sent, or the named
     one is not stored."""
     names = KEY_VARIABLES.get(provider, (key_variable(provider),) if provider in LOCAL else ())
-    name = "" if key_name else next((name for name in names if environ.get(name)), "")
+    name = "" if key_name else next((name for name in names if os.environ.get(name)), "")
     stored = stored_key(stored_name(provider, key_name)) if provider in KEY_VARIABLES and not name else ""
-    key = environ[name].strip() if name else stored
+    key = os.environ[name].strip() if name else stored
     bad = describe_bad_key(key) if name or stored else ""
-    if name in BEARERS and key != environ[name]:
+    if name in BEARERS and key != os.environ[name]:
         bad = bad or NOT_A_KEY
     if key_name:
         why = f"the {provider} key `{key_name}` {bad}" if key else f"no {provider} key `{key_name}` is stored"
@@ -114,12 +114,12 @@ def read_key(provider: str, environ: Mapping[str, str], key_name: str = "") -> s
     return key
 
 
-def read_env_address(provider: str, environ: Mapping[str, str]) -> str:
+def read_env_address(provider: str) -> str:
     """Return the address that litellm would find for `provider`; "" without any. Raises `ProviderError` of kind
     `config` if it is invalid."""
     names = BASE_VARIABLES.get(provider, (f"{provider.upper()}_API_BASE",))
-    name = next((name for name in names if environ.get(name)), "")
-    text = environ.get(name, "").strip()
+    name = next((name for name in names if os.environ.get(name)), "")
+    text = os.environ.get(name, "").strip()
     if name and not _is_address(text):
         why = f"{name} is not a complete URL with http:// or https://"
         raise ProviderError("config", why, "Correct or unset the variable")
@@ -176,18 +176,16 @@ HOSTS: Mapping[str, str] = {
 """Addresses of the hosted providers whose requests carry a key and are not signed."""
 
 
-def address_from_env(model: str, environ: Mapping[str, str]) -> str:
+def address_from_env(model: str) -> str:
     """Return host and port that the environment sends `model` to, without name or password; "" if unset."""
     try:
-        place = urlsplit(read_env_address(provider_of(model), environ))
+        place = urlsplit(read_env_address(provider_of(model)))
     except ProviderError:
         return ""
     return f"{place.hostname}:{place.port}" if place.port else place.hostname or ""
 
 
-def resolve_endpoint(
-    model: str, environ: Mapping[str, str], base: str | None = None, key: str | None = None
-) -> Endpoint:
+def resolve_endpoint(model: str, base: str | None = None, key: str | None = None) -> Endpoint:
     """Return the endpoint of `model`; `base` and `key` override the environment, and so does a key that it names.
 
     Raises `ProviderError`: `usage` if the name implies no provider, `auth` if a needed key is missing or cannot be
@@ -197,7 +195,7 @@ def resolve_endpoint(
     if not provider:
         raise ProviderError("usage", f"{model!r} is not from a known provider", HOW_TO_NAME)
     key_name, model = split_key_name(model)
-    base = base or read_env_address(provider, environ) or None
+    base = base or read_env_address(provider) or None
     if provider in SUBSCRIPTIONS and not key:
         login = stored_name(provider, key_name)
         if login not in stored_names():
@@ -205,7 +203,7 @@ def resolve_endpoint(
             why = f"there is no {SUBSCRIPTIONS[provider]} login{named}"
             raise ProviderError("auth", why, set_key_hint(provider, key_name))
         return Endpoint(provider, model, base, None, login)
-    key = key or read_key(provider, environ, key_name)
+    key = key or read_key(provider, key_name)
     if provider in LOCAL:
         base = base or next(server.url for server in SERVERS if f"{provider}/" == server.prefix)
     if provider == "ollama_chat":
@@ -214,5 +212,5 @@ def resolve_endpoint(
         key = NO_KEY
     elif not key and provider in KEY_VARIABLES:
         raise ProviderError("auth", f"{key_variable(provider)} is not set", set_key_hint(provider))
-    is_bearer = provider == "anthropic" and key in map(environ.get, BEARERS)
+    is_bearer = provider == "anthropic" and key in map(os.environ.get, BEARERS)
     return Endpoint(provider, model, base, None if is_bearer else key or None)

@@ -8,7 +8,6 @@ provider names, so that the session can correct its own count.
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -382,7 +381,7 @@ def to_provider_error(
         why, hint, transient = _describe_network(f, hint)
     if stall_seconds and f.has(STALLS):
         why = f"no data for {stall_seconds:g} seconds"
-    if f.status == 404 and address_from_env(model, os.environ) and "model" not in f.text.lower():
+    if f.status == 404 and address_from_env(model) and "model" not in f.text.lower():
         hint = check_address_hint(provider_of(model))
     if f.wait is not None and f.wait >= LONG_WAIT:
         hint = hint.replace("Try again later", f"Try again in {format_duration(f.wait)}")

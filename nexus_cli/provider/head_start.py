@@ -146,8 +146,8 @@ def find_head_start(folder: Path, request: Request, where: Endpoint, info: Model
     if origin is None or info.pending or _has_own_way():
         return None
     plain = [{name: value for name, value in message.items() if value is not None} for message in request.messages]
-    parts = Parts(where.key or read_key(where.provider, os.environ), request.cache_key, request.max_output, plain)
-    inputs = digest_inputs(replace(request, messages=()), where, info, os.environ)
+    parts = Parts(where.key or read_key(where.provider), request.cache_key, request.max_output, plain)
+    inputs = digest_inputs(replace(request, messages=()), where, info)
     _leader = HeadStart(TemplateFile(folder, inputs, parts), origin)
     return _leader
 

@@ -42,10 +42,10 @@ _HEADERS: Mapping[str, Mapping[str, str]] = {
 class KeyPrompt:
     """The dialog in which a person types the key of a provider; each front end reads the lines in its own way."""
 
-    def __init__(self, provider: str, environ: Mapping[str, str]) -> None:
-        self._provider, self._environ, self._refused = provider, environ, ""
+    def __init__(self, provider: str) -> None:
+        self._provider, self._refused = provider, ""
         self.left = TRIES
-        shape, host = SHAPES[provider], address_from_env(f"{provider}/", environ)
+        shape, host = SHAPES[provider], address_from_env(f"{provider}/")
         self._name = host or shape.title
         page = f"Create a key for {shape.title} at {shape.page}."
         goes = f"The key will be sent to {host}, the address that the environment sets for {shape.title}."
@@ -59,10 +59,10 @@ class KeyPrompt:
         self.left -= 1
         protect_secret(line.strip())
         try:
-            key = clean_key(self._provider, line, self._environ)
+            key = clean_key(self._provider, line)
         except NexusError as error:
             return "", f"{error.message}. {error.hint}."
-        refusal, untried = ("", "") if key == self._refused else check_key(self._provider, key, self._environ)
+        refusal, untried = ("", "") if key == self._refused else check_key(self._provider, key)
         if not refusal:
             return key, f"The key was not verified: {untried}." if untried else ""
         self._refused = key
@@ -70,13 +70,13 @@ class KeyPrompt:
         return "", f"{self._name} rejected this key: {refusal}. {again}"
 
 
-def check_key(provider: str, key: str, environ: Mapping[str, str]) -> tuple[str, str]:
+def check_key(provider: str, key: str) -> tuple[str, str]:
     """Return why the provider refuses `key`, at the address of the environment or its own, and why it could not be
     asked; "" each if not so. Blocks for `SECONDS` at most."""
     from http.client import HTTPException  # noqa: PLC0415  (few processes store a key)
 
     try:
-        address = read_env_address(provider, environ) or HOSTS.get(provider, "")
+        address = read_env_address(provider) or HOSTS.get(provider, "")
     except NexusError as error:
         return "", error.why
     if provider not in _PATHS or not address:

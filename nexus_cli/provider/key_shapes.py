@@ -74,11 +74,11 @@ def check_key_name(name: str) -> None:
         raise NexusError("usage", "invalid key name", why, "Example: --as work")
 
 
-def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
+def clean_key(provider: str, text: str) -> str:
     """Return the key in a pasted `text`, without blanks, quotes and `NAME=` around it; raise `NexusError("usage", ...)`
     if it cannot be a key of `provider`.
 
-    If `environ` has another address for the provider, a key may have any prefix. No error quotes the text.
+    If the environment has another address for the provider, a key may have any prefix. No error quotes the text.
     """
     shape, key = SHAPES[provider], text.strip()
     if assigned := _ASSIGNED.fullmatch(key):
@@ -91,7 +91,7 @@ def clean_key(provider: str, text: str, environ: Mapping[str, str]) -> str:
         why = "it contains spaces or characters that no key contains"
     if why:
         raise NexusError("usage", what, why if key else "it is empty", again)
-    if address_from_env(f"{provider}/", environ):
+    if address_from_env(f"{provider}/"):
         return key
     known = max(
         (start for one in SHAPES.values() for start in one.starts if key.startswith(start)), key=len, default=""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import re
 import sys
 import threading
@@ -159,7 +158,7 @@ class LitellmBackend:
         iterator or cancelling its task closes the socket.
         """
         # In a thread: a keyring may wait until a person unlocks it.
-        where = await asyncio.to_thread(resolve_endpoint, request.model, os.environ, self._base, self._key)
+        where = await asyncio.to_thread(resolve_endpoint, request.model, self._base, self._key)
         if takes_marks(request.model, where.provider):
             request = add_cache_marks(request)
         info = self._info(request.model)

@@ -184,7 +184,7 @@ def _bills(entry: JsonObject, key: str, name: str) -> bool:
     return prefix in LOCAL or not tag or f":{tag}" in key or tag in SAME_PRICE_TAGS or tag.isdigit()
 
 
-def _answers(entry: object) -> TypeGuard[dict[str, Any]]:
+def _answers(entry: object) -> TypeGuard[JsonObject]:
     """True if the entry is a model that generates text."""
     return isinstance(entry, dict) and entry.get("mode") in ("chat", "responses", "completion")
 
@@ -286,7 +286,7 @@ def _from_table(name: str) -> ModelInfo:
     )
     if not entry or entry["_elsewhere"] or info.covered:
         return info
-    prices: dict[str, Any] = base_prices(entry)
+    prices: JsonObject = base_prices(entry)
     return replace(info, tiers=price_tiers(entry), **prices)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Request
@@ -71,7 +71,7 @@ def add_cache_marks(request: Request) -> Request:
     return replace(request, messages=messages, tools=tools)
 
 
-def cache_key_arguments(key: str, provider: str) -> dict[str, Any]:
+def cache_key_arguments(key: str, provider: str) -> JsonObject:
     """Return the arguments that carry a cache key: a body field for OpenAI, a header for xAI, else nothing."""
     if key and provider in ("openai", "azure"):
         return {"prompt_cache_key": key}

@@ -52,14 +52,14 @@ class CallDraft:
             return delta.id != self.id
         return bool(self.pieces) and not self.read()[2]
 
-    def read(self) -> tuple[str, dict[str, Any], str]:
+    def read(self) -> tuple[str, JsonObject, str]:
         """Return the name, limited to characters that every provider accepts, and the arguments, or {} and the raw text
         if they are not an object."""
         name = re.sub(r"[^a-zA-Z0-9_-]", "_", self.name.strip())[:NAME_LENGTH] or NAMELESS
         return name, *parse_arguments("".join(self.pieces))
 
 
-def parse_arguments(text: str) -> tuple[dict[str, Any], str]:
+def parse_arguments(text: str) -> tuple[JsonObject, str]:
     """Parse `text` as an object; return it and "", or else {} and `text`.
 
     Empty arguments and `null` are the empty object; an object that was encoded twice is decoded twice. NaN and Infinity
@@ -114,7 +114,7 @@ class ThinkingFold:
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._blocks: list[dict[str, Any]] = []
+        self._blocks: list[JsonObject] = []
         self._unsigned: list[str] = []
         self._reasoning: list[str] = []
 
@@ -139,7 +139,7 @@ class ThinkingFold:
         self._blocks.append({**block, **signed})
         self._unsigned.clear()
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> JsonObject:
         """Return the fields to merge into the message when it is sent back to the same provider and model."""
         if self._provider in WANTS_REASONING:
             text = "".join(self._reasoning)
@@ -170,10 +170,10 @@ class Reply:
     """`stop`, `tool_calls`, `length`, `refused`, `none` (no finish reason) or `empty`."""
     problem: str
     """The problem with the answer in one line, or ""."""
-    is_cut: bool = False
+    is_cut: bool
     """True if the stream ended without a finish reason: before the answer, or in the middle of a text or of the
     arguments of a call."""
-    sent_body: str = ""
+    sent_body: str
     """The body that was sent, see `SentDelta`; "" if unknown."""
 
 

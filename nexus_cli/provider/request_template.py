@@ -13,7 +13,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -82,13 +82,13 @@ class Parts:
         return named if len(set(named.values())) == len(self.messages) else {}
 
 
-def digest_inputs(request: Request, where: Endpoint, info: ModelInfo, environ: Mapping[str, str]) -> str:
+def digest_inputs(request: Request, where: Endpoint, info: ModelInfo) -> str:
     """Return a digest of everything that the envelope of a request may depend on, and of nothing that has a place:
     `request` is without its messages."""
     plain = replace(request, max_output=0, cache_key="key" if request.cache_key else "")
     keyless = replace(where, key="key" if where.key else None)
     made = build_arguments(plain, keyless, info, walk=False)
-    variables = {n: "" if is_provider_key(n) else v for n, v in environ.items() if not VOLATILE.fullmatch(n)}
+    variables = {n: "" if is_provider_key(n) else v for n, v in os.environ.items() if not VOLATILE.fullmatch(n)}
     ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.name.endswith(".py"))
     folders = [folder for folder in sys.path if os.path.isdir(folder)]
     packages = [sorted(name for name in os.listdir(folder) if name.endswith("-info")) for folder in folders]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -136,7 +135,7 @@ def served_model_info(
     Blocks for a server on loopback that was not asked yet; for another one only with `waits`, else the facts are
     `pending` until it has answered. Unless it `saves`, no answer is kept for other processes.
     """
-    info = replace(model_info(name, overrides), address=address_from_env(name, os.environ))
+    info = replace(model_info(name, overrides), address=address_from_env(name))
     if info.provider not in _WAYS or (server := _find_server(info.provider, info.name)) is None:
         return info
     given, row, is_told = find_override(name, overrides)[1], Row(), True
@@ -194,7 +193,7 @@ def _find_server(provider: str, name: str, base: str = "") -> ModelServer | None
     """Return the record of the server of a model, at `base` or the address in the environment; None for a hosted
     one."""
     try:
-        where = resolve_endpoint(name, os.environ)
+        where = resolve_endpoint(name)
     except ProviderError:
         return None
     if provider == "openai" and urlsplit(where.base or "").hostname in (None, PUBLIC_HOST):

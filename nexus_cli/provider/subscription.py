@@ -47,7 +47,7 @@ class Tokens:
     """The tokens of one request."""
 
     bearer: str = field(repr=False)
-    base: str | None = None
+    base: str | None
     account: str | None = None
 
 

@@ -225,7 +225,7 @@ def _config(settings: Settings) -> Check:
 
 
 def _keys(settings: Settings) -> Check:
-    present = keys_present(os.environ, settings)
+    present = keys_present(settings)
     if present:
         rows = [name if os.environ.get(name, "").strip() else f"{name} (in {key_place(name)})" for name in present]
         return Check("keys", "ok", ", ".join(rows))
@@ -236,7 +236,7 @@ def _keys(settings: Settings) -> Check:
 
 def _model(settings: Settings, model: str) -> Check:
     try:
-        chosen = choose_model(model, os.environ, settings)
+        chosen = choose_model(model, settings)
     except NexusError as error:
         return Check("model", "note", error.why, error.hint)
     return Check("model", "ok", chosen.model)
@@ -263,7 +263,7 @@ def _network(settings: Settings, model: str) -> Check:
 def _provider_address(settings: Settings, model: str) -> str:
     """Return the address to which requests to the chosen model go; "" if none is chosen, or none is known here."""
     try:
-        return resolve_endpoint(choose_model(model, os.environ, settings, servers=tuple).model, os.environ).address
+        return resolve_endpoint(choose_model(model, settings, servers=tuple).model).address
     except NexusError:
         return ""
 
@@ -416,11 +416,11 @@ def _instructions(settings: Settings, folder: Path) -> Check:
     return Check("instructions", "note" if notices else "ok", found, hint)
 
 
-def price_instructions(model: str = "") -> InstructionsReport:
+def price_instructions(model: str) -> InstructionsReport:
     """Return the report on the instruction files of the working folder, for `model` or the default one."""
     settings = own_settings()
     try:
-        info = model_info(choose_model(model, os.environ, settings, servers=tuple).model, settings.models)
+        info = model_info(choose_model(model, settings, servers=tuple).model, settings.models)
     except NexusError:
         info = None
     count = TiktokenCounter(info.encoding if info else "o200k_base").count

@@ -287,7 +287,7 @@ def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool, priced: b
     return f" {dot} ".join(facts)
 
 
-def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int, *, resumed: bool = False) -> str:
+def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int, *, resumed: bool) -> str:
     """Return the last line of a turn that changed files, "" for any other. `counted` are the files and lines that
     /undo would take back, with the command if that needs arguments, "" if they are not known; `commands` is the number
     of commands that ran. Of a `resumed` turn these, and the dollars, are of the part since then: they are left out."""

@@ -19,7 +19,7 @@ from nexus_cli.config.paths import defaults_dir, project_root, with_tilde
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.text_file import read_text
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.elide import cut_at_word, one_line, plural
+from nexus_cli.core.elide import Count, cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.price import price_usage
@@ -111,7 +111,7 @@ class ConfiguredValue:
 
 
 def instructions_report(
-    folder: Path, info: ModelInfo | None, count: Callable[[str], int], is_denied: Callable[[Path], bool]
+    folder: Path, info: ModelInfo | None, count: Count, is_denied: Callable[[Path], bool]
 ) -> InstructionsReport:
     """Return the report on the files that a session in `folder` can send; blocks. Prices are those of `info`.
 
@@ -275,9 +275,7 @@ def _read(path: Path) -> str:
     return found.text if found else ""
 
 
-def check_written(
-    path: Path, count: Callable[[str], int], most: int, succeeded: Collection[str]
-) -> tuple[list[str], str]:
+def check_written(path: Path, count: Count, most: int, succeeded: Collection[str]) -> tuple[list[str], str]:
     """Return the problems of an instruction file that was written for `most` tokens, and its price in one line; "" if
     there is no file. `succeeded` are the commands that ended with exit status 0."""
     text = _read(path)

@@ -5,7 +5,6 @@ Front ends choose from them. Only servers on loopback are queried.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -59,7 +58,7 @@ class ModelReport(ModelObject):
 
 def list_models(settings: Settings, servers: Sequence[LocalServer] | None = None) -> ModelsReport:
     """Return the chosen model, aliases, models of the keys, and those of local `servers` (None: search them)."""
-    chosen = unnamed_model(os.environ, settings)
+    chosen = unnamed_model(settings)
     rows: dict[str, ModelObject] = {}
     with readonly_ledger() as ledger:
         for name, why in _usable(settings, chosen, local_servers() if servers is None else servers):
@@ -73,7 +72,7 @@ def show_model(name: str, settings: Settings) -> ModelReport:
     """Return one model by its name or alias; raise `NexusError("usage", ...)` if its provider is unknown."""
     model = resolve_alias(name, settings)
     check_model(model)
-    chosen = unnamed_model(os.environ, settings)
+    chosen = unnamed_model(settings)
     with readonly_ledger() as ledger:
         row = _figures(ledger, model, settings)
     servers = [server for server in local_servers() if model.startswith(server.prefix)]
@@ -84,7 +83,7 @@ def show_model(name: str, settings: Settings) -> ModelReport:
 
 def quick_names(settings: Settings) -> list[str]:
     """Return aliases and the models of the stored keys, without querying servers."""
-    return [*settings.alias, *dict.fromkeys(keys_present(os.environ, settings).values())]
+    return [*settings.alias, *dict.fromkeys(keys_present(settings).values())]
 
 
 def _figures(ledger: Ledger, name: str, settings: Settings) -> ModelObject:
@@ -98,7 +97,7 @@ def _usable(settings: Settings, chosen: str, servers: Sequence[LocalServer]) -> 
         yield chosen, "chosen"
     for alias, name in settings.alias.items():
         yield name, f"alias {alias}"
-    for variable, name in keys_present(os.environ, settings).items():
+    for variable, name in keys_present(settings).items():
         # A server of one's own has its own models, not those of the public host.
         if name in (list_served(provider_of(name)) or [name]):
             yield name, variable

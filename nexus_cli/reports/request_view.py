@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
@@ -19,7 +19,7 @@ from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.effort import DEFAULT_EFFORT
-from nexus_cli.core.elide import first_words, plural
+from nexus_cli.core.elide import Count, first_words, plural
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, to_json_value
@@ -79,7 +79,7 @@ class RequestView:
     drops: Sequence[Drop]
     bounds: Sequence[JsonObject]
     """The limits at that time, described; none for a request older than their record."""
-    count: Callable[[str], int]
+    count: Count
     row: RequestRow | None = None
     """None for the next request."""
     last_told: Sections = ()
@@ -275,7 +275,7 @@ def last_told(memos: Memos, last: int) -> Sections:
 
 
 def _merge_plans(plans: Sequence[Memo]) -> Sections:
-    sections: dict[str, dict[str, Any]] = {}
+    sections: dict[str, JsonObject] = {}
     for memo in plans:
         sections.update({one["id"]: one for one in memo.value["sections"]})
     return tuple(sections.values())

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import json_text
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.rpc.event_feed import CUT, Listener
@@ -219,14 +220,14 @@ class RpcServer:
             return web.Response(status=204)
         return json_response(answers if is_list else answers[0])
 
-    async def _answer_all(self, calls: list[RpcCall]) -> list[dict[str, Any]]:
+    async def _answer_all(self, calls: list[RpcCall]) -> list[JsonObject]:
         """Run the calls concurrently and return their answers; notifications have none. The turn of a notification is
         not waited for."""
         tasks = [(call, self._begin(self._answer(call))) for call in calls]
         waits = [task for call, task in tasks if not (call.is_notification and call.method == "send")]
         return [answer for answer in await asyncio.gather(*waits) if answer is not None]
 
-    async def _answer(self, call: RpcCall) -> dict[str, Any] | None:
+    async def _answer(self, call: RpcCall) -> JsonObject | None:
         try:
             if call.error is not None:
                 raise call.error

@@ -112,11 +112,11 @@ def _parse_call(value: Any) -> RpcCall:
     return RpcCall(str(method), {} if error else params or {}, key, "id" not in value, error)
 
 
-def result_object(key: str | int | None, result: Any) -> dict[str, Any]:
+def result_object(key: str | int | None, result: Any) -> JsonObject:
     """Return the answer of a call that succeeded."""
     return {"jsonrpc": "2.0", "id": key, "result": result}
 
 
-def error_object(key: str | int | None, error: RpcError) -> dict[str, Any]:
+def error_object(key: str | int | None, error: RpcError) -> JsonObject:
     """Return the answer of a call that failed."""
     return {"jsonrpc": "2.0", "id": key, "error": error.to_json()}

@@ -114,7 +114,7 @@ class PoolMethods(ServerMethods):
         except NexusError as error:
             raise RpcError.of(error) from error
 
-    def find_target(self, name: str, params: JsonObject) -> tuple[Any, dict[str, Any]]:
+    def find_target(self, name: str, params: JsonObject) -> tuple[Any, JsonObject]:
         """Return what has the method, this or the dispatcher of an agent, and the arguments of its function. Raise
         `RpcError` if the method or the agent does not exist, or the method does not take `params`."""
         method, given = METHODS.get(name), dict(params)
@@ -223,7 +223,7 @@ METHODS: Mapping[str, Method] = {
 
 
 @cache
-def openrpc_document() -> dict[str, Any]:
+def openrpc_document() -> JsonObject:
     """Return the OpenRPC description of the methods."""
     return {
         "openrpc": "1.3.2",
@@ -239,7 +239,7 @@ def openrpc_document() -> dict[str, Any]:
     }
 
 
-def _describe_commands() -> Iterator[dict[str, Any]]:
+def _describe_commands() -> Iterator[JsonObject]:
     """Yield the verbs that `run_command` runs, with the schema of the `value` of its result."""
     for command in discover().values():
         for verb in (verb for verb in command.verbs if verb.is_served):
@@ -252,7 +252,7 @@ def _describe_commands() -> Iterator[dict[str, Any]]:
             }
 
 
-def _describe(method: Method) -> dict[str, Any]:
+def _describe(method: Method) -> JsonObject:
     return {
         "name": method.name,
         "summary": method.about,

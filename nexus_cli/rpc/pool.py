@@ -95,7 +95,7 @@ class Agent:
 
     agent_id: str
     dispatcher: AgentDispatcher
-    stays: ExitStack = field(default_factory=ExitStack)
+    stays: ExitStack
     """Its stay in a worktree, which nobody can remove meanwhile without force."""
 
     @property
@@ -252,7 +252,7 @@ class AgentPool:
 
     def _model(self, config: AgentConfig, settings: Settings) -> str:
         named = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))
-        made = resolve_alias(named, settings) if named else unnamed_model(os.environ, settings)
+        made = resolve_alias(named, settings) if named else unnamed_model(settings)
         return made or ("model" if self.shared.provider is not None else "")
 
     def _level(self, config: AgentConfig, settings: Settings) -> str | None:

@@ -212,7 +212,7 @@ class RuleSet:
 
 
 def find_by_path(
-    rules: Iterable[PermissionRule], paths: Iterable[Path], project: Path, added: Sequence[Path] = ()
+    rules: Iterable[PermissionRule], paths: Iterable[Path], project: Path, added: Sequence[Path]
 ) -> PermissionRule | None:
     """Return the strictest of `rules` that names any of the real `paths`, if it allows all of them; None for none."""
     given = [str(path) for path in paths]

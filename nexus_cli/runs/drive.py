@@ -106,7 +106,7 @@ class RunDriver:
     choose_model: Callable[[str, Settings], str]
     """Returns the model for a name or an alias, for "" the person's own; raises `NexusError`."""
     show: Callable[[Run, Event], None]
-    person: Approver | None = None
+    person: Approver | None
     session: Session | None = None
     was_cut: bool = False
     """True if a limit stopped the run."""

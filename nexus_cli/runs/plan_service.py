@@ -248,7 +248,7 @@ def plans_report(ledger: Ledger) -> SchedulesReport:
     return {"version": 1, "plans": [plan_value(plan, now, _last_run(ledger, plan)) for plan in plans]}
 
 
-def plan_report(ledger: Ledger, plan: Plan, done: str, run: str = "") -> ScheduleReport:
+def plan_report(ledger: Ledger, plan: Plan, done: str, run: str) -> ScheduleReport:
     """Return one plan and what was `done` with it: `added`, `removed`, `paused`, `resumed`, or `queued`, its `run`."""
     value = plan_value(plan, ledger.runs.now(), _last_run(ledger, plan))
     offer = _offer_worktree(ledger, plan) if done == "added" else ""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.compaction.work_log import CommandRun, WorkLog
 from nexus_cli.core.clock import local_now, utc_now
@@ -29,7 +29,7 @@ _VIEW = re.compile(r"(\s*2>&1)?(\s*\|\s*(cat|cut|grep|head|less|sed|tail|wc)\b[^
 """The end of a command that only cuts or filters what it prints."""
 
 
-def describe_end(session: Session, run: Run) -> dict[str, Any]:
+def describe_end(session: Session, run: Run) -> JsonObject:
     """Return the facts about a run that ends, as `RunObject` has them. Blocks."""
     ledger, log, began = session.ledger, session.record, run.options.get("began") or {}
     assert ledger is not None and log is not None, "a run is in a ledger"
@@ -89,6 +89,6 @@ def _commits(folder: Path, began: JsonObject, form: str) -> list[str]:
     return list_commits(folder, f"{began['head']}..HEAD" if began["head"] else "HEAD", form, MOST)
 
 
-def begin_record(session: Session) -> dict[str, Any]:
+def begin_record(session: Session) -> JsonObject:
     """Return the option `began` of a run. Blocks."""
     return {"at": utc_now(), **look_at_repository(session.folder)}

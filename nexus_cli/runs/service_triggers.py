@@ -79,13 +79,13 @@ class Service:
     """The token, or the secret of the signatures."""
     token_file: Path | None
     """None for a token from the environment or a stored key."""
-    sender: str = ""
+    sender: str
     """`github`, `gitlab` or `slack`, see `webhook_senders`."""
-    token_header: str = ""
+    token_header: str
     """The header with the token; "" for the one of its sender."""
-    filter: tuple[str, ...] = ()
+    filter: tuple[str, ...]
     """Conditions (`core.field_conditions`) that an event must meet to start a run."""
-    key: str | None = None
+    key: str | None
     """The template of the key of an event; None for that of its sender (`webhook_senders.find_cause`), "" for none."""
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.settings import RunSettings
 from nexus_cli.config.worktree_record import project_identity
@@ -87,7 +86,7 @@ class UnattendedRules:
         cap = self.settings.max_cost_day
         found = [(cap - ledger.runs.spent_since(midnight), reserved, cap, "unattended runs")]
         if own := run.options.get("max_cost_day"):
-            same: dict[str, Any] = {"plan": run.plan} if run.plan else {"type": run.type, "title": run.title}
+            same: JsonObject = {"plan": run.plan} if run.plan else {"type": run.type, "title": run.title}
             spent = ledger.runs.spent_since(midnight, **same)
             theirs = [one for one in others if all(getattr(one, name) == value for name, value in same.items())]
             found.append((float(own) - spent, sum(self._cap(one.options) for one in theirs), own, f'"{run.title}"'))

@@ -13,7 +13,7 @@ import secrets
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from nexus_cli.config.protected_places import GIT_FOLDER
@@ -50,7 +50,7 @@ class RestoredPath:
     path: str
     what: str
     """`restored`, `removed`, `changed` if it could not be restored, or a warning."""
-    left: Mapping[str, bytes] = field(default_factory=dict)
+    left: Mapping[str, bytes]
     """The files that the command had left there, by path."""
 
 

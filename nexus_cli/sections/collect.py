@@ -12,6 +12,7 @@ from typing import Any
 
 from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.elide import Count
 from nexus_cli.sections.contributor import Contributor, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
 from nexus_cli.sections.planner import (
@@ -61,7 +62,7 @@ class ChangedSections:
     plan: SectionPlan
     sent: Mapping[str, str]
     """The hash of the whole text of each section that is sent in any form."""
-    missed: tuple[str, ...] = ()
+    missed: tuple[str, ...]
     """Ids of the drops that the line for the model names."""
 
     @property
@@ -281,7 +282,7 @@ def _explain_raise(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
     return replace(made, chosen=tuple(explained if one is saying else one for one in made.chosen))
 
 
-def system_text(made: SectionPlan, count: Callable[[str], int]) -> str:
+def system_text(made: SectionPlan, count: Count) -> str:
     """Return the system text of an epoch; its last lines name drops and contributors that could not be read."""
     missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.is_left_out and not one.is_unread}
     line = left_out_line(missed, LINE_TOKENS, count)

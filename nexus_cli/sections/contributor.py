@@ -19,6 +19,7 @@ from nexus_cli.context.loader import ContextLayer
 from nexus_cli.context.sysinfo import Host
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.elide import Count
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import Episode, Facts
@@ -139,11 +140,11 @@ class View:
     """Tokens of the model's window."""
     instruction_cap: int
     """Tokens of all instruction layers together."""
-    count: Callable[[str], int]
+    count: Count
     """Tokens of a text."""
 
     @classmethod
-    def of(cls, model: str, recipe: str, budget: TokenBudget, count: Callable[[str], int]) -> View:
+    def of(cls, model: str, recipe: str, budget: TokenBudget, count: Count) -> View:
         """Return the view of a session with this budget."""
         cap = min(MOST_INSTRUCTIONS, max(0, budget.available) // 4)
         return cls(model, recipe, budget.window, cap, count)

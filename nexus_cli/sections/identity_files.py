@@ -17,7 +17,7 @@ from nexus_cli.config.text_file import FileText, decode_head, odd_file, read_tex
 from nexus_cli.config.trust import trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.context.prompt_loader import trim_text
-from nexus_cli.core.elide import drop_marker, elide_text, one_line
+from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.planner import STAND_IN
@@ -83,7 +83,7 @@ def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origi
     )
 
 
-def section_forms(header: str, text: str, count: Callable[[str], int]) -> tuple[str, ...]:
+def section_forms(header: str, text: str, count: Count) -> tuple[str, ...]:
     """Return the forms of `text` under its header, from full to pointer; each has fewer tokens than the one before.
 
     Offsets in the markers are those of the full form, which the drop will have.
@@ -103,7 +103,7 @@ def section_forms(header: str, text: str, count: Callable[[str], int]) -> tuple[
     return shrink_forms(made, count)
 
 
-def shrink_forms(made: Sequence[str], count: Callable[[str], int]) -> tuple[str, ...]:
+def shrink_forms(made: Sequence[str], count: Count) -> tuple[str, ...]:
     """Return the first and last of `made`, and those between them that get smaller; the last only if it is smaller than
     the first."""
     first, *between, last = made if len(made) > 1 else (*made, *made)
@@ -118,7 +118,7 @@ def shrink_forms(made: Sequence[str], count: Callable[[str], int]) -> tuple[str,
     return (*kept, last)
 
 
-def _size(form: str, count: Callable[[str], int]) -> int:
+def _size(form: str, count: Count) -> int:
     return count(form.replace(DROP, STAND_IN))
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from nexus_cli.conversation.section_rows import Why, reason_text
+from nexus_cli.core.elide import Count
 from nexus_cli.core.json_value import ABSENT, JsonOf
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
 
@@ -28,8 +29,6 @@ UNREAD = "contributor"
 """Source of the drop of an unread contributor."""
 NAMED = 20
 """Most sections that the line for the model names."""
-
-Count = Callable[[str], int]
 
 
 class SectionObject(JsonOf[Section]):

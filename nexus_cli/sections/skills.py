@@ -73,7 +73,7 @@ class Skill:
     """Its file, in a form that can be shown."""
     source: Path | bytes = field(repr=False)
     """The file itself; for a project, its content when trust in the project was judged."""
-    origin: str = "personal"
+    origin: str
     """`personal`, `project` or `plugin`."""
     shadowed: bool = False
     """True if another one of the same name and kind comes before it."""

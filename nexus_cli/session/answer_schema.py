@@ -26,6 +26,7 @@ from referencing.jsonschema import DRAFT202012, Schema, SchemaResource
 from nexus_cli.core.bounded_call import call_in_fork
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.wire import canonical, json_text
 
@@ -53,10 +54,10 @@ class Attempt:
 
     text: str
     """Its JSON document on one line; the answer itself if there is none in it."""
-    data: Any = None
-    problems: tuple[str, ...] = ()
+    data: Any
+    problems: tuple[str, ...]
     """At most `MOST_PROBLEMS`; none if it matches."""
-    distance: float = 0
+    distance: float
     """The number of problems; infinite without a JSON document."""
 
     @property
@@ -170,7 +171,7 @@ def _read_integer(text: str) -> int:
     return int(text)
 
 
-def _read_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _read_object(pairs: list[tuple[str, Any]]) -> JsonObject:
     made = dict(pairs)
     if len(made) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, SHELL_LINE, WAITING_TEXTS
 from nexus_cli.engine.requests.engine import Engine
 
@@ -70,7 +70,7 @@ class AttachedTexts:
         """Count the result of `texts`, which waits for the next message, as part of the next request."""
         self.engine.control.waiting_texts = texts
 
-    def _read_stored(self) -> list[dict[str, Any]]:
+    def _read_stored(self) -> list[JsonObject]:
         memos = self.engine.conversation.memos(WAITING_TEXTS)
         own = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
         return list(own[-1].value["texts"]) if own else []

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import read_configuration, trust_state
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.plugins.installed_plugins import installed_plugins
@@ -38,20 +38,19 @@ ENVIRONMENTS = frozenset(
 """Names in a project whose environments are looked for."""
 
 
-def _describe_environment(cwd: Path, environ: Mapping[str, str]) -> str:
+def _describe_environment(cwd: Path) -> str:
     root = project_root(cwd)
     if not any((folder / name).exists() for folder in {root, cwd} for name in ENVIRONMENTS):
         return ""
     from nexus_cli.config.host_environment import host_environment  # noqa: PLC0415
     from nexus_cli.config.project_environment import find_project_environment  # noqa: PLC0415
 
-    return find_project_environment(root, cwd, host_environment(environ, cwd)).describe()
+    return find_project_environment(root, cwd, host_environment(os.environ, cwd)).describe()
 
 
 def snapshot(
     cwd: Path,
     settings: Settings,
-    environ: Mapping[str, str],
     model: str,
     tools: Sequence[str],
     *,
@@ -67,7 +66,7 @@ def snapshot(
     found = [skill for skill in known if not skill.shadowed]
     servers = _servers(cwd)
     # Only keys in the environment: commands of the model never get a stored key.
-    keys = {name: environ[name] for name in settings.default_models if environ.get(name)}
+    keys = {name: os.environ[name] for name in settings.default_models if os.environ.get(name)}
     return {
         "model": model,
         "tools": list(tools),
@@ -76,9 +75,9 @@ def snapshot(
             for skill in found
             if not skill.problem
         ],
-        "environment": _describe_environment(cwd, environ) if runs else "",
+        "environment": _describe_environment(cwd) if runs else "",
         "servers": list(servers.entries) if servers else [],
-        "credentials": sorted(name for name in keys_present(environ, settings) if environ.get(name)),
+        "credentials": sorted(name for name in keys_present(settings) if os.environ.get(name)),
         "capabilities": [
             _category("tools", [(name, READY, "") for name in tools]),
             _category(
@@ -101,7 +100,7 @@ def snapshot(
     }
 
 
-def _category(name: str, items: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
+def _category(name: str, items: Iterable[tuple[str, str, str]]) -> JsonObject:
     """Return one category as JSON data: its items with name, state and reason, and the number of items per state."""
     listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
     counts = Counter(one["state"] for one in listed)
@@ -113,22 +112,22 @@ def _credential(name: str, text: str) -> tuple[str, str, str]:
     return name, BROKEN if bad else READY, bad
 
 
-def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Sequence[str]) -> dict[str, Any]:
+def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> dict[str, Any]:
     """Return the whole snapshot as JSON data, with the default model of a run."""
     from nexus_cli.config.unsupported import find_unsupported  # noqa: PLC0415  (not in requests)
 
-    model = unnamed_model(environ, settings)
+    model = unnamed_model(settings)
     root = project_root(cwd)
     servers = _servers(cwd)
     memory, trouble = _facts(root)
     own = project_recipes(cwd)
     return {
         "version": 1,
-        **snapshot(cwd, settings, environ, model, tools),
-        "credentials": sorted(keys_present(environ, settings)),
+        **snapshot(cwd, settings, model, tools),
+        "credentials": sorted(keys_present(settings)),
         "model": model or None,
         "host": one_line(os.uname().nodename),
-        "model_why": "" if model else _no_model(settings, environ),
+        "model_why": "" if model else _no_model(settings),
         "servers": _list_servers(servers),
         "plugins": [one.name for one in installed_plugins()] + [one.entry.name for one in python_plugins()],
         "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
@@ -143,8 +142,8 @@ def status(cwd: Path, settings: Settings, environ: Mapping[str, str], tools: Seq
     }
 
 
-def _no_model(settings: Settings, environ: Mapping[str, str]) -> str:
-    present = keys_to_choose_from(environ, settings)
+def _no_model(settings: Settings) -> str:
+    present = keys_to_choose_from(settings)
     if present:
         return f"none is configured, and several keys are available: {', '.join(present)}"
     return "none is configured, and no API key is set"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.core.json_value import JsonObject, to_json_value
@@ -59,14 +58,14 @@ class ContextToolService:
             return whole, drop
         return in_form(now.with_drop_id(drop), form), drop
 
-    def _sections(self) -> list[dict[str, Any]]:
+    def _sections(self) -> list[JsonObject]:
         """Return the sections of the system text, and the event sections sent last in the epoch."""
         return [*json.loads(self.engine.conversation.epoch.sections), *self._event_sections(1.0)]
 
-    def _event_sections(self, scale: float) -> list[dict[str, Any]]:
+    def _event_sections(self, scale: float) -> list[JsonObject]:
         """Return the event sections that the epoch sent last, with tokens by `scale` that sum to a common total."""
         conversation = self.engine.conversation
-        sections: dict[str, dict[str, Any]] = {}
+        sections: dict[str, JsonObject] = {}
         for memo in conversation.memos(PLAN):
             if memo.value["epoch"] == conversation.epoch.id:
                 rows = memo.value["sections"]

@@ -109,7 +109,7 @@ def result_of(
     return cast("AskResult", {key: given[key] for key in keys})
 
 
-def event_value(event: Event) -> tuple[str, dict[str, Any]] | None:
+def event_value(event: Event) -> tuple[str, JsonObject] | None:
     """Return type and fields of `event`; None if `nexus docs json` has no such type."""
     mark, worker = {}, ""
     if isinstance(event, AgentEvent):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -361,7 +361,7 @@ class SessionFactory:
     log: SessionLog
     provider: Provider
     services: ServiceMakers
-    control: Control = field(default_factory=Control)
+    control: Control
 
     @property
     def resumed(self) -> bool:

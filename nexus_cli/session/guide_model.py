@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
@@ -23,15 +22,15 @@ AS_IT_IS = ("", "inherit", "default")
 class GuideModel:
     """Hold the model and effort of a guide."""
 
-    model: str = ""
+    model: str
     """A litellm name; "" for the session's."""
-    effort: str = ""
+    effort: str
     """"" for the session's."""
-    problems: tuple[str, ...] = ()
+    problems: tuple[str, ...]
     """What of it cannot be applied, each with the reason: `model opus: ...`."""
 
     @classmethod
-    def read(cls, guide: Skill, present: str, settings: Settings, environ: Mapping[str, str]) -> GuideModel:
+    def read(cls, guide: Skill, present: str, settings: Settings) -> GuideModel:
         """Read the model and effort of a guide, beside the model `present`. Blocks: a keyring may have to be opened."""
         named, effort = guide.fields.get("model", "").strip(), guide.fields.get("effort", "").strip().lower()
         model, problems = "", []
@@ -42,7 +41,7 @@ class GuideModel:
                     named if is_own else find_of_family(named, present) or named, present, settings
                 )
                 check_model(wanted)
-                resolve_endpoint(wanted, environ)
+                resolve_endpoint(wanted)
                 model = wanted
             except NexusError as error:
                 own = f'; to choose one, set alias.{named} = "MODEL" in config.toml' if error.kind == "usage" else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
@@ -89,7 +88,7 @@ def describe_ended_answers(state: SessionState) -> str:
     return "What you had allowed for this session needs approval again." if "session" in answers else ""
 
 
-def permission_facts(dispatcher: Dispatcher) -> dict[str, Any]:
+def permission_facts(dispatcher: Dispatcher) -> JsonObject:
     """Return the values of the context section `permission`; a sandbox is assumed until it was probed."""
     return {
         "level": dispatcher.level,

@@ -6,7 +6,6 @@ Explains for each refused call what refused it and what would allow it; front en
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
@@ -59,7 +58,7 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
     return made.with_error(error) if error else made
 
 
-def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect: str) -> dict[str, Any]:
+def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect: str) -> JsonObject:
     """Add `by` (what refused the call) and `hint` (what would allow it) to a refused call.
 
     `by` names layers, or is `rules`, `person` or `signals`; `effect` is that of the tool. `hint` is empty if `allow`

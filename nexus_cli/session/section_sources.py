@@ -66,7 +66,7 @@ class SkillCatalogue:
     """Reads the skills of a folder. The methods block and may be called in a thread."""
 
     cwd: Path
-    about: Callable[[], str] = str
+    about: Callable[[], str]
     """Returns the person's newest message."""
     _last: tuple[tuple[Skill, ...], int] | None = field(default=None)
     _is_new: bool = False
@@ -442,7 +442,6 @@ def make_collector(
         "capabilities": lambda: snapshot(
             options.cwd,
             settings,
-            os.environ,
             info.name,
             tools(),
             skills=reads_skills,

@@ -167,7 +167,7 @@ class SessionJobs(Jobs):
     def addresses(self) -> list[str]:
         return [f"{job} {' '.join(urls)}" for job in self._jobs if (urls := self._ports.urls(job))]
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         return [one.to_json() for one in self._jobs.values()]
 
     # Calls

@@ -39,7 +39,7 @@ class SessionState:
 
     engine: Engine
     dispatcher: Dispatcher
-    session_id: str = ""
+    session_id: str
     folder: str = ""
     """The folder in which the session began."""
     resumed: bool = False

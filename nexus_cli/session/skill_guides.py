@@ -186,7 +186,7 @@ class _Expansion:
         """Name what the guide asks for and this turn does not have."""
         engine = self._state.engine
         now = engine.model
-        asked = await asyncio.to_thread(GuideModel.read, self._guide, now.info.name, engine.settings, os.environ)
+        asked = await asyncio.to_thread(GuideModel.read, self._guide, now.info.name, engine.settings)
         for problem in asked.problems:
             self._tell_once(f"{self._guide.name} requests {problem}; not applied")
         if asked.differs_from(now.info.name, now.effort):

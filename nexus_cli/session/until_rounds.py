@@ -223,7 +223,7 @@ class UntilRounds(Continuation):
         return f"{NOT_DONE}{self._named} {self._describe_end(result)}. Work on until it exits 0.\n{block}"
 
 
-def describe_limits(limits: Limits, *, is_chat: bool = False) -> str:
+def describe_limits(limits: Limits, *, is_chat: bool) -> str:
     """Return the limits of a turn on steps, dollars and time, for a person; of tokens only if there is one."""
     option = "limits.{}" if is_chat else "--{}"
     rows = [

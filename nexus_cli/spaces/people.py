@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.settings import Settings
@@ -124,7 +123,7 @@ def _find_settings(settings: Settings, name: str) -> JsonObject | None:
     return next((table for known, table in settings.agents.items() if fold_name(known) == folded), None)
 
 
-def _settings_of(settings: Settings, name: str) -> dict[str, Any]:
+def _settings_of(settings: Settings, name: str) -> JsonObject:
     """Return the run options of `[agents.NAME]`."""
     table = dict(_find_settings(settings, name) or {})
     table.pop("topics", None)

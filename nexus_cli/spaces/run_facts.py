@@ -64,7 +64,7 @@ def run_facts(ledger: Ledger, run: Run) -> JsonObject:
     }
 
 
-def _history_facts(ledger: Ledger, run: Run) -> dict[str, Any]:
+def _history_facts(ledger: Ledger, run: Run) -> JsonObject:
     """Return what earlier runs of the plan of `run` found: the last report, and the facts learned in them."""
     if run.plan is None:
         return {}
@@ -104,7 +104,7 @@ def _space_facts(ledger: Ledger, run: Run, space: Space) -> dict[str, Any]:
     return facts
 
 
-def _listed_space(space: Space, agent: Entity | None, active: Space | None) -> dict[str, Any]:
+def _listed_space(space: Space, agent: Entity | None, active: Space | None) -> JsonObject:
     members = [
         {"you": True} if agent and member.key == agent.key else {"name": member.name, "type": member.kind}
         for member in space.members
@@ -130,7 +130,7 @@ def _is_own(plan: Plan, agent: Entity | None, folder: str | None) -> bool:
     return bool(folder) and plan.options.get("folder") == folder
 
 
-def _plan_facts(plan: Plan) -> dict[str, Any]:
+def _plan_facts(plan: Plan) -> JsonObject:
     at = None if plan.next_at is None else datetime.fromtimestamp(plan.next_at, UTC).isoformat()
     facts = {"id": plan.id, "name": plan.name or plan.prompt[:80], "cron": plan.cron, "zone": plan.zone, "next": at}
     return facts | {"paused": plan.paused, "runAfter": plan.options.get("run_after", "")}

@@ -9,14 +9,14 @@ after a kill without repeating any.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
-from typing import Any
 
 from nexus_cli.conversation.compaction.recap import space_header
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
@@ -180,7 +180,7 @@ def _append(
     conversation.append(Kind.MESSAGE, Message(role, text), actor, {SPACE_HISTORY: _note(space, messages, parts)})
 
 
-def _note(space: Space, messages: Sequence[SpaceMessage], parts: Sequence[Sequence[int]]) -> dict[str, Any]:
+def _note(space: Space, messages: Sequence[SpaceMessage], parts: Sequence[Sequence[int]]) -> JsonObject:
     return {"space": space.key, "name": space.name, "messages": [one.key for one in messages], "parts": parts}
 
 
@@ -332,5 +332,5 @@ def _first_with_room(sizes: Sequence[int], room: int) -> int:
     return 0
 
 
-def _sizes(messages: Sequence[SpaceMessage], count: Callable[[str], int]) -> list[int]:
+def _sizes(messages: Sequence[SpaceMessage], count: Count) -> list[int]:
     return [count(one.text[:LONGEST_COUNTED]) for one in messages]

@@ -10,13 +10,12 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import ACTIVE_SPACE
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import (
@@ -201,7 +200,7 @@ class SpaceService(Spaces):
         key = replies[-1] if replies else run.message
         return self.ledger.spaces.message(key) if key else None
 
-    def _origin(self, cause: SpaceMessage | None, space: Space) -> dict[str, Any]:
+    def _origin(self, cause: SpaceMessage | None, space: Space) -> JsonObject:
         """Return the origin of a message that was asked for in a space other than `space`: author, text and place."""
         if cause is None or cause.space == space.key:
             return {}

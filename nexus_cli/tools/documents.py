@@ -45,7 +45,7 @@ class DocumentPart:
     first: int
     last: int
     total: int
-    images: tuple[tuple[str, bytes], ...] = ()
+    images: tuple[tuple[str, bytes], ...]
     """Media type and data of each page that is also a picture, or of a cell's output, in their order."""
 
 
@@ -104,7 +104,7 @@ def _describe_pictures(without: Sequence[int], drawn: Sequence[int], most: int) 
     return "".join(f"\n{line}" for line in lines)
 
 
-def _row(line: bytes) -> dict[str, Any]:
+def _row(line: bytes) -> JsonObject:
     try:
         found = json.loads(line)
     except ValueError:  # a line that was cut at a limit
@@ -117,7 +117,7 @@ def has_too_many_values(data: bytes) -> bool:
     return sum(map(data.count, (b"{", b"[", b","))) > _MOST_VALUES
 
 
-def read_notebook(text: str, first: int, limit: int | None, pictures: int = 0) -> DocumentPart | None:
+def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> DocumentPart | None:
     """Return cells from `first` on (`limit` 0: first lines) with at most so many `pictures` of their outputs, None if
     it is no notebook; `ToolError` beyond its end."""
     try:

@@ -109,7 +109,7 @@ class EditedText:
     """A text after edits, with notes for the model."""
 
     text: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
     """The number of places that `all` replaced, and skipped edits."""
 
 

@@ -185,7 +185,7 @@ def decode_file(data: bytes) -> DecodedText | None:
     return None if _is_noise(read) else read
 
 
-def decode_stream(data: bytes, *, cut: bool = False) -> DecodedText | None:
+def decode_stream(data: bytes, *, cut: bool) -> DecodedText | None:
     """Decode piped input; return None if it is binary. `cut`: the last character may be incomplete.
 
     Unlike in a file, some NULs are allowed (`find -print0`), and UTF-16 needs no byte order mark (Windows programs).

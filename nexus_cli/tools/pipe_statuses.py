@@ -38,9 +38,9 @@ trap '{{ builtin printf " %s" "${{PIPESTATUS[@]}}" >&{0} || :; }} 2>/dev/null' E
 class PipeStatuses:
     """The file in memory for one command."""
 
-    handle: int = -1
+    handle: int
     """Its descriptor; -1 for none."""
-    start: int = 0
+    start: int
     """Offset of the statuses in it."""
 
     @property

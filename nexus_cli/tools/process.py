@@ -87,10 +87,10 @@ class ProcessResult:
     """Its output; beyond the hard limit only beginning and end, with a line between."""
     status: int
     """Exit status as in a shell: 128 + N after signal N."""
-    uncounted: int = 0
+    uncounted: int
     """Bytes of output that were counted but not kept."""
-    timed_out: bool = False
-    left: int = 0
+    timed_out: bool
+    left: int
     """Number of processes that were still running after the child and were killed."""
     restored: tuple[str, ...] = ()
     """A line for each protected place that the child had changed, with the outcome."""

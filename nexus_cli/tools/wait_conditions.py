@@ -17,7 +17,6 @@ from contextlib import closing, suppress
 from http.client import HTTPException
 from itertools import islice
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from nexus_cli.config.stored_keys import read_secret
@@ -47,7 +46,7 @@ Connect = Callable[[], socket.socket]
 """Makes a connection to the server of an address, in its network. Raises `OSError`."""
 
 
-def look(kind: str, value: JsonObject, connect: Connect | None = None) -> dict[str, Any] | None:
+def look(kind: str, value: JsonObject, connect: Connect | None = None) -> JsonObject | None:
     """Check the condition of a wait; return the event if it holds, else None. Blocks; a request takes seconds.
 
     An address of a job is reached by `connect`, and gets no key.
@@ -64,7 +63,7 @@ def look(kind: str, value: JsonObject, connect: Connect | None = None) -> dict[s
     return None
 
 
-def _look_at_page(value: JsonObject, connect: Connect | None) -> dict[str, Any] | None:
+def _look_at_page(value: JsonObject, connect: Connect | None) -> JsonObject | None:
     match = value.get("match", ())
     status, text = request_page(value["url"], MOST_BODY if match else 0, connect)
     if status is None or not fits_status(status, value["status"]) or not matches(match, text):
@@ -118,7 +117,7 @@ def glob_states(path: Path) -> dict[str, list[int] | None]:
     return {one: file_state(Path(one)) for one in sorted(f"{path.parent}/{name}" for name in islice(shown, MOST_FILES))}
 
 
-def _look_at_file(value: JsonObject) -> dict[str, Any] | None:
+def _look_at_file(value: JsonObject) -> JsonObject | None:
     event, before = value["event"], value["before"]
     if not isinstance(before, dict):
         return _compare(value["path"], event, before, file_state(Path(value["path"])))
@@ -130,7 +129,7 @@ def _look_at_file(value: JsonObject) -> dict[str, Any] | None:
     return next((one for one in found if one is not None), None)
 
 
-def _compare(path: str, event: str, before: list[int] | None, now: list[int] | None) -> dict[str, Any] | None:
+def _compare(path: str, event: str, before: list[int] | None, now: list[int] | None) -> JsonObject | None:
     came = {
         CHANGES: now != before,
         APPEARS: now is not None,
@@ -162,7 +161,7 @@ def describe_event(kind: str, came: JsonObject) -> str:
     return "the time has come"
 
 
-def describe_process(pid: int) -> dict[str, Any] | None:
+def describe_process(pid: int) -> JsonObject | None:
     """Return the wait's value for a process, which distinguishes it from a later one with the same pid; None if there
     is none."""
     started = _started(pid)
@@ -242,7 +241,7 @@ def is_port(url: str) -> bool:
     return urlsplit(url).scheme == "tcp"
 
 
-def is_listening(url: str, connect: Connect | None = None) -> bool:
+def is_listening(url: str, connect: Connect | None) -> bool:
     """Return True if a connection to `tcp://HOST:PORT` succeeds within `SECONDS`."""
     parts = urlsplit(url)
     try:

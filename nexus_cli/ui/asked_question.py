@@ -104,7 +104,7 @@ class AskedQuestion:
 class GivenAnswer:
     """What an answer means."""
 
-    key: AnswerKey | None = None
+    key: AnswerKey | None
     """The chosen key; None for words alone."""
     words: str = ""
 

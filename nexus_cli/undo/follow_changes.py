@@ -179,7 +179,7 @@ class BegunStep:
     look: Look | None
     not_covered: Mapping[str, str]
     """What an undo may not bring back; if there is no look, all of the project."""
-    repositories: Mapping[str, RepositoryState] = field(default_factory=dict)
+    repositories: Mapping[str, RepositoryState]
     """The repositories of the project before it, by their paths."""
     beside: list[BegunStep] = field(default_factory=list)
     """The steps of added folders, which end with it."""

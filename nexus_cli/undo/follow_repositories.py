@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
@@ -126,7 +125,7 @@ class Repositories:
             return found
 
 
-def make_rows(states: Mapping[str, RepositoryState]) -> dict[str, Any]:
+def make_rows(states: Mapping[str, RepositoryState]) -> JsonObject:
     """Return states as JSON, for the process that finds out what a killed one did."""
     return {path: [list(map(str, one.folders)), one.values, one.is_whole] for path, one in states.items()}
 

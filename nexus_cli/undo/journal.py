@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.undo.records import Step, fields_of, parse_step
 
 _SESSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
@@ -108,7 +108,7 @@ def _read_newest(place: Path, since: float) -> list[Step]:
     return found
 
 
-def _append(place: Path, *rows: Step | dict[str, Any], synced: bool = True) -> None:
+def _append(place: Path, *rows: Step | JsonObject, synced: bool = True) -> None:
     """Add rows as lines of JSON in ASCII."""
     lines = "\n".join(json.dumps(row, default=fields_of, separators=(",", ":")) for row in rows)
     private_dir(place.parent)
@@ -125,14 +125,14 @@ def _append(place: Path, *rows: Step | dict[str, Any], synced: bool = True) -> N
         os.close(descriptor)
 
 
-def _parse(row: dict[str, Any]) -> Step | None:
+def _parse(row: JsonObject) -> Step | None:
     """Return the step that a line records or says to have begun; None for a damaged line, or one of the end."""
     with suppress(ValueError, KeyError, TypeError, AttributeError):
         return parse_step(row.get("begun", row))
     return None
 
 
-def _read_rows(place: Path, order: int = 1) -> Iterator[dict[str, Any]]:
+def _read_rows(place: Path, order: int = 1) -> Iterator[JsonObject]:
     """Yield the readable lines of a journal, with the `order` -1 the last one first."""
     lines: list[bytes] = []
     with suppress(FileNotFoundError):

@@ -37,7 +37,7 @@ class TurnReference:
 
     root: str
     change: ReferenceChange
-    is_broken: bool = False
+    is_broken: bool
     """True if something else changed it between two of the steps."""
     does: str = NOTHING
     """`nothing`, `restore` or `keep`."""

@@ -103,7 +103,7 @@ class CopyBounds:
     """Files copied."""
 
 
-def keep_repository(data: Path, folders: GitFolders, bounds: CopyBounds, above: Path | None = None) -> None:
+def keep_repository(data: Path, folders: GitFolders, bounds: CopyBounds, above: Path | None) -> None:
     """Copy what is new in the common git folder of a repository, unless that is in `above`, a git folder that is kept
     itself. Blocks; raises `OSError`, `TimeoutError`."""
     place = _find_copy(data, folders.place / ".git")

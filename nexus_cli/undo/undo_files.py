@@ -65,9 +65,7 @@ def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = Fal
     return report
 
 
-def rewind_files(
-    log: LaneLog, request: UndoRequest, first: int, is_stopped: Callable[[], bool] = lambda: False
-) -> list[UndoReport]:
+def rewind_files(log: LaneLog, request: UndoRequest, first: int, is_stopped: Callable[[], bool]) -> list[UndoReport]:
     """Undo every turn from `first` on, the newest one first, each as an undo of its own; stop between two if
     `is_stopped`. Blocks.
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import secrets
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.config.worktree_record import is_removed
@@ -26,6 +25,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, Limits, require_level
 from nexus_cli.core.memo_kinds import WORK, WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -172,7 +172,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def have_jobs(self) -> bool:
         return any(one.session.has_jobs() for one in self.all() if one.session)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[JsonObject]:
         return [one.to_json() for one in self.all()]
 
     async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
@@ -201,7 +201,7 @@ class SessionWorkers(RunningWorkers[Session]):
         agent = next((one for one in agents if one.path == recipe.source), None)
         level = None if wanted.allow is None else require_level(wanted.allow, "limits.allow")
         scope = Limits(allow=level, tools=None if wanted.tools is None else frozenset(wanted.tools))
-        parts: dict[str, Any] = {name: getattr(wanted, name) for name in BUDGET}
+        parts: JsonObject = {name: getattr(wanted, name) for name in BUDGET}
         if wrong := [name for name, value in parts.items() if value is not None and value <= 0]:
             raise NexusError("usage", "invalid limits of the worker", f"{', '.join(wrong)} must be above 0")
         model = resolve_for_worker(task.model, self.session.model, self.session.engine.settings)
@@ -219,7 +219,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _read_model(self, agent: Skill) -> str:
         """Return the model that an agent asks for, "" for the session's; name what cannot be applied."""
-        asked = GuideModel.read(agent, self.session.model, self.session.engine.settings, os.environ)
+        asked = GuideModel.read(agent, self.session.model, self.session.engine.settings)
         for problem in asked.problems:
             notice = Notice(f"agent {agent.name} requests {problem}; using the session's model", warning=False)
             self.session.engine.control.emit_aside(notice)

@@ -32,7 +32,6 @@ from nexus_cli.tree.file_state import (
     BLOCKED,
     FILE,
     FOLDER,
-    NOT_THERE,
     SPECIAL,
     FileState,
     PresentState,
@@ -73,7 +72,7 @@ class MergeConflict:
 
     path: str
     why: str
-    is_marked: bool = False
+    is_marked: bool
     """True if both versions are in the file, with markers; else the project's is untouched."""
 
 
@@ -110,9 +109,9 @@ class _Step:
     """The file at its path when the step was planned."""
     seen_before: ProjectFile
     """The file at the path before a rename, when the step was planned."""
-    result: ProjectFile = NO_FILE
+    result: ProjectFile
     """The file after the step; its blob is "" for a merged text."""
-    origin: PresentState = NOT_THERE
+    origin: PresentState
     """The project's file that is changed or moved: its rights stay."""
     merged: bytes | None = None
     """The merged text."""

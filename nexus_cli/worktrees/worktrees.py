@@ -11,7 +11,7 @@ import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -84,7 +84,7 @@ class WorktreeStay:
     """A process that works in a worktree. Until it ends, nobody can remove the worktree."""
 
     record: WorktreeRecord
-    notices: list[str] = field(default_factory=list)
+    notices: list[str]
     review: str = "To see its changes: nexus worktree diff {name}. To apply them: nexus worktree apply {name}"
     """The way to its changes, in the line of `leave`."""
     is_new: bool = False

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sqlite3
 import sys
 import threading
@@ -96,7 +95,7 @@ async def two_turns(notes: Notes) -> None:
 
     setattr(LitellmBackend, "stream", answer)  # noqa: B010  (a method)
     setattr(LitellmBackend, "prepare", lambda backend: None)  # noqa: B010
-    settings = load_settings(places(), dict(os.environ)).settings
+    settings = load_settings(places()).settings
     session = open_session(Options(cwd=Path.cwd(), model="openai/scripted", allow="all"), settings, approver=None)
     for turn in range(2):
         if turn:

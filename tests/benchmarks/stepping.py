@@ -60,7 +60,7 @@ class Answers:
 async def step_through(session_id: str, answers: Answers) -> None:
     """One turn of the resumed session."""
     options = Options(cwd=Path.cwd(), model=MODEL, resume=session_id, allow="all", limits=Limits(max_steps=10_000))
-    settings = load_settings(places(), dict(os.environ)).settings
+    settings = load_settings(places()).settings
     session = open_session(options, settings, approver=None)
     outcome: Outcome | None = None
     async for event in session.run("go on"):

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from server.play import ScriptedServer
+from surroundings import with_variables
 
 from nexus_cli.config.load_settings import load_settings
 from nexus_cli.config.paths import Places, defaults_dir
@@ -25,7 +26,7 @@ from nexus_cli.provider.local_servers import LocalServer
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
-KEYS = load_settings(Places(*[defaults_dir() / "nowhere"] * 4), {}).settings.default_models
+KEYS = load_settings(Places(*[defaults_dir() / "nowhere"] * 4)).settings.default_models
 
 
 def none() -> list[LocalServer]:
@@ -45,21 +46,22 @@ def test_the_first_of_flag_environment_settings_and_a_single_key_wins(
     environ = {"NEXUS_MODEL": variable, **dict.fromkeys(present, "secret")}
     named = flag or variable.strip() or setting
     if named or len(present) == 1:
-        chosen = choose_model(flag, environ, settings, servers=none)
+        chosen = with_variables(environ, choose_model, flag, settings, servers=none)
         assert chosen.model == (settings.alias.get(named, named) if named else KEYS[next(iter(present))])
         assert bool(chosen.announce) == (not named) and "secret" not in chosen.announce
     else:
         with pytest.raises(NexusError) as caught:
-            choose_model(flag, environ, settings, servers=none)
+            with_variables(environ, choose_model, flag, settings, servers=none)
         assert caught.value.exit_status == 2 and "secret" not in caught.value.line
         assert all(name in caught.value.line for name in present)
 
 
 def test_other_variables_that_look_like_keys_do_not_count() -> None:
     with pytest.raises(NexusError, match="no model"):
-        choose_model(
-            "",
+        with_variables(
             {"GROQ_API_KEY": "x", "OPENAI_API_KEY": " ", "AWS_SECRET_ACCESS_KEY": "y"},
+            choose_model,
+            "",
             Settings(default_models=KEYS),
             servers=none,
         )
@@ -69,7 +71,6 @@ def test_a_local_server_is_offered_and_never_taken() -> None:
     with pytest.raises(NexusError) as caught:
         choose_model(
             "",
-            {},
             Settings(default_models=KEYS),
             servers=lambda: [LocalServer("Ollama", "http://127.0.0.1:11434", "ollama_chat/")],
         )
@@ -80,27 +81,27 @@ def test_nobody_looks_for_servers_when_something_is_configured() -> None:
     def never() -> list[LocalServer]:
         raise AssertionError
 
-    assert choose_model("m", {}, Settings(), servers=never).model == "m"
+    assert choose_model("m", Settings(), servers=never).model == "m"
     assert (
-        choose_model("", {"XAI_API_KEY": "k"}, Settings(default_models=KEYS), servers=never).model
+        with_variables({"XAI_API_KEY": "k"}, choose_model, "", Settings(default_models=KEYS), servers=never).model
         == KEYS["XAI_API_KEY"]
     )
 
 
 def test_a_resumed_session_keeps_its_model_unless_one_is_named_for_this_run() -> None:
     settings = Settings(model="set", default_models=KEYS)
-    assert choose_model("", {"XAI_API_KEY": "k"}, settings, resumes=True, servers=none).model == ""
-    assert choose_model("", {"NEXUS_MODEL": "env"}, settings, resumes=True, servers=none).model == "env"
-    assert choose_model("flag", {}, settings, resumes=True, servers=none).model == "flag"
+    assert with_variables({"XAI_API_KEY": "k"}, choose_model, "", settings, resumes=True, servers=none).model == ""
+    assert with_variables({"NEXUS_MODEL": "env"}, choose_model, "", settings, resumes=True, servers=none).model == "env"
+    assert choose_model("flag", settings, resumes=True, servers=none).model == "flag"
 
 
 def test_the_announcement_says_whether_the_key_is_set_or_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
     store_key("OPENAI_API_KEY", "correct-horse-battery")
     settings = Settings(default_models=KEYS)
-    stored = choose_model("", {}, settings, servers=none)
+    stored = choose_model("", settings, servers=none)
     assert "because OPENAI_API_KEY is stored;" in stored.announce
-    assert "is set;" in choose_model("", {"OPENAI_API_KEY": "x"}, settings, servers=none).announce
+    assert "is set;" in with_variables({"OPENAI_API_KEY": "x"}, choose_model, "", settings, servers=none).announce
 
 
 @pytest.mark.matrix
@@ -232,7 +233,7 @@ def test_a_gateway_that_lacks_the_usual_model_gives_one_of_its_own(monkeypatch: 
     settings, environ = Settings(default_models=KEYS), {"OPENAI_API_KEY": "secret"}
     with ScriptedServer() as server:
         monkeypatch.setenv("OPENAI_API_BASE", server.base("chat"))
-        chosen = choose_model("", environ, settings, servers=none)
+        chosen = with_variables(environ, choose_model, "", settings, servers=none)
     assert chosen.model == "openai/scripted" and "openai/scripted" in chosen.announce
 
 
@@ -250,7 +251,7 @@ def test_of_several_models_of_a_gateway_the_nearest_name_is_taken(
 ) -> None:
     monkeypatch.setattr("nexus_cli.provider.served_models.list_served", lambda provider: listed)
     settings = Settings(default_models=KEYS)
-    assert choose_model("", {"OPENAI_API_KEY": "secret"}, settings, servers=none).model == model
+    assert with_variables({"OPENAI_API_KEY": "secret"}, choose_model, "", settings, servers=none).model == model
     own = Settings(default_models=KEYS, key_name="work")
-    named = choose_model("", {"OPENAI_API_KEY": "secret"}, own, servers=none).model
+    named = with_variables({"OPENAI_API_KEY": "secret"}, choose_model, "", own, servers=none).model
     assert named == f"work:{KEYS['OPENAI_API_KEY']}", "the list is that of another key"

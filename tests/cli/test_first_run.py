@@ -74,7 +74,7 @@ class Person:
         """The first start."""
         own = {name: os.environ[name] for name in ("HOME", "NEXUS_HOME") if name in os.environ}
         with patch.dict(os.environ, {**environ, **own}, clear=True):
-            loaded = load_settings(places(), os.environ)
+            loaded = load_settings(places())
             FirstRun(loaded.settings, self, self.read, self.read_key).run()
 
 
@@ -111,7 +111,7 @@ def serving(*names: str) -> Iterator[LocalServer]:
 
 
 def written() -> dict[str, object]:
-    values = load_settings(places(), {})
+    values = load_settings(places())
     return {key: value for key, value in values.values.items() if values.origins[key] != "default"}
 
 
@@ -270,7 +270,7 @@ def test_a_key_that_is_typed_as_a_model_is_not_repeated(key: str) -> None:
 def test_a_key_that_the_provider_refuses_is_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = "sk-proj-0000000000000000"
     monkeypatch.setattr(
-        "nexus_cli.provider.key_check.check_key", lambda name, key, environ: ("unknown key" * (key == refused), "")
+        "nexus_cli.provider.key_check.check_key", lambda name, key: ("unknown key" * (key == refused), "")
     )
     person = Person(["openai", refused, "sk-proj-1111111111111111", "openai/gpt-5.4-mini", ""])
     person.start({})

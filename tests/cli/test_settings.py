@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from search import sample
+from surroundings import with_variables
 
 from nexus_cli.cli.setup.edit_config import edit_settings
 from nexus_cli.config import settings_file
@@ -50,7 +51,7 @@ def here(tmp_path: Path) -> Places:
 def load(places: Places, text: str = "", **environ: str) -> Settings:
     places.config.mkdir(exist_ok=True)
     places.settings.write_text(text)
-    return load_settings(places, environ).settings
+    return with_variables(environ, load_settings, places).settings
 
 
 def test_the_commented_file_and_the_classes_have_the_same_defaults() -> None:
@@ -80,7 +81,7 @@ def test_every_key_has_a_comment_in_the_packaged_file() -> None:
 
 
 def test_the_models_of_the_seven_keys_and_two_logins_are_known() -> None:
-    models = load_settings(Places(*[Path("/nowhere")] * 4), {}).settings.default_models
+    models = load_settings(Places(*[Path("/nowhere")] * 4)).settings.default_models
     assert len(models) == 9
     for name, model in models.items():
         info = model_info(model)
@@ -91,7 +92,7 @@ def test_the_models_of_the_seven_keys_and_two_logins_are_known() -> None:
 def test_personal_settings_win_over_defaults_and_the_environment_over_both(here: Places) -> None:
     settings = load(here, 'model = "mine"\n[limits]\nmax_steps = 7\n', NEXUS_MODEL="other")
     assert (settings.model, settings.limits.max_steps, settings.compact.at) == ("other", 7, 0.85)
-    origins = load_settings(here, {"NEXUS_MODEL": "other"}).origins
+    origins = with_variables({"NEXUS_MODEL": "other"}, load_settings, here).origins
     assert origins["model"] == "environment NEXUS_MODEL"
     assert origins["limits.max_steps"] == str(here.settings)
     assert origins["allow"] == "default"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from session.played import MODEL, Played, say
+from surroundings import with_variables
 
 from nexus_cli.commands.status import session_tools
 from nexus_cli.config.paths import places
@@ -41,7 +42,7 @@ def skill(folder: Path, name: str, text: str) -> None:
 
 
 def reported(cwd: Path, environ: dict[str, str] | None = None) -> dict[str, Any]:
-    return status(cwd, KEYS, environ or {}, TOOLS)
+    return with_variables(environ or {}, status, cwd, KEYS, TOOLS)
 
 
 def test_status_names_credentials_and_never_shows_their_values(nexus: Any) -> None:
@@ -95,7 +96,7 @@ def test_without_a_model_status_says_why_and_asks_no_server(tmp_path: Path) -> N
 
 def test_brief_has_a_line_for_the_model_and_each_category(nexus: Any, tmp_path: Path) -> None:
     printed = nexus("status", "--brief", env={"OPENAI_API_KEY": SECRET}).stdout.decode()
-    value = snapshot(tmp_path, KEYS, {"OPENAI_API_KEY": SECRET}, "openai/gpt-5.6", TOOLS)
+    value = with_variables({"OPENAI_API_KEY": SECRET}, snapshot, tmp_path, KEYS, "openai/gpt-5.6", TOOLS)
     assert printed == capability_forms(value)[0] + "\n"
     assert printed.splitlines() == ["Model: openai/gpt-5.6.", "Credentials: 1 ready (OPENAI_API_KEY)."]
 
@@ -108,7 +109,7 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
         skill(tmp_path / ".nexus", name, "Guide.")
     (places().config / "mcp.json").write_text('{"mcpServers": {"mine": {"command": "mine"}}}')
     environ = {"OPENAI_API_KEY": SECRET, "ANTHROPIC_API_KEY": "sk-\u2013not ascii"}
-    value = snapshot(tmp_path, KEYS, environ, "openai/m", ["grep"])
+    value = with_variables(environ, snapshot, tmp_path, KEYS, "openai/m", ["grep"])
     counts = {one["category"]: tuple(one["counts"].values()) for one in value["capabilities"]}
     assert counts == {"tools": (1, 0, 0), "skills": (2, 2, 1), "servers": (1, 0, 0), "credentials": (1, 0, 1)}
     for one in value["capabilities"]:
@@ -129,8 +130,8 @@ def test_each_capability_has_a_category_and_a_state_and_each_category_counts(tmp
     text = " ".join(find_form("status")({**reported(tmp_path, environ), "host": "h"}, 80).split())
     assert "broken notes (is empty); ANTHROPIC_API_KEY (contains characters that no key contains)" in text
     (places().config / "mcp.json").write_text("{")
-    assert "MCP servers: 1 broken (" in capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
-    assert "Skills" not in capability_forms(snapshot(tmp_path, KEYS, {}, "m", [], skills=False))[0]
+    assert "MCP servers: 1 broken (" in capability_forms(snapshot(tmp_path, KEYS, "m", []))[0]
+    assert "Skills" not in capability_forms(snapshot(tmp_path, KEYS, "m", [], skills=False))[0]
 
 
 def test_the_tools_of_status_are_those_of_a_session(tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_servers_of_a_project_count_when_it_is_trusted_and_a_broken_file_is_a_no
     assert reported(tmp_path)["servers"] == [{"name": "mine", "state": "not listed"}]
     trust(tmp_path)
     assert [one["name"] for one in reported(tmp_path)["servers"]] == ["mine", "theirs"]
-    told = capability_forms(snapshot(tmp_path, KEYS, {}, "m", []))[0]
+    told = capability_forms(snapshot(tmp_path, KEYS, "m", []))[0]
     assert "MCP servers: 2 ready (mine, theirs)." in told
     (places().config / "config.toml").write_text('[mcp.git]\ncommand = ["uvx", "mcp-server-git"]\n')
     (places().config / "mcp.json").write_text('{"servers": {"code": {"command": "code"}, "none": {}}}')

@@ -102,9 +102,7 @@ def test_the_model_sees_neither_the_former_nor_the_new_key(
 def test_a_key_that_the_provider_refuses_is_asked_for_again(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "nexus_cli.provider.key_check.check_key", lambda name, key, environ: ("unknown key" * (key != KEY), "")
-    )
+    monkeypatch.setattr("nexus_cli.provider.key_check.check_key", lambda name, key: ("unknown key" * (key != KEY), ""))
     context.secrets = ["sk-wrong-0123456789", KEY]
     context.run("login openai")
     assert "OpenAI rejected this key: unknown key" in "\n".join(context.said)

@@ -24,7 +24,7 @@ def personal(text: str = "") -> None:
 
 
 def load(folder: Path) -> LoadedSettings:
-    return load_settings_in(folder, places(), {})
+    return load_settings_in(folder)
 
 
 def project(folder: Path, text: str | bytes, *, trusted: bool = True) -> LoadedSettings:
@@ -42,7 +42,7 @@ def notice(loaded: LoadedSettings) -> str:
 
 
 def test_without_a_project_folder_nothing_is_different(tmp_path: Path) -> None:
-    assert load(tmp_path) == load_settings(places(), {})
+    assert load(tmp_path) == load_settings(places())
 
 
 def test_what_is_not_trusted_is_not_in_effect_and_said_once(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def toml(values: dict[str, Any]) -> str:
 @given(limits, limits)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_a_project_says_what_is_in_force_is_never_looser(mine: dict[str, Any], its: dict[str, Any]) -> None:
-    base = load_settings(places(), {})
+    base = load_settings(places())
     values = {**base.values, **mine}
     before = LoadedSettings(build_settings(values), {**base.origins, **dict.fromkeys(mine, "personal")}, values)
     after = apply_project(before, read_project(toml(its).encode(), "x"), "x")

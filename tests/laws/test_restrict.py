@@ -206,9 +206,9 @@ def test_the_files_of_a_project_change_neither_model_nor_limits_nor_permission(p
                 (around.folder / ".env").write_text("OPENAI_API_BASE=http://127.0.0.1:1/v1\nNEXUS_MODEL=openai/other\n")
             if name == "trusted":
                 trust.trust(around.folder)
-                said = load_settings_in(around.folder, places(), {})
+                said = load_settings_in(around.folder)
                 assert "cannot set model, models, provider, alias" in said.settings.notices[0]
-                assert said.values == load_settings(places(), {}).values, "allow and max_steps are met"
+                assert said.values == load_settings(places()).values, "allow and max_steps are met"
             body = asyncio.run(live(around))
             assert not (around.folder / "widened").exists()
             sent.append({key: body[key] for key in ("model", "tools")})
@@ -225,7 +225,7 @@ def test_what_a_trusted_project_limits_binds_below_what_the_command_line_says(pl
         with pytest.raises(NexusError, match=r"this project.* not trusted"):
             around.open(recipe="careful")
         trust.trust(around.folder)
-        settings = load_settings_in(around.folder, places(), {}).settings
+        settings = load_settings_in(around.folder).settings
         options = Options(around.folder, around.model, recipe="careful", allow="all", limits=Limits(max_steps=5))
         recipe, _ = recipe_for("careful", around.folder)
         bounds = {

@@ -315,7 +315,7 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
         assert len(one["parts"]) == 50 and one["more_parts"] == 451
         assert one["parts"][-1]["command"] == ["touch", "made"] and one["parts"][0]["command"] == ["pwd"]
     assert len(json.dumps(value)) < 10_000
-    shown = question_text(person.asked[0], 200, choose_theme("auto", {}, colour=False))
+    shown = question_text(person.asked[0], 200, choose_theme("auto", colour=False))
     assert "needs approval: touch made" in shown and "more" not in shown
     with the_ledger() as ledger:
         log = LaneLog(ledger.db, session.id)
@@ -340,7 +340,7 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
 def test_the_question_names_what_asks_and_not_what_only_stands_in_it(project: Path, line: str, named: str) -> None:
     person = Person(Deny())
     say(opened(project, ("bash", {"command": line}), person=person), "go")
-    shown = question_text(person.asked[0], 200, choose_theme("auto", {}, colour=False)).splitlines()[-1]
+    shown = question_text(person.asked[0], 200, choose_theme("auto", colour=False)).splitlines()[-1]
     assert shown.partition(" \N{MIDDLE DOT} ")[2] == (f"needs approval: {named}" if named else "")
 
 
@@ -354,7 +354,7 @@ def test_a_reader_that_cannot_write_says_so_and_runs_again_only_when_the_model_a
     assert not person.asked and not (project / "made").exists()
     events, _ = say(opened(project, again, person=person), "go")
     assert [question.call.arguments["command"] for question in person.asked] == [line]
-    assert line in question_text(person.asked[0], 200, choose_theme("auto", {}, colour=False))
+    assert line in question_text(person.asked[0], 200, choose_theme("auto", colour=False))
     assert "ran read-only" not in results(events)[0].output and (project / "made").read_text() == "1\n"
 
 

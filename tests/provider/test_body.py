@@ -120,7 +120,7 @@ def test_messages_past_the_sdk_are_the_same_bytes(model: str, model_server: Scri
 def _where(model: str) -> Any:
     from nexus_cli.provider.endpoint import resolve_endpoint
 
-    return resolve_endpoint(model, {}, "http://127.0.0.1:1/v1", "k")
+    return resolve_endpoint(model, "http://127.0.0.1:1/v1", "k")
 
 
 def test_models_of_the_responses_interface_go_through_litellm() -> None:

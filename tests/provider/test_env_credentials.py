@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from provider.talk import hear, request
 from server.play import ScriptedServer
+from surroundings import with_variables
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import ProviderError
@@ -28,14 +29,14 @@ TEXT = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1)
 @pytest.mark.matrix
 @given(st.sampled_from(sorted(KEYED)), BLANKS, TEXT, BLANKS)
 def test_what_surrounds_a_key_is_taken_off(provider: str, before: str, key: str, after: str) -> None:
-    assert resolve_endpoint(f"{provider}/m", {KEYED[provider]: f"{before}{key}{after}"}).key == key
+    assert with_variables({KEYED[provider]: f"{before}{key}{after}"}, resolve_endpoint, f"{provider}/m").key == key
 
 
-@given(st.sampled_from(sorted(KEYED)), TEXT, st.sampled_from(["\n", "\r\n", "é", "\x00", "\x7f", "\u2028"]))
+@given(st.sampled_from(sorted(KEYED)), TEXT, st.sampled_from(["\n", "\r\n", "é", "\x7f", "\u2028"]))
 def test_a_key_that_cannot_be_sent_is_refused_by_its_name_alone(provider: str, key: str, bad: str) -> None:
     for value in (f"secret-{key}{bad}{key}", " ", "\n"):
         with pytest.raises(ProviderError) as raised:
-            resolve_endpoint(f"{provider}/m", {KEYED[provider]: value})
+            with_variables({KEYED[provider]: value}, resolve_endpoint, f"{provider}/m")
         assert raised.value.kind == "auth" and raised.value.exit_status == 2 and not raised.value.transient
         assert KEYED[provider] in raised.value.line and "secret-" not in raised.value.line
 
@@ -45,17 +46,20 @@ def test_a_stored_key_that_cannot_be_sent_is_refused_by_its_name_alone(bad: str)
     places().keys.mkdir(parents=True)
     (places().keys / "OPENAI_API_KEY").write_text(f"secret-one{bad}secret-two\n")
     with pytest.raises(ProviderError) as raised:
-        resolve_endpoint("openai/m", {})
+        resolve_endpoint("openai/m")
     assert raised.value.kind == "auth" and "OPENAI_API_KEY" in raised.value.line and "stored" in raised.value.line
     assert "secret-" not in raised.value.line
-    assert resolve_endpoint("openai/m", {"OPENAI_API_KEY": "sk-in-the-environment"}).key == "sk-in-the-environment"
+    assert (
+        with_variables({"OPENAI_API_KEY": "sk-in-the-environment"}, resolve_endpoint, "openai/m").key
+        == "sk-in-the-environment"
+    )
 
 
 def test_a_token_that_is_sent_in_another_header_is_not_made_a_key() -> None:
     with pytest.raises(ProviderError) as raised:
-        resolve_endpoint("anthropic/m", {"ANTHROPIC_AUTH_TOKEN": "t\n"})
+        with_variables({"ANTHROPIC_AUTH_TOKEN": "t\n"}, resolve_endpoint, "anthropic/m")
     assert "ANTHROPIC_AUTH_TOKEN" in raised.value.line
-    assert resolve_endpoint("anthropic/m", {"ANTHROPIC_AUTH_TOKEN": "t"}).key is None
+    assert with_variables({"ANTHROPIC_AUTH_TOKEN": "t"}, resolve_endpoint, "anthropic/m").key is None
 
 
 @pytest.mark.parametrize(
@@ -73,10 +77,13 @@ def test_a_token_that_is_sent_in_another_header_is_not_made_a_key() -> None:
 def test_an_address_that_is_none_is_wrong_configuration(address: str, model: str, name: str) -> None:
     keys = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k", "DEEPSEEK_API_KEY": "k"}
     with pytest.raises(ProviderError) as raised:
-        resolve_endpoint(model, {**keys, name: address})
+        with_variables({**keys, name: address}, resolve_endpoint, model)
     assert (raised.value.kind, raised.value.exit_status, raised.value.transient) == ("config", 2, False)
     assert name in raised.value.line
-    assert resolve_endpoint(model, {**keys, name: address}, "http://127.0.0.1:1/v1").base == "http://127.0.0.1:1/v1"
+    assert (
+        with_variables({**keys, name: address}, resolve_endpoint, model, "http://127.0.0.1:1/v1").base
+        == "http://127.0.0.1:1/v1"
+    )
 
 
 def test_the_newline_of_a_secret_file_does_not_reach_the_server(

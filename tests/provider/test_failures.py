@@ -11,6 +11,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from surroundings import with_variables
 
 from nexus_cli.core.errors import EXIT_STATUS, ProviderError
 from nexus_cli.core.redact_secrets import redact
@@ -261,24 +262,24 @@ def test_other_addresses_are_not_loopback(address: str) -> None:
 
 @pytest.mark.parametrize("provider", ["ollama_chat", "lm_studio", "llamafile", "hosted_vllm"])
 def test_a_local_server_without_an_address_is_looked_for_on_loopback_only(provider: str) -> None:
-    base = resolve_endpoint(f"{provider}/m", {"OPENAI_API_KEY": "sk-x"}).base
+    base = with_variables({"OPENAI_API_KEY": "sk-x"}, resolve_endpoint, f"{provider}/m").base
     assert base is not None and is_loopback(base)
     other = {f"{provider.removesuffix('_chat').upper()}_API_BASE": "http://10.0.0.1:1"}
-    assert resolve_endpoint(f"{provider}/m", other).base == "http://10.0.0.1:1"
+    assert with_variables(other, resolve_endpoint, f"{provider}/m").base == "http://10.0.0.1:1"
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "mistral", "deepseek", "xai", "openrouter"])
 def test_a_missing_key_is_told_before_anything_is_sent(provider: str) -> None:
     with pytest.raises(ProviderError) as raised:
-        resolve_endpoint(f"{provider}/m", {})
+        resolve_endpoint(f"{provider}/m")
     assert raised.value.kind == "auth"
     assert f"{provider.upper()}_API_KEY" in raised.value.line
-    assert resolve_endpoint(f"{provider}/m", {f"{provider.upper()}_API_KEY": "k"}).provider == provider
+    assert with_variables({f"{provider.upper()}_API_KEY": "k"}, resolve_endpoint, f"{provider}/m").provider == provider
 
 
 def test_a_name_without_a_provider_is_a_wrong_usage() -> None:
     with pytest.raises(ProviderError) as raised:
-        resolve_endpoint("unheard-of", {"OPENAI_API_KEY": "k"})
+        with_variables({"OPENAI_API_KEY": "k"}, resolve_endpoint, "unheard-of")
     assert raised.value.kind == "usage" and "unheard-of" in raised.value.line
 
 

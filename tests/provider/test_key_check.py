@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+from surroundings import with_variables
 
 from nexus_cli.provider import key_check
 from nexus_cli.provider.key_check import check_key
@@ -62,9 +63,11 @@ def test_each_provider_is_asked_once_in_its_own_way(
     provider: Answers, name: str, variable: str, path: str, header: tuple[str, str]
 ) -> None:
     url, asked = provider(401, {"error": {"message": f"Incorrect API key provided: {KEY}"}})
-    refusal = check_key(name, KEY, {variable: f"{url}/v1" if name == "openai" else url})[0]
+    refusal = with_variables({variable: f"{url}/v1" if name == "openai" else url}, check_key, name, KEY)[0]
     assert refusal.startswith("Incorrect API key") and KEY not in refusal
-    assert check_key(name, KEY, {variable: url + path.rpartition("/")[0]})[0], "an address may end with the version"
+    assert with_variables({variable: url + path.rpartition("/")[0]}, check_key, name, KEY)[0], (
+        "an address may end with the version"
+    )
     (seen, headers), again = asked
     assert seen == path and headers[header[0]] == header[1] and again[0] == path
 
@@ -84,25 +87,28 @@ def test_each_provider_is_asked_once_in_its_own_way(
 )
 def test_only_a_refused_key_is_refused(provider: Answers, status: int, body: object, refused: bool) -> None:
     url, _ = provider(status, body)
-    refusal, untried = check_key("openai", KEY, {"OPENAI_API_BASE": f"{url}/v1"})
+    refusal, untried = with_variables({"OPENAI_API_BASE": f"{url}/v1"}, check_key, "openai", KEY)
     assert bool(refusal) is refused
     assert untried == ("" if refused or status == 200 else f"127.0.0.1 answered with HTTP status {status}")
 
 
 def test_who_cannot_be_asked_refuses_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    refusal, untried = check_key("openai", KEY, {"OPENAI_API_BASE": "http://127.0.0.1:9/v1"})
+    refusal, untried = with_variables({"OPENAI_API_BASE": "http://127.0.0.1:9/v1"}, check_key, "openai", KEY)
     assert not refusal and untried.startswith("the connection to 127.0.0.1 was refused. Check the connection; ")
-    assert check_key("groq", KEY, {"GROQ_API_BASE": "http://127.0.0.1:9"}) == ("", "")
+    assert with_variables({"GROQ_API_BASE": "http://127.0.0.1:9"}, check_key, "groq", KEY) == ("", "")
     monkeypatch.setenv("HTTP_PROXY", "socks5://127.0.0.1:9")
-    assert "not of the form http://HOST:PORT" in check_key("openai", KEY, {"OPENAI_API_BASE": "http://gateway/v1"})[1]
+    assert (
+        "not of the form http://HOST:PORT"
+        in with_variables({"OPENAI_API_BASE": "http://gateway/v1"}, check_key, "openai", KEY)[1]
+    )
     monkeypatch.delenv("HTTP_PROXY")
     never = threading.Event()
     monkeypatch.setattr(key_check, "SECONDS", 0.05)
     monkeypatch.setattr(key_check, "_ask", lambda *_: never.wait(60))
-    assert check_key("openai", KEY, {}) == ("", "api.openai.com did not answer within 0.05 s")
+    assert check_key("openai", KEY) == ("", "api.openai.com did not answer within 0.05 s")
     never.set()
 
 
 def test_an_address_that_is_none_stores_the_key_untried() -> None:
-    refusal, untried = check_key("openai", KEY, {"OPENAI_API_BASE": "not an address"})
+    refusal, untried = with_variables({"OPENAI_API_BASE": "not an address"}, check_key, "openai", KEY)
     assert not refusal and untried

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from surroundings import with_variables
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.endpoint import KEY_VARIABLES
@@ -25,10 +26,10 @@ def test_every_key_fits_its_own_provider_and_no_other_of_another_form() -> None:
     for provider in SHAPES:
         for owner, key in GOOD.items():
             if owner == provider or {owner, provider} == {"openai", "deepseek"}:
-                assert clean_key(provider, key, {}) == key
+                assert clean_key(provider, key) == key
             else:
                 with pytest.raises(NexusError) as raised:
-                    clean_key(provider, key, {})
+                    clean_key(provider, key)
                 assert key not in raised.value.line
                 named = {"mistral": "begin with", "deepseek": "nexus login openai"}.get(owner, f"nexus login {owner}")
                 assert named in raised.value.line, (provider, owner)
@@ -46,18 +47,18 @@ def test_every_key_fits_its_own_provider_and_no_other_of_another_form() -> None:
     ],
 )
 def test_what_surrounds_a_pasted_key_is_taken_off(text: str) -> None:
-    assert clean_key("openai", text, {}) == "sk-0123456789"
+    assert clean_key("openai", text) == "sk-0123456789"
 
 
 @pytest.mark.parametrize("text", ["", " ", "sk-", "sk-01 23456789", "sk-0123456é789", "sk-0123\x00456", "no-such-form"])
 def test_what_cannot_be_a_key_is_refused_without_being_quoted(text: str) -> None:
     with pytest.raises(NexusError) as raised:
-        clean_key("openai", text, {})
+        clean_key("openai", text)
     assert raised.value.exit_status == 2 and (len(text) < 4 or text not in raised.value.line)
 
 
 def test_an_address_of_ones_own_takes_keys_of_any_form() -> None:
-    assert clean_key("openai", "any-key-of-a-gateway", {"OPENAI_API_BASE": "http://127.0.0.1:4000"})
+    assert with_variables({"OPENAI_API_BASE": "http://127.0.0.1:4000"}, clean_key, "openai", "any-key-of-a-gateway")
 
 
 @pytest.mark.parametrize(

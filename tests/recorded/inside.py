@@ -20,7 +20,6 @@ from session.played import Played
 from nexus_cli.cli import app
 from nexus_cli.commands import discover, find, use_slash_names
 from nexus_cli.commands.command import Choice, Search
-from nexus_cli.config.paths import places
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -114,7 +113,7 @@ class Transcript(FakeContext):
 
 def slash_blocks() -> Iterator[tuple[str, str]]:
     """Yield each slash command with what a person sees of it; each command has the session opened anew."""
-    settings = load_settings_in(Path.cwd(), places(), os.environ).settings
+    settings = load_settings_in(Path.cwd()).settings
     forms: dict[str, list[str]] = {}
     for line in filter(None, SLASH.splitlines()):
         forms.setdefault(find(line.partition(" ")[0], discover()).name, []).append(line)

@@ -9,7 +9,7 @@ import pytest
 from sandbox.scene import GROUNDS, IDENTITY, Ground, Scene, in_user, open_scene
 from search import sample
 
-from nexus_cli.config.paths import Places, places
+from nexus_cli.config.paths import Places
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree, worktrees_of
@@ -220,7 +220,7 @@ def test_from_a_worktree_only_its_own_repository_is_written(ground: Ground) -> N
                 "whole": scene.git("fsck", "--strict", "--connectivity-only"),
             }
 
-    load_settings_in(Path("/"), places(), {})  # a stranger cannot import what this loads
+    load_settings_in(Path("/"))  # a stranger cannot import what this loads
     seen = in_user(ground.user, act)
     assert str(seen["text"]).split() == ["1", "2"], seen["text"]
     assert seen["own"], "hooks and settings of its repository are guarded as those of a project"
@@ -270,6 +270,6 @@ def test_git_outside_the_sandbox_follows_nothing_that_a_command_left_in_a_reposi
                 )
         return seen
 
-    load_settings_in(Path("/"), places(), {})  # a stranger cannot import what this loads
+    load_settings_in(Path("/"))  # a stranger cannot import what this loads
     for one in in_user(ground.user, act):
         assert "points elsewhere" in str(one["told"]) and one["same"] and one["out"] == [("file", "mine\n")], one

@@ -71,7 +71,7 @@ def test_the_context_types_of_seed_d_are_data(name: str) -> None:
 
 
 def test_the_static_defaults_of_seed_d_are_a_decision_that_a_recipe_can_take_back(tmp_path: Path) -> None:
-    static = load_settings(places(), {}).settings.limits
+    static = load_settings(places()).settings.limits
     assert (static.max_steps, static.max_iterations, static.sub_agents, static.sub_agent_budget) == (200,) + (None,) * 3
     assert AT_ONCE == 3
     numbers = {name: load_recipe(name, [PACKAGED]).limits.max_iterations for name in SEEDS}

@@ -123,7 +123,7 @@ def test_a_session_in_a_projects_recipe_is_reported_and_bound_by_it(project: Pat
 
 
 def test_that_a_project_is_not_in_effect_is_said_once_in_a_session(project: Path) -> None:
-    settings = replace(load_settings_in(project, places(), {}).settings, models=SETTINGS.models)
+    settings = replace(load_settings_in(project).settings, models=SETTINGS.models)
     first = made(project, settings)
     assert [line for line in first.take_notices() if "not in effect" in line] == list(settings.notices)
     again = made(project, settings, resume=first.id, earlier=first)

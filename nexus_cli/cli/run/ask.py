@@ -173,7 +173,7 @@ def run_ask(options: AskOptions) -> int:
 def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> PreparedTurn:
     shared = options.shared
     settings = settings_in(work.path)
-    chosen = choose_model(shared.model, os.environ, settings, resumes=bool(shared.resume or shared.newest))
+    chosen = choose_model(shared.model, settings, resumes=bool(shared.resume or shared.newest))
     trigger, notices = prompt.read()
     if trigger.expands and trigger.text.startswith("/"):
         from nexus_cli.cli.run.called_guide import check_call, choose_guide_model  # noqa: PLC0415  (few call a guide)

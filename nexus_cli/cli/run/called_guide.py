@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +20,7 @@ def choose_guide_model(trigger: Trigger, cwd: Path, model: str, settings: Settin
     guide = find_callable(cwd).get(found[1]) if found and trigger.expands else None
     if guide is None or not {"model", "effort"} & set(guide.fields):
         return None
-    asked = GuideModel.read(guide, model, settings, os.environ)
+    asked = GuideModel.read(guide, model, settings)
     return asked if asked.differs_from(model, settings.effort) else None
 
 

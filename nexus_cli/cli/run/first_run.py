@@ -6,7 +6,6 @@ If no model is usable, a key is asked for first and stored at once; `config.toml
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -85,7 +84,7 @@ class FirstRun:
         self._say("Welcome to nexus. Found on this machine:")
         self._print_found(servers)
         models = self._usable(servers)
-        if not models and not named_model(os.environ, self._settings):
+        if not models and not named_model(self._settings):
             self.log_in()
             models = self._usable(servers)
         model = self._model(models)
@@ -102,7 +101,7 @@ class FirstRun:
         A provider whose address the environment names is the first one, with that address.
         """
         usable = [name for name in SHAPES if key_variable(name) in self._settings.default_models]
-        named = {name: address_from_env(f"{name}/", os.environ) for name in usable}
+        named = {name: address_from_env(f"{name}/") for name in usable}
         known = sorted(usable, key=lambda name: not named[name])
         self._say("nexus found no usable model. Which provider do you have an API key for?")
         rows = [
@@ -126,7 +125,7 @@ class FirstRun:
         raise NexusError("config", "no model", "no valid key was given", "Use one of the options above")
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
-        keys = ", ".join(keys_present(os.environ, self._settings)) or "none"
+        keys = ", ".join(keys_present(self._settings)) or "none"
         reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none was reached"
         for row in (f"keys: {keys}", f"model servers: {reached}"):
             self._put("\n".join(filled(row, self._width, "    ", "  ")))
@@ -150,7 +149,7 @@ class FirstRun:
             return matching[0]
         try:
             check_model(name)
-            resolve_endpoint(name, os.environ)
+            resolve_endpoint(name)
         except NexusError as error:
             raise NexusError(error.kind, name, error.why, error.hint) from None
         return name

@@ -92,7 +92,7 @@ def map_items(
         text = load_schema(schema)
     with open_work_folder(shared.folder, "", quiet=shared.quiet) as work:
         settings = settings_in(work.path)
-        chosen = choose_model(shared.model, os.environ, settings)
+        chosen = choose_model(shared.model, settings)
         from nexus_cli.ui.input.items import read_items  # noqa: PLC0415  (loads the decoder)
 
         items, notice = (files, "") if files else read_items(0, nul=null)

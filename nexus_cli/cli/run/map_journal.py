@@ -129,7 +129,7 @@ class MapJournal:
             with suppress(OSError):
                 self.path.unlink()
 
-    def _append(self, value: dict[str, Any], *, sync: bool) -> None:
+    def _append(self, value: JsonObject, *, sync: bool) -> None:
         line = json_text(value, escaped=False).encode("utf-8", "replace") + b"\n"
         left = memoryview(b"\n" * self._is_torn + line)
         try:

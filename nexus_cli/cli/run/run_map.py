@@ -140,7 +140,7 @@ class MapOptions:
     jobs: int
     unordered: bool
     resume: str
-    schema: str = ""
+    schema: str
     """The JSON Schema that every answer has to match."""
 
 

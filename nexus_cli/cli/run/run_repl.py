@@ -81,23 +81,22 @@ def _choose_model(shared: SharedOptions, settings: Settings) -> ModelChoice:
     """Return the model; if there is neither a key nor a local server, ask for a key first."""
     resumes = bool(shared.resume or shared.newest)
     try:
-        return choose_model(shared.model, os.environ, settings, resumes=resumes)
+        return choose_model(shared.model, settings, resumes=resumes)
     except NexusError as error:
-        keyless = error.what == "no model" and not keys_present(os.environ, settings) and not local_servers()
+        keyless = error.what == "no model" and not keys_present(settings) and not local_servers()
         if not keyless or shared.no_save or not os.isatty(0):
             raise
     FirstRun(settings, QuietStream(1), read_line).log_in()
-    return choose_model(shared.model, os.environ, settings, resumes=resumes)
+    return choose_model(shared.model, settings, resumes=resumes)
 
 
 def _load_settings(shared: SharedOptions, folder: Path) -> Settings:
-    found = places()
     here = project_root(folder)
-    loaded = load_settings_in(here, found, os.environ)
+    loaded = load_settings_in(here)
     named = shared.model or os.environ.get("NEXUS_MODEL", "").strip() or shared.resume or shared.newest
-    if is_first_run(found) and not (named or shared.no_save):  # a session to resume has its model
+    if is_first_run(places()) and not (named or shared.no_save):  # a session to resume has its model
         FirstRun(loaded.settings, QuietStream(1), read_line).run()
-        loaded = load_settings_in(here, found, os.environ)
+        loaded = load_settings_in(here)
     return loaded.settings
 
 

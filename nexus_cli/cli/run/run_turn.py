@@ -67,7 +67,7 @@ class AskTurn:
             from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
             from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
 
-            theme = choose_theme(run.settings.ui.theme, os.environ, err.colour)
+            theme = choose_theme(run.settings.ui.theme, err.colour)
             questions = TerminalQuestions(
                 err, stop=lambda: signal.raise_signal(signal.SIGINT), cycle_level=lambda: self._session.cycle_level()
             )
@@ -96,7 +96,7 @@ class AskTurn:
             from nexus_cli.ui.print.turn_progress import TurnProgress  # noqa: PLC0415  (rich is for terminals only)
             from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
 
-            theme = choose_theme(self._run.settings.ui.theme, os.environ, (out if silent else err).colour)
+            theme = choose_theme(self._run.settings.ui.theme, (out if silent else err).colour)
             folder = self._run.work.path
             self._progress = TurnProgress(out, err, theme, text=text, silent=silent, verbose=verbose, folder=folder)
             out, err, self._notices = self._progress.out, self._progress.err, self._progress.notices

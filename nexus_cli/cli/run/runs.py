@@ -132,7 +132,7 @@ def _make_approver(err: Writable) -> Approver | None:
     from nexus_cli.ui.print.terminal_questions import TerminalQuestions  # noqa: PLC0415
     from nexus_cli.ui.render.theme import choose_theme  # noqa: PLC0415
 
-    questions, theme = TerminalQuestions(err), choose_theme("auto", os.environ, err.colour)
+    questions, theme = TerminalQuestions(err), choose_theme("auto", err.colour)
     return PersonApprover(questions, describe_calls(questions, theme), escape="Esc later")
 
 

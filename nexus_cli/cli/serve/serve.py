@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -55,7 +54,7 @@ def serve(
     block_imports_from(str(folder))
     settings = settings_in(folder)
     try:
-        chosen = choose_model(model, os.environ, settings).model
+        chosen = choose_model(model, settings).model
     except NexusError as error:
         if error.what != "no model":
             raise

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
@@ -29,7 +27,7 @@ def consolidate(model: str = "") -> ConsolidationReport:
     process.block_imports_from(str(folder))
     check_memory(folder)
     settings = settings_in(folder)
-    chosen = choose_model(model, os.environ, settings)
+    chosen = choose_model(model, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)
     session = open_session(options, settings, approver=None)
     done = Consolidation()

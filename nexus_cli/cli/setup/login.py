@@ -80,7 +80,7 @@ def login(
         if not key:
             raise NexusError("usage", "nothing was stored", "no valid key was given", f"Run `nexus login {name}` again")
     else:
-        key = clean_key(name, _piped(), os.environ)
+        key = clean_key(name, _piped())
     place = store_key(stored_name(name, key_name), key)
     next_step = f"\nTo use it: -m {key_name}:{name}/MODEL." if key_name else _what_next(name)
     told = f"The {SHAPES[name].title} key{key_name and f' `{key_name}`'} is stored in {place}.{next_step}"
@@ -128,7 +128,7 @@ def _what_next(provider: str) -> str:
         notes.append(f"{name} is set in the environment and takes precedence.")
     with suppress(NexusError):  # invalid settings must not prevent a login
         settings = own_settings()
-        model = unnamed_model(os.environ, settings)
+        model = unnamed_model(settings)
         named = f"The model is {model}; to use another" if model else "Choose a model"
         notes.append(f"{named}: `nexus model use NAME`.")
     return "".join(f"\n{note}" for note in notes)
@@ -138,7 +138,7 @@ def ask_key(provider: str, stream: Writable, read_key: ReadKey) -> str:
     """Ask for the key of `provider` and return it; "" for an empty line, the end of input, or three invalid answers."""
     from nexus_cli.provider.key_check import KeyPrompt  # noqa: PLC0415  (few starts ask for a key)
 
-    prompt = KeyPrompt(provider, os.environ)
+    prompt = KeyPrompt(provider)
     _say(stream, prompt.intro)
     while prompt.left and (line := read_key("Key (not shown): ")).strip():
         key, text = prompt.read(line)
@@ -173,7 +173,7 @@ def lacks_key(model: str) -> bool:
     if stored_name(provider, key_name) in stored_names():
         return False
     try:
-        resolve_endpoint(model, os.environ)
+        resolve_endpoint(model)
     except ProviderError as error:
         return error.kind == "auth"
     return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +53,7 @@ class TourScreen:
     def __init__(self, stream: Stream, theme: str, *, asks: bool) -> None:
         self.asks = asks
         self._stream = stream
-        self._theme = choose_theme(theme, os.environ, stream.colour)
+        self._theme = choose_theme(theme, stream.colour)
         self._renderer = RichRenderer(stream.write, lambda: stream.width, self._theme, asks=asks)
 
     async def play(self, script: Script, project: Path) -> None:

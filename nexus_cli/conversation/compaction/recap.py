@@ -76,7 +76,7 @@ class Recap:
     """The lines that fit, oldest first, and the number of missing ones."""
 
     lines: tuple[RecapLine, ...]
-    missing: int = 0
+    missing: int
     """Number of entries and space messages without a line."""
 
     def text(self, gap: str) -> str:
@@ -154,7 +154,7 @@ def make_recap(
     room: int,
     count: Count,
     subjects: Mapping[str, str],
-    own: OwnForms = OwnForms(),
+    own: OwnForms,
 ) -> Recap:
     """Build the timeline of `entries`, which are read newest first until the room is used up.
 

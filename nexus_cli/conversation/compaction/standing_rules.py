@@ -92,8 +92,8 @@ def fit_rules(rules: Sequence[Quote], room: int, count: Count) -> list[Quote]:
 class StandingRules:
     """The rules in force (`kept`), and those that the window must quote (`shown`)."""
 
-    kept: Sequence[Quote] = ()
-    shown: Sequence[Quote] = ()
+    kept: Sequence[Quote]
+    shown: Sequence[Quote]
 
     def to_json(self) -> list[list[object]]:
         """Return the rules in force for the memo of a compaction."""

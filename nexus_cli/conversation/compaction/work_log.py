@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import Entry, Kind, is_person
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.tool import COMMAND, SIGPIPE, FindTool
 from nexus_cli.core.typed_text import split_attachments
@@ -92,7 +92,7 @@ class CommandRun:
         return ended + (f": {safe_line(self.error)}" if self.error else "")
 
     @property
-    def noted(self) -> dict[str, Any]:
+    def noted(self) -> JsonObject:
         """The fields that its memo stores; the others follow from the memo's place."""
         return {name: getattr(self, name) for name in ("command", "status", "error", "pipe", "output", "job")}
 

@@ -94,11 +94,11 @@ class FileTrace:
     path: str
     how: str
     """Description of its use, such as `read` or `changed`."""
-    digest: str = ""
+    digest: str
     """SHA-256 (hex) of the content at the last use by a file tool; "" if unknown or changed otherwise since."""
-    used: int = 0
+    used: int
     """Entry of the last use."""
-    at: tuple[int, int] = (0, 0)
+    at: tuple[int, int]
     """See `WorkItem.at`."""
     name: str = ""
     """Display name of a file in a worker's worktree; "" for other files."""

@@ -113,9 +113,9 @@ class Scale:
 
     ratio: float
     """Provider tokens per counted token of the messages."""
-    fixed: float = 0.0
+    fixed: float
     """Our count of system text and schemas."""
-    expected: float = 0.0
+    expected: float
     """Expected tokens of system text and schemas."""
 
     def tokens(self, counted: float) -> float:
@@ -243,7 +243,7 @@ class Estimate:
 
     # -- what is known next --------------------------------------------------------------------------------------
 
-    def anchored(self, report: Anchor | None, contents: WindowContents | None = None) -> Estimate:
+    def anchored(self, report: Anchor | None, contents: WindowContents | None) -> Estimate:
         """Return the estimate that continues from a `report`, if there is one, perhaps of an earlier process.
 
         One that is not plausible is not taken; after `DISTRUST` in a row the anchor goes, because the window has grown
@@ -260,7 +260,7 @@ class Estimate:
             return self.unanchored
         return replace(self, anchor=replace(self.anchor, doubts=self.anchor.doubts + 1))
 
-    def after_report(self, report: Anchor, contents: WindowContents | None = None, *, teaches: bool = True) -> Estimate:
+    def after_report(self, report: Anchor, contents: WindowContents | None, *, teaches: bool) -> Estimate:
         """Return the estimate after a reported input; its calibration is the same one if nothing was learned.
 
         An implausible report changes nothing. One that is far from the estimate becomes the anchor, but ratios change
@@ -322,7 +322,7 @@ class Estimate:
         return counted / FAR <= error.counted - error.output_cap <= counted * FAR
 
     def after_refusal(
-        self, counted: int, reported: int | None, limit: int | None, contents: WindowContents | None = None
+        self, counted: int, reported: int | None, limit: int | None, contents: WindowContents | None
     ) -> Estimate:
         """Return the estimate after a refusal (`reported` tokens, perhaps `limit`); until a report agrees, refusals
         change it at most by `FAR` in all."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
@@ -20,6 +19,7 @@ from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.event import TOO_LITTLE
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.price import request_cost
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Log
@@ -35,16 +35,14 @@ WORDS = 120
 """Most characters shown of a message."""
 
 
-async def preview_compaction(
-    engine: Engine, prompt: PromptAssembler, log: Log, instructions: str = ""
-) -> dict[str, Any]:
+async def preview_compaction(engine: Engine, prompt: PromptAssembler, log: Log, instructions: str) -> JsonObject:
     """Return the plan and the drafted window as JSON data. Without a plan, and where a summary at its cap would be
     refused, `possible` is false and `why` has the reason.
 
     `prompt` drafts system text and tools without changing anything; `log` has the ids of drops, which are not taken.
     """
     plan, request = engine.compactor.plan(engine.settings.compact.to, on_command=True), engine.next_request()
-    value: dict[str, Any] = {
+    value: JsonObject = {
         "version": 1,
         "model": engine.model.info.name,
         "instructions": instructions,
@@ -93,7 +91,7 @@ async def preview_compaction(
     }
 
 
-def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
+def _part(items: Sequence[WindowItem]) -> JsonObject:
     """Return figures of `items`: messages, turns, and tokens by kind (our count, as for drops and pins)."""
     kinds: Counter[str] = Counter()
     for item in items:
@@ -107,13 +105,13 @@ def _part(items: Sequence[WindowItem]) -> dict[str, Any]:
     }
 
 
-def _words(plan: CompactionPlan) -> list[dict[str, Any]]:
+def _words(plan: CompactionPlan) -> list[JsonObject]:
     """Return the removed messages of the person, each with how it is quoted: `whole`, `part` or `no`."""
     kept = {quote.entry: "whole" if quote.whole else "part" for quote in plan.quotes}
     return [{"entry": entry, "kept": kept.get(entry, "no"), "text": _line(text)} for entry, text in sorted(plan.said)]
 
 
-def _newest(items: Iterable[WindowItem]) -> list[dict[str, Any]]:
+def _newest(items: Iterable[WindowItem]) -> list[JsonObject]:
     """Return the person's five newest messages among `items`, oldest first."""
     said = [item for item in items if item.is_request]
     return [{"entry": s.entry, "text": _line(s.message.content)} for s in said[-5:]]
@@ -127,7 +125,7 @@ def _kind(item: WindowItem) -> str:
     return str(item.form) if item.replaces_others else str(item.message.role)
 
 
-def _pin_rows(context: ContextManager, plan: CompactionPlan | None) -> list[dict[str, Any]]:
+def _pin_rows(context: ContextManager, plan: CompactionPlan | None) -> list[JsonObject]:
     """Return every pin with its place after the compaction."""
     count = context.count
     return [
@@ -149,7 +147,7 @@ def _where(pin: Quote, plan: CompactionPlan | None) -> str:
     return "summary" if pin in plan.pins else "dropped"
 
 
-def _cost_value(engine: Engine, rewrite: Rewrite, choice: SummarySource, output: int) -> dict[str, Any]:
+def _cost_value(engine: Engine, rewrite: Rewrite, choice: SummarySource, output: int) -> JsonObject:
     """Price the compaction with a summary of `output` tokens and the next requests in dollars, with a warm and a cold
     cache; None if unknown."""
     info, before, price = engine.model.info, engine.window_request().tokens, rewrite.price

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation, EpochHeader
@@ -129,7 +128,7 @@ def last_section_hashes(conversation: Conversation) -> dict[str, str]:
     return last
 
 
-def _memo(epoch: int, changed: ChangedSections, sections: Sequence[JsonObject]) -> dict[str, Any]:
+def _memo(epoch: int, changed: ChangedSections, sections: Sequence[JsonObject]) -> JsonObject:
     told = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
     return {
         "epoch": epoch,

@@ -15,9 +15,9 @@ class NextEpoch:
     """A draft of the epoch that the next request will begin; not recorded yet."""
 
     epoch: Epoch
-    drops: tuple[Drop, ...] = ()
+    drops: tuple[Drop, ...]
     """Drops of its system text, without their texts."""
-    notices: tuple[str, ...] = ()
+    notices: tuple[str, ...]
     """Lines about skipped contributors and unusual files."""
     told: Sections = ()
     """The event sections of the first request of a session."""

@@ -149,7 +149,7 @@ async def record_user_message(
     parts: tuple[Part, ...] = (),
     files: Sequence[AttachedFile] = (),
     uncounted: int = 0,
-    actor: str = "person",
+    actor: str,
     source: str = "person",
     pasted: Sequence[str] = (),
     shown: str = "",

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.context.loader import ContextLayer
-from nexus_cli.core.elide import drop_marker, elide_text, one_line
+from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
@@ -40,8 +39,6 @@ MARGIN = 8
 """Tokens of a layer beyond header and text: for joining, and for the error of counting in pieces."""
 _HEADINGS = re.compile(r"^ {0,3}(?:(#{1,6}[ \t]+\S.*)|(```|~~~).*)$", re.MULTILINE)
 
-Count = Callable[[str], int]
-
 
 def read(sources: Sources) -> Value:
     """Return one record per layer, outermost first: `id`, `slot`, `header`, `text`, `source`, `notice`, `beyond`."""
@@ -57,7 +54,7 @@ def read(sources: Sources) -> Value:
     ]
 
 
-def _record(name: str, header: str, one: ContextLayer | PathRule, root: Path) -> dict[str, Any]:
+def _record(name: str, header: str, one: ContextLayer | PathRule, root: Path) -> JsonObject:
     path = one.path or one.folder
     return {
         "id": name,

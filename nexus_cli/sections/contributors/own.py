@@ -11,13 +11,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.text_file import read_text
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.sections.identity_files import section_forms
@@ -45,7 +45,7 @@ def read_event(sources: Sources) -> Value:
     return [one for one in _files() if one["layer"] == Layer.EVENT]
 
 
-def _files() -> Iterator[dict[str, Any]]:
+def _files() -> Iterator[JsonObject]:
     folder = places().config / FOLDER
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".md") and not name.startswith("."))
@@ -61,7 +61,7 @@ def _files() -> Iterator[dict[str, Any]]:
         yield {"layer": "", "text": "", "notice": f"only the first {MOST} files of {folder} are read"}
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> JsonObject:
     """Read one file: `name`, `layer`, `order`, `priority`, `text`, `path`, `notice`, `beyond`. Raises `ValueError` with
     the problem of its name or its front matter."""
     if not NAME.fullmatch(path.stem):

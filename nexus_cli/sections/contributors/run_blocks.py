@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any
 
 from nexus_cli.config.prompts import load_prompt
-from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.elide import Count, cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import Fact, MemorySlot
@@ -118,7 +118,7 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
     )
 
 
-def _forms(name: str, value: Value, count: Callable[[str], int]) -> tuple[tuple[str, ...], int]:
+def _forms(name: str, value: Value, count: Count) -> tuple[tuple[str, ...], int]:
     """Return the forms of a block, and the index of the fullest one that may be sent."""
     lines = value[name]
     match name:

@@ -3,9 +3,9 @@ newest goals, and one for all the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import Count, one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import DROP, Layer, Phase, Section
@@ -55,7 +55,7 @@ def _section(name: str, slot: int, forms: tuple[str, ...], least: int) -> Sectio
     return Section(f"task.{name}", order, forms, Layer.EVENT, priority=80, source=source, least=least)
 
 
-def _forms(goal: Value, count: Callable[[str], int]) -> tuple[tuple[str, ...], int]:
+def _forms(goal: Value, count: Count) -> tuple[tuple[str, ...], int]:
     """Return the forms of one goal, and the index of the fullest one that may be sent: a text longer than a line is
     shortened."""
     if goal["done"]:

@@ -50,7 +50,7 @@ class _Paste:
     label: str
     text: str | None
     """None after it was released."""
-    is_file: bool = False
+    is_file: bool
     """True if the text is the mention of a file to attach."""
 
 

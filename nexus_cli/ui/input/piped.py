@@ -21,9 +21,9 @@ class Input:
     """One input as text."""
 
     text: str
-    uncounted: int = 0
+    uncounted: int
     """Number of bytes beyond `KEPT`, which are not kept."""
-    notice: str = ""
+    notice: str
     """Note for the person about the reading, or ""."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,7 +23,7 @@ def progress_bar(what: str) -> Iterator[None]:
     if not stream.colour:
         yield
         return
-    begun, theme, shown = time.monotonic(), choose_theme("auto", os.environ, colour=True), ""
+    begun, theme, shown = time.monotonic(), choose_theme("auto", colour=True), ""
     with ExitStack() as stack:
 
         def follow(share: float) -> None:

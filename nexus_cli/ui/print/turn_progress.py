@@ -201,7 +201,7 @@ class TurnLines(NoticeLines):
 
     def __init__(self, err: Writable, theme: str) -> None:
         """`theme` is the setting `ui.theme`."""
-        look = choose_theme(theme, os.environ, err.colour)
+        look = choose_theme(theme, err.colour)
         self.progress = TurnProgress(err, err, look, silent=not err.terminal)
         super().__init__(self.progress.notices, alone=not err.terminal)
 

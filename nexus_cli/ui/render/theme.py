@@ -6,6 +6,7 @@ always has the same meaning as the colour.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -180,20 +181,18 @@ class Theme:
         }
 
 
-def choose_theme(setting: str, environ: Mapping[str, str], colour: bool, *, screen: bool = False) -> Theme:
+def choose_theme(setting: str, colour: bool, *, screen: bool = False) -> Theme:
     """Return the theme for `ui.theme` (`auto`, `dark` or `light`); `auto` reads the background from `COLORFGBG`, by
     default dark. A dumb terminal gets ASCII bars.
 
     On a `screen`, which always takes control codes, `NO_COLOR` keeps attributes such as bold. With colours, links are
     on if the terminal is known to support them.
     """
-    name = setting if setting in ("dark", "light") else _background(environ.get("COLORFGBG", ""))
-    signs = UNICODE if _utf_8(environ) else ASCII
-    if environ.get("TERM") == "dumb":
+    name = setting if setting in ("dark", "light") else _background(os.environ.get("COLORFGBG", ""))
+    signs = UNICODE if _utf_8() else ASCII
+    if os.environ.get("TERM") == "dumb":
         signs = replace(signs, levels=ASCII.levels, shades=ASCII.shades, below=ASCII.below)
-    return Theme(
-        name, colour, signs, links=screen and colour and takes_links(environ), attributes=screen and not colour
-    )
+    return Theme(name, colour, signs, links=screen and colour and takes_links(), attributes=screen and not colour)
 
 
 _LINKING = {
@@ -203,8 +202,9 @@ _LINKING = {
 """Names of terminals that support links."""
 
 
-def takes_links(environ: Mapping[str, str]) -> bool:
+def takes_links() -> bool:
     """True if the terminal is known to support links (OSC 8). False in a multiplexer, which may drop or print them."""
+    environ = os.environ
     if environ.get("TMUX") or environ.get("STY") or environ.get("TERM", "").startswith(("screen", "tmux")):
         return False
     vte = environ.get("VTE_VERSION", "")
@@ -219,7 +219,7 @@ def _background(value: str) -> str:
     return "light" if last.isascii() and last.isdigit() and int(last) in (7, *range(9, 16)) else "dark"
 
 
-def _utf_8(environ: Mapping[str, str]) -> bool:
+def _utf_8() -> bool:
     """True if the locale writes UTF-8; without a locale, modern terminals do."""
-    named = next((environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environ.get(name)), "UTF-8")
+    named = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "UTF-8")
     return named.lower().replace("-", "").partition("@")[0].endswith("utf8")

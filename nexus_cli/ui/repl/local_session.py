@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Choice, Command, Search
@@ -18,6 +18,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import find_title_act
@@ -67,7 +68,7 @@ class LocalSession(TerminalContext):
         """Awaited when the next turn has ended."""
         self._status: Status | None = None
         self.uncallable: Mapping[str, str] = {}
-        self.shell_outputs: deque[dict[str, Any]] = deque(maxlen=SHELL_OUTPUTS)
+        self.shell_outputs: deque[JsonObject] = deque(maxlen=SHELL_OUTPUTS)
 
     def connect(self, repl: Repl) -> None:
         """Serve `repl`, which was made with this backend."""

@@ -7,6 +7,7 @@ from dataclasses import astuple
 from itertools import pairwise
 
 import pytest
+from surroundings import with_variables
 
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.theme import ASCII, DARK, LIGHT, UNICODE, Theme, choose_theme
@@ -36,7 +37,7 @@ def test_a_theme_that_changes_is_used_from_the_next_text_on() -> None:
     ],
 )
 def test_auto_asks_the_terminal_and_a_setting_decides(setting: str, environ: dict[str, str], name: str) -> None:
-    assert choose_theme(setting, environ, True).name == name
+    assert with_variables(environ, choose_theme, setting, True).name == name
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_auto_asks_the_terminal_and_a_setting_decides(setting: str, environ: dic
     ],
 )
 def test_signs_are_ascii_where_the_locale_is_not_utf_8(environ: dict[str, str], signs: object) -> None:
-    assert choose_theme("auto", environ, True).signs == signs
+    assert with_variables(environ, choose_theme, "auto", True).signs == signs
 
 
 def test_the_ascii_signs_are_ascii_and_say_the_same_with_different_signs() -> None:
@@ -64,7 +65,7 @@ def test_the_ascii_signs_are_ascii_and_say_the_same_with_different_signs() -> No
 
 
 def test_a_dumb_terminal_has_bars_of_ascii() -> None:
-    signs = choose_theme("auto", {"TERM": "dumb"}, False).signs
+    signs = with_variables({"TERM": "dumb"}, choose_theme, "auto", False).signs
     assert (signs.levels + signs.shades + signs.below).isascii() and signs.ok == UNICODE.ok
 
 
@@ -80,17 +81,17 @@ def test_on_white_nothing_is_bright_yellow_white_or_cyan() -> None:
 
 
 def test_without_colour_paint_changes_nothing() -> None:
-    theme = choose_theme("auto", {}, False)
+    theme = choose_theme("auto", False)
     assert not theme.colour
     assert [theme.paint(role, "a\nb") for role in DARK] == ["a\nb"] * len(DARK)
 
 
 def test_without_colour_a_screen_keeps_bold_and_the_like() -> None:
-    theme = choose_theme("auto", {"NO_COLOR": "1"}, False, screen=True)
+    theme = with_variables({"NO_COLOR": "1"}, choose_theme, "auto", False, screen=True)
     painted = {role: theme.paint(role, "a") for role in DARK}
     assert painted["person"] == painted["tool"] == "\x1b[1ma\x1b[0m" and painted["error"] == "a"
     assert painted["added word"] == "\x1b[7ma\x1b[0m"
-    assert not choose_theme("auto", {"NO_COLOR": "1"}, False).codes
+    assert not with_variables({"NO_COLOR": "1"}, choose_theme, "auto", False).codes
 
 
 def test_each_line_is_painted_by_itself_and_colours_within_do_not_end_the_outer() -> None:
@@ -118,5 +119,8 @@ def test_each_line_is_painted_by_itself_and_colours_within_do_not_end_the_outer(
     ],
 )
 def test_links_are_for_terminals_that_are_known_to_take_them(environ: dict[str, str], links: bool) -> None:
-    assert choose_theme("auto", environ, True, screen=True).links is links
-    assert not choose_theme("auto", environ, True).links and not choose_theme("auto", environ, False, screen=True).links
+    assert with_variables(environ, choose_theme, "auto", True, screen=True).links is links
+    assert (
+        not with_variables(environ, choose_theme, "auto", True).links
+        and not with_variables(environ, choose_theme, "auto", False, screen=True).links
+    )

@@ -47,7 +47,7 @@ def play(folder: Path, scene: Scene, provider: Answering | None = None, meanwhil
             if meanwhile:
                 status = {**status, "activity": "running"}
                 await served.client.send("a", meanwhile)
-            theme = choose_theme("dark", {}, False)
+            theme = choose_theme("dark", False)
             approver = PersonApprover(view, lambda question, number: "")
             agent = RemoteAgent(served.client, "a", status, served.url, folder, approver, lambda raw: None)
             repl = Repl(agent, view, RichRenderer(view.put, lambda: 80, theme), theme)

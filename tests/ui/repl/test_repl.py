@@ -112,7 +112,7 @@ class Stage:
     def __init__(self, folder: Path, script: Callable[[Request], Answer], **options: Any) -> None:
         self.view = Kept()
         self.provider = Played(script)
-        theme = choose_theme("dark", {}, False)
+        theme = choose_theme("dark", False)
         approver = PersonApprover(
             self.view, lambda question, number: question_text(question, self.view.width, theme, number)
         )
