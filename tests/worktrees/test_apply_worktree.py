@@ -558,7 +558,9 @@ def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) 
         (folder / "run.sh").rename(folder / "go.sh")
 
     _, record = applied(project, work)
+    written = {path: path.stat().st_mtime_ns for path in record.home.iterdir() if path.suffix == ".json"}
     assert apply_worktree(record).nothing_new and list_unapplied(record).paths == []
+    assert written and written == {path: path.stat().st_mtime_ns for path in written}, "nothing to write"
     git(project, "checkout", "-q", "app.py", "old.txt")
     (project / "new").write_text("new\nand more of the person\n")
     assert list_unapplied(record).paths == ["app.py", "old.txt"]
