@@ -12,14 +12,19 @@ from nexus_cli.conversation.render import Wire
 from nexus_cli.core.event import Notice
 from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check
+from nexus_cli.session.run_record import describe_run
 
 
 def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) -> None:
     first = Played(lambda request: "one")
     session = opened(first, tmp_path)
-    assert say(session, "begin")[1].ok
+    words = "begin " + "and go on " * 200
+    assert say(session, words)[1].ok
     second = Played(lambda request: "two")
-    events, outcome = say(opened(second, tmp_path, session.id), "go on")
+    again = opened(second, tmp_path, session.id)
+    run = describe_run(again.state)
+    assert run["title"] == run["trigger"]["message"] == words[:1000]
+    events, outcome = say(again, "go on")
     assert outcome.ok and not [event for event in events if isinstance(event, Notice)]
     assert second.seen[0][: len(first.seen[0])] == first.seen[0]
 
