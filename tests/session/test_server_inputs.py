@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from images import png
 
@@ -56,5 +58,9 @@ def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
     assert choose_images([("image/png", good)], ModelInfo("m", "p", 1000))[0] == []
     assert len(choose_images([("image/png", good)] * 20, None)[0]) == MOST_IMAGES
     drawn = ToolResult("drawn", images=(("image/png", good[:-3]),), warning="sh exited 3")
-    told = Control().take_images("bash", drawn, ModelInfo("m", "p", 1000, images=True))
+    control, model = Control(), ModelInfo("m", "p", 1000, images=True)
+    told = control.take_images("bash", drawn, model)
+    assert not told.counts and not control.images
+    assert control.take_images("bash", replace(drawn, images=(("image/png", good),)), model).counts["images"] == 1
+    assert [one.data for one in control.pop_images()] == [good] and not control.images
     assert told.warning.startswith("sh exited 3; ") and "not a complete PNG" in told.warning
