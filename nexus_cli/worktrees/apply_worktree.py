@@ -121,8 +121,8 @@ class _Step:
 
     @property
     def writes(self) -> bool:
-        """True if something is written or deleted."""
-        return not self.is_there and (not self.conflict or self.is_marked)
+        """True if something is written or deleted, where it is not there."""
+        return not self.conflict or self.is_marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         )
     _remove_draft(record)
     changes = _list_changes(record, store, tree)
-    result = ApplyResult(nothing_new=tree == record.applied and not changes)
+    result = ApplyResult(nothing_new=not changes)
     if result.nothing_new:
         return result
     store.hold(tree, record.start)
@@ -211,8 +211,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
                 if _take_step(planner, step, blobs, result):
                     done.append(step.change)
         finally:
-            if tree != record.applied:
-                _record_applied(record, store, tree, done, is_whole=len(done) == len(steps))
+            _record_applied(record, store, tree, done, is_whole=len(done) == len(steps))
     _remove_draft(record)
     result.written.sort()
     result.conflicts.sort(key=lambda one: one.path)

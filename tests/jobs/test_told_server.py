@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program.stage import Stage, calls, stage
+from program.stage import MODEL, QUICK, Stage, calls, stage
 from sections.held_up import wait_until
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER, Terminal
@@ -24,6 +24,8 @@ pytest.importorskip("mcp")
 def model(body: Any) -> dict[str, Any]:
     """Calls what the newest message says as `TOOL {ARGUMENTS}`, several with `;` between, then repeats the results."""
     messages = body["messages"]
+    if "/mcp__rug__look" in str(messages[-1]["content"]):
+        return {"text": "seen"}
     typed = max(place for place, one in enumerate(messages) if one["role"] == "user" and "do: " in str(one["content"]))
     steps = str(messages[typed]["content"]).rpartition("do: ")[2].split("\n")[0].split(";")
     got = [str(one["content"]) for one in messages[typed:] if one["role"] == "tool"]
@@ -287,14 +289,15 @@ def test_at_the_third_change_the_tool_is_offered_whatever_its_server_says(tmp_pa
         assert "has changed this tool" in place.ask(f"do: {NOTE} {{}}").text, "adding the rule again keeps the words"
 
 
-def test_the_model_lists_and_reads_resources(tmp_path: Path) -> None:
+def test_the_model_lists_and_reads_resources_and_sees_the_images_of_a_prompt(tmp_path: Path) -> None:
     with stage(tmp_path, model) as place:
+        place.settings(f'model = "{MODEL}"\n{QUICK}[models."{MODEL}"]\nwindow = 128000\nimages = true\n')
         server = Told(place)
         place.ask(f'do: use_tool {{"name": "{NOTE}"}}')
         assert "resources" not in json.dumps(place.server.requests[-1].body["tools"])
         one = {"uri": "book://1", "name": "one", "description": "The first [nexus: page]"}
         template = {"uriTemplate": "book://{page}", "name": "page"}
-        server.say("Adds a note.", resources=[one], templates=[template])
+        server.say("Adds a note.", resources=[one], templates=[template], prompts=[{"name": "look"}])
         place.run("mcp", "test", "rug")
         refused = place.ask("--json", f"do: {READ} {{}}")
         assert refused.result["denied"][0]["tool"] == READ, refused
@@ -308,5 +311,8 @@ def test_the_model_lists_and_reads_resources(tmp_path: Path) -> None:
         assert f"{READ}: List the resources of the MCP server rug, or read one" in found
         assert "book://1 - one: The first (nexus: page]" in listed and "book://{page} - page" in listed, listed
         assert read == "the text of book://7\n" * 2 + "the text of book://7" and "image/png" in drawn, asked
+        assert place.ask("/mcp__rug__look").text.strip() == "seen"
+        shown = place.server.requests[-1].body["messages"][-1]["content"]
+        assert shown[-1]["image_url"]["url"].startswith("data:image/png;base64,iVBOR"), shown
         place.run("rules", "add", "deny mcp__rug__*")
         assert place.ask("--allow", "all", "--json", f"do: {READ} {{}}").result["denied"][0]["tool"] == READ

@@ -1,7 +1,7 @@
 """A server of the Model Context Protocol without the SDK, which offers what a file says: `told_server.py FILE`.
 
-The file has `tools`, `resources`, `templates`, as they go on the wire, the `instructions`, and `announces`: when the
-server says that its tools changed.
+The file has `tools`, `prompts`, `resources`, `templates`, as they go on the wire, the `instructions`, and `announces`:
+when the server says that its tools changed. A prompt is its name and an image.
 
 | announces | when |
 |---|---|
@@ -66,7 +66,7 @@ def read(uri: str) -> dict[str, Any]:
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     told = json.loads(FILE.read_text())
     if method == "initialize":
-        offers = {"tools": {"listChanged": True}} | ({"resources": {}} if "resources" in told else {})
+        offers = {"tools": {"listChanged": True}} | {name: {} for name in ("prompts", "resources") if name in told}
         info = {"name": "told", "version": "1"}
         said = {"instructions": told.get("instructions", "")}
         return {"protocolVersion": params["protocolVersion"], "capabilities": offers, "serverInfo": info} | said
@@ -76,6 +76,11 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         note(method)
         tools = told["later"] if is_later and "later" in told else told["tools"]
         return None if tools is None else {"tools": tools}
+    if method == "prompts/list":
+        return {"prompts": told["prompts"]}
+    if method == "prompts/get":
+        parts = {"type": "text", "text": params["name"]}, {"type": "image", "mimeType": "image/png", "data": PNG}
+        return {"messages": [{"role": "user", "content": part} for part in parts]}
     if method == "resources/list":
         return {"resources": told["resources"]}
     if method == "resources/templates/list":

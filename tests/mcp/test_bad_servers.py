@@ -12,7 +12,8 @@ import pytest
 from mcp_play import Play, is_gone, raw
 from search import sample
 
-from nexus_cli.mcp.connection import MOST_QUESTIONS
+from nexus_cli.mcp.connection import MOST_QUESTIONS, Target
+from nexus_cli.mcp.host import ServerHost
 from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerQuestion
 
 
@@ -186,6 +187,25 @@ def test_a_server_that_asks_without_end_is_answered_for_the_person(
     said = play.run(play.host.call(raw("nags"), "read_file", {}, ask=ask)).text.split()
     assert len(asked) == (1 if answer is None else MOST_QUESTIONS) and len(said) == 1000
     assert set(said[len(asked) :]) == {"cancel"}
+
+
+def test_each_silence_shortens_the_next_calls_to_a_tenth_for_a_minute_longer() -> None:
+    async def live() -> None:
+        loop, now = asyncio.get_running_loop(), 1_000.0
+        loop.time = lambda: now  # type: ignore[method-assign]
+        host = ServerHost(lambda message: None)
+        target = Target("slow", ["slow"], {}, "/", "", {}, 10.0, 60.0, "", "key")
+        for silence in (1, 2, 3):
+            assert host._find_limit(target) == 60
+            told = str(host._note_silence(target, ServerError("silent", "no answer")))
+            assert told == f"no answer; until it answers its calls end after 6 s, for the next {60 * silence} s"
+            now += 60 * silence - 1
+            assert host._find_limit(target) == 6
+            again = str(host._note_silence(target, ServerError("silent", "no answer")))
+            assert again.endswith("for the next 1 s"), "a silence of a short call makes it no longer"
+            now += 1
+
+    asyncio.run(live())
 
 
 @pytest.mark.matrix

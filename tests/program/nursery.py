@@ -3,12 +3,12 @@
 A run is a process of its own, with its own descriptors, folder, environment and arguments, that begins in the program's
 entry point. The script, the start of the interpreter and the imports are not in it: tests of these start the
 installed script. Run as a program this module is the interpreter that forks, one of each kind for all processes of a
-test run; `born` is the other end.
+test run; `born` is the other end. The process of MCP servers that a run starts is forked too, from one that has
+imported the SDK.
 """
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import ctypes
 import fcntl
@@ -27,12 +27,15 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import asyncio
 
 ENGINES = (
     "run_turn",
@@ -52,7 +55,11 @@ SCRIPTED = "openai/scripted"
 TESTS = Path(__file__).resolve().parent.parent
 RUN = os.getpid()
 """Names the test run: this module is imported before its processes are forked."""
+HOST = "nexus_cli.mcp.host"
+"""The program that holds MCP servers, and the kind of the process that forks it."""
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
+HELD: list[socket.socket] = []
+"""Connections that keep processes that fork alive."""
 LIBRARIES: dict[str, Path] = {}
 """By the kind of a process that forks: a library that it and its runs load before libc."""
 
@@ -149,12 +156,14 @@ def _nursery(kind: str) -> str:
     """The address of the process that forks. The first process of the test run to need it starts it, for all."""
     address = Path(tempfile.gettempdir(), f"nexus-{RUN}-{kind}")
     held = socket.socket(socket.AF_UNIX)
+    HELD.append(held)
     process = None
     with _one_at_a_time():
         try:
             held.connect(str(address))
         except OSError:
             address.unlink(missing_ok=True)
+            env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
             with socket.socket(socket.AF_UNIX) as listener:
                 listener.bind(str(address))
                 listener.listen(64)
@@ -163,7 +172,7 @@ def _nursery(kind: str) -> str:
                     stdin=DEVNULL,
                     stdout=DEVNULL,
                     pass_fds=[listener.fileno()],
-                    env={**os.environ, **({"LD_PRELOAD": str(LIBRARIES[kind])} if kind in LIBRARIES else {})},
+                    env=env | ({"LD_PRELOAD": str(LIBRARIES[kind])} if kind in LIBRARIES else {}),
                 )
             held.connect(str(address))
 
@@ -205,9 +214,7 @@ def born(
     return Child(channel, ours)
 
 
-LAUNCHER = """#!/bin/sh
-'''exec' '{python}' -I -S "$0" "$@"
-'''
+LAUNCHER = """
 import os, signal, sys
 sys.path.append({folder!r})
 import nursery
@@ -220,7 +227,8 @@ nursery._nursery = lambda kind: {address!r}
 sent = []
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, lambda number, frame: sent.append(number))
-child = nursery.born(sys.argv[1:], cwd=os.getcwd(), env=dict(os.environ), stdin=0, stdout=1, stderr=2)
+given = dict(cwd=os.getcwd(), env=dict(os.environ), stdin=0, stdout=1, stderr=2)
+child = nursery.born(sys.argv[1:], **given, **{more!r})
 for stream in range(3):
     os.close(stream)
 while child.returncode is None:
@@ -234,6 +242,11 @@ os._exit(child.returncode if child.returncode >= 0 else 128 - child.returncode)
 """
 
 
+def launching(kind: str, **more: Any) -> str:
+    """Return the text of a program whose run is forked: it passes on its streams, folder, environment and signals."""
+    return LAUNCHER.format(folder=str(Path(__file__).parent), address=_nursery(kind), more=more)
+
+
 @cache
 def launcher() -> Path:
     """Return a file that is run as `nexus` by a shell or another program: what it runs is forked from the nursery.
@@ -244,9 +257,8 @@ def launcher() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="nexus-bin-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     made = folder / "nexus"
-    made.write_text(
-        LAUNCHER.format(python=sys.executable, folder=str(Path(__file__).parent), address=_nursery("whole"))
-    )
+    # A shell reads the second line as a command, Python as a string.
+    made.write_text(f"#!/bin/sh\n'''exec' '{sys.executable}' -I -S \"$0\" \"$@\"\n'''\n{launching('whole')}")
     made.chmod(0o755)
     return made
 
@@ -272,8 +284,10 @@ def run_born(
 class Nursery:
     """The process that forks: a run for each job that arrives, until every connection has been closed."""
 
-    def __init__(self, address: str, listener: socket.socket) -> None:
+    def __init__(self, address: str, listener: socket.socket, prepare: Callable[[], None]) -> None:
         self.address = address
+        self.prepare = cache(prepare)
+        """Imports what every run needs, before the first."""
         self.listener = listener
         self.connections: set[socket.socket] = set()
         """Those that may ask for a run: one that only stays open for each process of the test run, others for a run."""
@@ -299,6 +313,7 @@ class Nursery:
                     self._collect()
                 elif isinstance(key.fileobj, socket.socket):
                     self._answer(key.fileobj)
+        signal.set_wakeup_fd(-1)
 
     def _accept(self) -> None:
         connection, _ = self.listener.accept()
@@ -334,6 +349,7 @@ class Nursery:
                 os.close(descriptor)
             return
         job = json.loads(line)
+        self.prepare()
         pid = os.fork()
         if pid == 0:
             self._leave()
@@ -364,26 +380,54 @@ class Nursery:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self.events.close()
-        for one in (self.listener, self.ended, self.signalled, *self.connections):
+        for one in (self.listener, self.ended, self.signalled, *self.connections, *HELD):
             one.close()
 
 
 def main(kind: str, address: str, listener: socket.socket) -> None:
-    """Import everything, then fork."""
+    """Import everything, or at the first run that starts MCP servers what these need, then fork."""
+    if kind == HOST:
+        Nursery(address, listener, partial(settle, "nexus_cli.__main__", HOST)).serve()
+        return
+    global RUN
+    RUN = int(Path(address).name.split("-")[1])
     for name in modules_in("nexus_cli.cli"):
         if kind != "light" or not name.endswith(ENGINES):
             importlib.import_module(name)
     build_commands()
     hide_local_servers()
+    fork_servers()
     if kind == "laws":
         sys.path.append(str(TESTS))
         importlib.import_module("laws.elsewhere")
     if kind != "light":
         warm()
+    settle()
+    Nursery(address, listener, lambda: None).serve()
+
+
+def settle(*modules: str) -> None:
+    """Import modules, and make forks of this process cheap."""
+    for name in modules:
+        importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a collection in a fork would copy every page of this process
     use_huge_pages()
-    Nursery(address, listener).serve()
+
+
+def fork_servers() -> None:
+    """Have runs start the process of MCP servers by the launcher: to import the SDK takes 0.6 s of CPU."""
+    from nexus_cli.mcp import host_process
+
+    start = vars(host_process)["start_program_async"]
+    code = f"import os, {HOST} as host; host.main(); os._exit(0)"
+    text = launching(HOST, code=code, session=True)
+
+    def start_host(argv: Sequence[str], **options: Any) -> Any:
+        assert argv[-1] == HOST, argv
+        return start([sys.executable, "-I", "-S", "-c", text], **options)
+
+    vars(host_process)["start_program_async"] = start_host
 
 
 def build_commands() -> None:
@@ -406,6 +450,8 @@ def hide_local_servers() -> None:
 
 def warm() -> None:
     """Import what a run with a request would import, and load what it would keep, so that its forks need not."""
+    import asyncio
+
     sys.path.append(str(TESTS))
     from preload import import_run
 
@@ -416,6 +462,8 @@ def warm() -> None:
 
     os.environ.pop("SSL_CERT_FILE", None)  # runs have an environment of their own, and the library keeps one per file
     import_run()
+    with suppress(ImportError):
+        importlib.import_module("nexus_cli.acp.agent")
     gc.enable()
     http_library()
     counter._load("o200k_base")
@@ -428,6 +476,8 @@ def warm() -> None:
 
 async def request_once() -> None:
     """Send one request with a tool to a server of this process, and read a call and the usage from its reply."""
+    import asyncio
+
     from nexus_cli.core.request import Request
     from nexus_cli.provider.litellm_backend import LitellmBackend
 

@@ -75,17 +75,20 @@ def test_calls_of_every_provider_are_the_same(plain: dict[str, Any], light: dict
     assert len(light["bodies"]) == len(MODELS)
 
 
+@pytest.mark.matrix
 def test_every_reexported_name_leads_to_the_same_object(plain: dict[str, Any], light: dict[str, Any]) -> None:
     assert len(light["names"]) > 2000
     assert light["names"] == plain["names"]
 
 
+@pytest.mark.matrix
 def test_every_model_can_be_built_and_has_the_same_fields(plain: dict[str, Any], light: dict[str, Any]) -> None:
     assert len(light["models"]) > 2000
     assert not differences(plain["models"], light["models"])
     assert not {name for name in light["models"].keys() - plain["models"].keys() if not light["models"][name][0]}
 
 
+@pytest.mark.matrix
 def test_only_models_of_the_libraries_wait_for_their_first_use(plain: dict[str, Any], light: dict[str, Any]) -> None:
     waiting = {name for name, built in light["lazy"].items() if plain["lazy"].get(name) and not built}
     assert len(waiting) > 500

@@ -112,7 +112,7 @@ class Play:
                 name = self.log.next_drop()
                 self.log.record_drop(Drop(name, "a result", 70, Cause.OUTPUT_CAP, self.now(), text="whole"))
             case "pin":
-                self.note("pin", {"id": f"p{self.seconds}", "entry": 0, "text": "tabs"})
+                self.note("pin", {"id": "p1", "entry": 0, "text": "tabs"})  # of processes that do not know each other
             case "goal":
                 self.note("goal", {"goals": [{"id": "g1", "text": "ship"}, {"id": "g2", "text": "s", "parent": "g1"}]})
             case "level":
@@ -141,7 +141,7 @@ class Play:
         return session_timeline(self.ledger, self.session, last)
 
 
-@example(["user", "level", "level", "level", "level"], 30)
+@example(["user", "level", "level", "level", "level", "pin", "pin"], 30)
 @given(st.lists(st.sampled_from(STEPS), max_size=25), st.integers(1, 30))
 def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(steps: list[str], last: int) -> None:
     play = Play()
@@ -156,6 +156,7 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
     for step, kind in {**kinds, "epoch": "pruned", "title": "lane", "answer": "assistant"}.items():
         also = steps.count("call") if step == "answer" else 0
         assert len(rows_of(value, kind)) == steps.count(step) + also
+    assert [row["text"] for row in rows_of(value, "pin")] == [f"p{n + 1} tabs" for n in range(steps.count("pin"))]
     noted = steps.count("level")
     assert [row["text"] for row in rows_of(value, "level")] == [
         ("plan to ask", "ask to plan")[step % 3] for step in range(1, noted) if step % 3 != 2

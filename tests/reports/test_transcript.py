@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from session.played import Answer, Played, opened, say, the_ledger
 
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Request
+from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.reports.conversation import Replay, newest_turns
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.transcript import session_transcript, transcript_of
@@ -74,10 +76,15 @@ def test_a_message_is_broken_between_words(tmp_path: Path) -> None:
 def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, "hello")[1].ok
+    allowed = {"type": "notice", "text": f"Allowed: bash{TAKEN_BACK}bash", "warning": False}
+    with the_ledger() as ledger:
+        log = ledger.log(session.id)
+        log.record_memo(Memo("event", "2026-01-13T14:30:00+00:00", log.last_id(), allowed))
     shell = [{"after": after, "title": f"! ls {after}", "text": f"of {after}\n"} for after in (0, 2)]
     lines = find_form("transcript")({**transcript(session.id), "shell": shell}, 60).split("\n")
     kept = [line for line in lines if line.startswith(("* ", "> ", "fine", "    of"))]
     assert kept == ["* ! ls 0", "    of 0", "> hello", "fine", "* ! ls 2", "    of 2"]
+    assert [line for line in lines if "Allowed: bash" in line and "undo" not in line], "it is past"
 
 
 @pytest.mark.matrix

@@ -76,8 +76,11 @@ def make_project(folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", PROJECTS)
-def test_of_a_day_only_lines_ask_that_run_something_write_or_look_elsewhere(kind: str, tmp_path: Path) -> None:
+def test_of_a_day_only_lines_ask_that_run_something_write_or_look_elsewhere(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = make_project(tmp_path / "p", kind)
+    monkeypatch.chdir(folder)  # programs of the working folder's project ask too: it may have the Python of the tests
     rows = [(line, expected) for of, line, expected in ROWS if of == kind]
     asked = [line for line, _ in rows if decide(line, folder, "ask", NONE).decision == "ask"]
     assert asked == [line for line, expected in rows if expected == "ask"]
@@ -87,10 +90,13 @@ def test_of_a_day_only_lines_ask_that_run_something_write_or_look_elsewhere(kind
 @pytest.mark.matrix
 @pytest.mark.parametrize("backend", ["bwrap", "landlock"])
 @pytest.mark.parametrize("kind", PROJECTS)
-def test_what_runs_unasked_answers_as_it_would_outside_or_says_why_not(kind: str, backend: str, tmp_path: Path) -> None:
+def test_what_runs_unasked_answers_as_it_would_outside_or_says_why_not(
+    kind: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for program in ("rg", "jq", "node", "npm", "file"):
         need(program)
     folder = make_project(tmp_path / "p", kind)
+    monkeypatch.chdir(folder)
     permission = CallPermission(folder, folder, sandbox=SandboxSettings(backend=backend))
     if not permission.has_sandbox():
         pytest.skip(f"no {backend} here")

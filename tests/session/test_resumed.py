@@ -12,6 +12,7 @@ from nexus_cli.conversation.render import Wire
 from nexus_cli.core.event import Notice
 from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check
+from nexus_cli.session.run_record import describe_run
 
 
 def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) -> None:
@@ -22,6 +23,16 @@ def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) ->
     events, outcome = say(opened(second, tmp_path, session.id), "go on")
     assert outcome.ok and not [event for event in events if isinstance(event, Notice)]
     assert second.seen[0][: len(first.seen[0])] == first.seen[0]
+
+
+def test_a_session_that_waits_is_named_by_the_begin_of_its_first_message(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "one"), tmp_path)
+    words = "begin " + "and go on " * 200
+    assert say(session, words)[1].ok
+    again = opened(Played(lambda request: "two"), tmp_path, session.id)
+    run = describe_run(again.state)
+    assert run["title"] == run["trigger"]["message"] == words[:1000]
+    assert say(again, "go on")[1].ok
 
 
 def test_a_session_that_another_version_rendered_otherwise_goes_on_under_a_new_epoch(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from images import png
 
 from nexus_cli.core.image_check import MOST_IMAGES, choose_images
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.mcp.server_values import ServerPrompt
 from nexus_cli.session.server_inputs import CALL, RESOURCE, read_arguments
 
@@ -53,3 +57,10 @@ def test_an_image_is_sent_whole_or_named_with_its_size() -> None:
         assert not parts and why in lines[0] and f"{len(data):,} bytes" in lines[0]
     assert choose_images([("image/png", good)], ModelInfo("m", "p", 1000))[0] == []
     assert len(choose_images([("image/png", good)] * 20, None)[0]) == MOST_IMAGES
+    drawn = ToolResult("drawn", images=(("image/png", good[:-3]),), warning="sh exited 3")
+    control, model = Control(), ModelInfo("m", "p", 1000, images=True)
+    told = control.take_images("bash", drawn, model)
+    assert not told.counts and not control.images
+    assert control.take_images("bash", replace(drawn, images=(("image/png", good),)), model).counts["images"] == 1
+    assert [one.data for one in control.pop_images()] == [good] and not control.images
+    assert told.warning.startswith("sh exited 3; ") and "not a complete PNG" in told.warning

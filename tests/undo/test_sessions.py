@@ -20,6 +20,8 @@ from worktrees.repository import make_project
 
 from nexus_cli.config.file_lock import read_held
 from nexus_cli.config.paths import places
+from nexus_cli.core.event import Notice
+from nexus_cli.engine.calls.call_changes import UNSAVED
 from nexus_cli.session.session import Session
 from nexus_cli.tree.file_state import ABSENT, FileState
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
@@ -93,9 +95,11 @@ def test_steps_have_the_number_of_their_turn_also_when_resumed(tmp_path: Path) -
 
 def test_a_session_that_is_not_saved_keeps_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("private\n")
-    waiting: list[Any] = ["done", [("bash", {"command": "echo 1 > a.txt"})]]
+    waiting: list[Any] = ["done", [("bash", {"command": f"echo {one} > a.txt"}) for one in (1, 2)]]
     made = opened(Played(lambda request: waiting.pop()), tmp_path, save=False)
-    assert say(made, "go")[1].changed == ("a.txt",)
+    events, outcome = say(made, "go")
+    assert outcome.changed == ("a.txt",)
+    assert [one.text for one in events if isinstance(one, Notice)].count(UNSAVED) == 1
     left = [path for path in (places().data / "undo").rglob("*") if path.is_file()]
     assert left == []
 

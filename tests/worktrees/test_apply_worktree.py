@@ -581,6 +581,10 @@ def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: 
         remove_applied(record)
     assert f"To apply its changes: nexus worktree apply {record.name}." in caught.value.hint
     apply_worktree(record)
+    files = [path for path in record.home.iterdir() if path.suffix == ".json"]
+    written = [path.stat().st_mtime_ns for path in files]
+    assert files and apply_worktree(record).nothing_new
+    assert written == [path.stat().st_mtime_ns for path in files], "nothing to write"
     remove_applied(record)
     assert not record.folder.exists()
 
