@@ -12,7 +12,6 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Request
-from nexus_cli.permission.approvals import TAKEN_BACK
 from nexus_cli.reports.conversation import Replay, newest_turns
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.transcript import session_transcript, transcript_of
@@ -76,7 +75,7 @@ def test_a_message_is_broken_between_words(tmp_path: Path) -> None:
 def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, "hello")[1].ok
-    allowed = {"type": "notice", "text": f"Allowed: bash{TAKEN_BACK}bash", "warning": False}
+    allowed = {"type": "notice", "text": "Allowed: bash \N{MIDDLE DOT} undo: /permissions remove bash", "warning": False}
     with the_ledger() as ledger:
         log = ledger.log(session.id)
         log.record_memo(Memo("event", "2026-01-13T14:30:00+00:00", log.last_id(), allowed))
