@@ -177,7 +177,8 @@ def _nursery(kind: str) -> str:
             held.connect(str(address))
 
     def close() -> None:
-        held.close()
+        for one in HELD:  # of all kinds: one may wait for another
+            one.close()
         if process is not None:
             process.wait(120)
 
