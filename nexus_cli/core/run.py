@@ -28,8 +28,6 @@ QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED = (
 STATES = (QUEUED, RUNNING, WAITING, DONE, FAILED, CANCELLED)
 """States of a run. A queued run was not yet claimed by a process."""
 ENDED = (DONE, FAILED, CANCELLED)
-_SHOWN = {WAITING: "waiting"}
-"""The states that people are told in other words."""
 UNATTENDED = ("plan", "service", "space_message")
 """Types of triggers whose runs nobody watches."""
 PLAIN = ("ask", "repl")
@@ -52,11 +50,6 @@ LONGEST_NAME = 64
 LONGEST_MESSAGE = 1 << 20
 """Most characters of a message."""
 _UNFIT = re.compile(r"[\"()\[\]@:\\]")
-
-
-def describe_state(state: str) -> str:
-    """Return the state of a run for people."""
-    return _SHOWN.get(state, state)
 
 
 class AgentGoal(TypedDict):

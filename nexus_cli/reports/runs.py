@@ -35,7 +35,6 @@ from nexus_cli.core.run import (
     WAITING,
     Run,
     Signal,
-    describe_state,
     name_facts,
 )
 from nexus_cli.core.usage import Usage
@@ -331,7 +330,7 @@ def name_state(one: JsonObject) -> str:
     """Name the state of a run for people."""
     if one["paused"] or one["broken_off"]:
         return "paused" if one["paused"] else "broke off"
-    return "continues" if one["came"] else describe_state(one["state"])
+    return "continues" if one["came"] else one["state"]
 
 
 def _facts(one: JsonObject) -> list[str]:

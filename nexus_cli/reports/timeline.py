@@ -12,7 +12,6 @@ from typing import cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
-from nexus_cli.core.run import describe_state as describe_run_state
 from nexus_cli.core.running_workers import describe_state
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
@@ -50,6 +49,7 @@ CAUSES = {
     "pruned": "pruning",
     "model": "model",
     "restore": "restored",
+    "waiting_reply": "waiting",
 }
 """Kinds of rows by their name for people; other kinds keep their name."""
 STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
@@ -125,7 +125,7 @@ def _title(value: JsonObject) -> str:
     name = f" {value['name']}" if value["name"] else ""
     session = f"session {value['session']}{name} · {value['model']}" if value["session"] else "no session yet"
     if run := value.get("run"):
-        return f"{run['id']} {describe_run_state(run['state'])} · {run['title']} · {session}"
+        return f"{run['id']} {run['state']} · {run['title']} · {session}"
     return session
 
 
@@ -179,7 +179,7 @@ def _below(row: JsonObject) -> Iterator[str]:
         cost = f" · {dollars(run['cost_usd'])}" if run["cost_usd"] is not None else ""
         session = f" · session {run['session']}" if run["session"] else ""
         why = f": {run['error']}" if run.get("error") else ""
-        state = describe_run_state(run["state"])
+        state = run["state"]
         yield f"-> {run['agent']} ({run['source']}): {run['run']} {state}{cost}{session}{why}"
 
 
@@ -194,7 +194,7 @@ def _name(row: JsonObject) -> str:
     if row["kind"] in STATED:
         return str(row["actor"]["name"]).replace("←", "<-")
     named = {"request": "step", "drop": "drop", "worker": "worker"}.get(row["kind"], "")
-    return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], describe_run_state(row["kind"]))
+    return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], row["kind"])
 
 
 def _facts(row: JsonObject) -> Iterator[str]:

@@ -19,8 +19,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from nexus_cli.core.json_value import JsonObject
-
 MOST_MEMORY = 1 << 30
 """Most bytes of address space, where the system can bound it."""
 MOST_TEXT = 400_000
@@ -99,7 +97,7 @@ def _make_png(pixels: bytes, width: int, height: int, stride: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
 
 
-def _write(row: JsonObject) -> None:
+def _write(row: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(row) + "\n")
     sys.stdout.flush()
 

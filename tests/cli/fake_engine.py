@@ -63,7 +63,7 @@ class FakeSession:
         self.saved = options.save
         self.cancelled = asyncio.Event()
 
-    def cancel(self) -> None:
+    def cancel(self, by: str = "person") -> None:
         self.cancelled.set()
 
     def passed_limit(self) -> None:

@@ -108,7 +108,7 @@ def test_the_options_of_agents_come_from_the_command_line_the_settings_and_the_f
 
 def test_people_join_and_leave(space: Run) -> None:
     space("create", "A")
-    assert b"Ana (agent) is in A" in space("join", "A", "--as", "Ana", "--agent").stderr
+    assert b"Ana (agent) joined A" in space("join", "A", "--as", "Ana", "--agent").stderr
     assert b"was already" in space("join", "A", "--as", "ana").stderr
     assert space("leave", "A", "--as", "Ana").returncode == 0
     done = space("post", "A", "x", "--as", "Ana")

@@ -75,7 +75,11 @@ def test_a_message_is_broken_between_words(tmp_path: Path) -> None:
 def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, "hello")[1].ok
-    allowed = {"type": "notice", "text": "Allowed: bash \N{MIDDLE DOT} undo: /permissions remove bash", "warning": False}
+    allowed = {
+        "type": "notice",
+        "text": "Allowed: bash \N{MIDDLE DOT} undo: /permissions remove bash",
+        "warning": False,
+    }
     with the_ledger() as ledger:
         log = ledger.log(session.id)
         log.record_memo(Memo("event", "2026-01-13T14:30:00+00:00", log.last_id(), allowed))

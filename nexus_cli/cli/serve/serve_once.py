@@ -14,7 +14,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.json_value import VersionedReport
-from nexus_cli.core.run import APPROVAL, DONE, FAILED, RUNNING, Plan, Run, describe_state
+from nexus_cli.core.run import APPROVAL, DONE, FAILED, RUNNING, Plan, Run
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import RunObject, broken_runs, describe_runs
@@ -191,7 +191,5 @@ def run_line(run: Run, longest: int = LONGEST) -> str:
         waits += f" (to answer: nexus runs resume {run.id})" if run.waits.kind == APPROVAL else ""
     said = run.error or waits or (run.last_words if run.state == DONE else "")
     said += f" ({', '.join(run.facts)})" if run.has_ended and run.facts else ""
-    line = " ".join(
-        f"{run.id} {describe_state(run.state)}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split()
-    )
+    line = " ".join(f"{run.id} {run.state}{cost} {run.type} {run.title}{': ' if said else ''}{said}".split())
     return line if len(line) <= longest else f"{cut_at_word(line, longest)} (nexus runs show {run.id})"
