@@ -194,7 +194,7 @@ def _name(row: JsonObject) -> str:
     if row["kind"] in STATED:
         return str(row["actor"]["name"]).replace("←", "<-")
     named = {"request": "step", "drop": "drop", "worker": "worker"}.get(row["kind"], "")
-    return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], row["kind"])
+    return f"{row['kind']} {row[named]}" if named else CAUSES.get(row["kind"], str(row["kind"]))
 
 
 def _facts(row: JsonObject) -> Iterator[str]:
