@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (738, 1_037, 0),
     "cli": (47_700, 0, 5),
     "client": (2_268, 0, 2),
-    "commands": (42_471, 0, 50),
+    "commands": (42_591, 0, 50),
     "config": (34_676, 0, None),
     "context": (8_946, 0, 18),
     "conversation": (50_589, 0, 90),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_568, 49_726)
+SUM = (971_688, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

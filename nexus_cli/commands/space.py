@@ -12,6 +12,7 @@ from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import utc_now
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import require_level
@@ -73,8 +74,14 @@ def create(
     ledger.spaces.check_free(name)
     people = [own_entity(ledger, settings)]
     people += [make_member(ledger, settings, one, folder, {}) for one in member or () if one not in agents]
-    people += [make_member(ledger, settings, one, folder, given, agent=True) for one in agents]
+    known = {one: ledger.spaces.find_entity(one) for one in agents}
+    made_agents = {one: make_member(ledger, settings, one, folder, given, agent=True) for one in agents}
+    people += made_agents.values()
     made = ledger.spaces.create(name, utc_now(), project=ledger.project_of(folder), members=people)
+    for one, who in made_agents.items():
+        others = [space.name for space in ledger.spaces.list_spaces(who) if space.id != made.id]
+        if others and (before := known[one]) and before.options != who.options:
+            source.say(f"These options also apply to {who.name} in {name_first(others, 3)}.")
     return Report("", {"version": 1, "space": to_json_value(made)}, line=made.id)
 
 

@@ -99,7 +99,9 @@ def test_the_options_of_agents_come_from_the_command_line_the_settings_and_the_f
     mine = {"folder": str(tmp_path), "allow": "ask", "recipe": "tick_event", "model": "openai/quick"}
     assert of["Ana"].options == mine == of["nexus"].options
     assert of["bob"].options == {**mine, "allow": "edit"}
-    space("create", "B", "--agent", "Ana", "--allow", "run")
+    told = space("create", "B", "--agent", "Ana", "--allow", "run").stderr
+    assert told == b"nexus: These options also apply to Ana in A.\n"
+    assert space("create", "C", "--agent", "Ana", "--allow", "run").stderr == b"", "she has them already"
     ledger = Ledger.open(places().ledger)
     ana = ledger.spaces.find_entity("ANA")
     ledger.close()
