@@ -122,7 +122,7 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
         "permissions.allow (2 rules) is ignored",
         "permissions.deny Task(x) is not in effect: nexus does not support this pattern",
         "4 hooks cannot run: no-such-uv was not found",
-        "plan_w_team.md: hooks of a skill do not run",
+        "plan_w_team.md: hooks of a skill or agent do not run",
     ):
         assert line in told and line in doctor, line
     assert "plan_w_team.md: has front matter" not in told

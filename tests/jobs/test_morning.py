@@ -106,7 +106,7 @@ def play_morning(place: Stage) -> None:
         repl.wait_for(lambda one: words(one).count("run-2 (plan Upgrade) asks:") == 2, 60)
         repl.asked_about("bash")
         repl.send("s" + ENTER)  # for the rest of the run
-        repl.wait_for(shows("run-2 (plan Upgrade) done: Upgraded, three locks."), 60)
+        repl.wait_for(shows('run-2 (plan Upgrade) done: "Upgraded, three locks."'), 60)
         assert (place.folder / "lock3.txt").exists()
         repl.wait_for(lambda one: not any("to answer" in line for line in one.lines()[-3:]), 30)
         repl.say("What did the nightly run change?")

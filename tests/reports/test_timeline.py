@@ -255,8 +255,7 @@ def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
     text = " ".join(find_form("timeline")(value, 80).split())
     for part in (
         "drop d1",
-        "nexus drops show d1",
-        "/drops show d1",
+        "Show a drop: nexus drops show d1",
         "recall: d1 · ok",
         "exit 3",
         "200 in, 10 out · $0.2500",

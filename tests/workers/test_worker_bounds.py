@@ -173,7 +173,9 @@ def test_a_stopped_run_counts_what_its_workers_in_the_background_used(nested: bo
     session = crewed(crew, tmp_path)
     _, outcome = run(session, "root")
     assert outcome.error and outcome.error["kind"] == "aborted"
-    assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd) == pytest.approx(1.0 if nested else 0.75)
+    assert outcome.usage.cost_usd == pytest.approx(_root().cost_usd)
+    answers = 1.0 if nested else 0.75
+    assert answers < (outcome.usage.cost_usd or 0) < answers + 0.01, "and the estimate of the request that was stopped"
 
 
 @pytest.mark.matrix
