@@ -669,10 +669,24 @@ def test_functions_fit_one_screen() -> None:
     assert not long, "\n".join(long)
 
 
+ASKS = re.compile(r"(Return |Yield )?(what|why|how|whether|where|which)\b", re.IGNORECASE)
+
+
 def test_modules_say_what_they_own() -> None:
     python = [p for p in tracked() if p.suffix == ".py" and p.stat().st_size and not p.name.startswith("test_")]
     silent = [path.relative_to(ROOT).as_posix() for path in python if not ast.get_docstring(tree(path))]
     assert not silent, f"no module docstring: {silent}"
+
+
+def test_docstrings_say_instead_of_asking() -> None:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    asks = [
+        f"{name(path)}:{getattr(node, 'lineno', 1)} {text[:60]}"
+        for path in product()
+        for node in ast.walk(tree(path))
+        if isinstance(node, kinds) and ASKS.match(text := ast.get_docstring(node) or "")
+    ]
+    assert not asks, "name what is returned, or begin with a verb:\n" + "\n".join(asks)
 
 
 def test_names_of_files_are_nouns_of_the_design() -> None:

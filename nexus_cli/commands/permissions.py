@@ -1,4 +1,4 @@
-"""What runs without asking, what asks, what is refused: the permission level and the rules for tool calls."""
+"""`/permissions`: the permission level and the rules, which let tool calls run, ask or refuse them."""
 
 from __future__ import annotations
 

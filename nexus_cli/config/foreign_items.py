@@ -113,7 +113,8 @@ def read_servers(data: bytes, *keys: str) -> JsonObject | None:
 
 
 def describe_unread(entry: object) -> str:
-    """Return what nexus does not read of a server's entry, such as `envFile, timeout: not read`; "" for nothing."""
+    """Return the keys of a server's entry that nexus does not read, such as `envFile, timeout: not read`; "" for
+    nothing."""
     keys = [key for key in entry if key not in SERVER_KEYS] if isinstance(entry, dict) else []
     return f"{one_line(name_first(keys, MOST_KEYS))}: not read" if keys else ""
 

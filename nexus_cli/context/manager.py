@@ -216,8 +216,8 @@ class ContextManager:
     # -- rewrites of the window: compaction, truncation, and the others ---------------------------------------------
 
     def compactor(self, work: WorkLog, *, recalls: bool) -> Compactor:
-        """Return what plans and drafts compactions and truncations of the conversation, with the `work` in its log.
-        Unless the model `recalls` drops, none is named to it."""
+        """Return the compactor, which plans compactions and truncations of the conversation, with the `work` in its
+        log. Unless the model `recalls` drops, none is named to it."""
         from nexus_cli.conversation.compaction.compactor import Compactor  # noqa: PLC0415  (the window is too full)
 
         budget, window = self.countable(self.budget.available), self.budget.window

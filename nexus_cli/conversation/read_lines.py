@@ -116,7 +116,8 @@ def _move(spans: Iterable[EntryRange], edits: Iterable[Sequence[int]]) -> list[E
 
 
 def count_unread(conversation: Conversation, path: str, total: int) -> int:
-    """Return how many of the `total` lines of a file were neither sent nor written; 0 if nothing is known about it."""
+    """Return the number of the `total` lines of a file that were neither sent nor written; 0 if nothing is known about
+    it."""
     known = read_lines(conversation.memos(LINES_READ)).get(path)
     if known is None:
         return 0

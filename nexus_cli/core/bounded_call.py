@@ -20,7 +20,7 @@ CHUNK = 65_536
 
 
 def call_in_fork(function: Callable[[], T], seconds: float) -> T | None:
-    """Return what `function` returns in a fork of this process, through JSON; None if it raises or takes longer.
+    """Return the result of `function` in a fork of this process, through JSON; None if it raises or takes longer.
 
     Blocks. The function must change nothing, and wait for no other thread: the fork has this one alone. It ends after
     about `seconds` of CPU time even if this process was killed meanwhile.

@@ -272,7 +272,8 @@ _TEXT_FIELDS = frozenset(
 
 
 def result_note(result: ToolResult, seconds: float) -> JsonObject:
-    """Return what an entry lacks of its result: `seconds`, `error` (its length), fields other than the default."""
+    """Return the parts of a result that its entry lacks: `seconds`, `error` (its length), fields other than the
+    default."""
     names = (one.name for one in fields(ToolResult) if one.name not in _TEXT_FIELDS)
     known = {name: value for name in names if (value := getattr(result, name)) != getattr(_PLAIN_RESULT, name)}
     return {"seconds": round(seconds, 1), "error": len(result.error), **known}

@@ -1,4 +1,4 @@
-"""What tokens cost at the prices of a model: the one formula for requests that were sent, and for those to come."""
+"""The cost of tokens at the prices of a model: the one formula for requests that were sent, and for those to come."""
 
 from __future__ import annotations
 

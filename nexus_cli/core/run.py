@@ -355,7 +355,8 @@ class Run:
 
     @property
     def facts(self) -> list[str]:
-        """Return what it left behind in a few words each: `1 commit`, `2 files uncommitted`, `1 command failed`."""
+        """Return each thing that it left behind, in a few words: `1 commit`, `2 files uncommitted`, `1 command
+        failed`."""
         return name_facts({**self.record, "refused": self.refused})
 
     @property

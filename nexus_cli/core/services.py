@@ -310,8 +310,8 @@ class Jobs(Protocol):
         """Return True for an address of this machine while jobs run, which is taken to be one of theirs."""
 
     async def connect_to(self, address: str) -> Callable[[], Any] | None:
-        """Return what makes a socket that is connected to the job that listens at an address of this machine; None if
-        none does now. Raises `NexusError` if none can any more."""
+        """Return a function that makes a socket connected to the job that listens at an address of this machine; None
+        if none does now. Raises `NexusError` if none can any more."""
 
     async def end_step(self) -> None:
         """Tell the model and the person about new ports of jobs, which the person may be asked about."""
@@ -320,7 +320,7 @@ class Jobs(Protocol):
         """Return the commands of the jobs whose process has not ended, shortened, by id."""
 
     def addresses(self) -> list[str]:
-        """Return where the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
+        """Return the addresses at which the person reaches the servers among them: `j1 http://127.0.0.1:8000`."""
 
     def rows(self) -> list[JsonObject]:
         """Return each job of this process as JSON, oldest first: `id`, `command`, `state`, `status` (None before the

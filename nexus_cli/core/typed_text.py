@@ -81,7 +81,8 @@ def typed_text(message: str) -> str:
 
 
 def typed_words(message: str, pasted: Iterable[str]) -> str:
-    """Return what a person typed of a message, without attachments and with a space for each `pasted` text."""
+    """Return the words of a message that a person typed, without attachments and with a space for each `pasted`
+    text."""
     words = split_attachments(message)[0]
     for text in pasted:
         words = words.replace(text, " ")

@@ -101,8 +101,8 @@ class Hook:
 
     @property
     def key(self) -> object:
-        """Return what two hooks for another program share if it runs one of them; those of the person all run, and one
-        that cannot refuse a call stands for none that can."""
+        """Return a value that hooks for another program share if it runs one of them alone. Those of the person all
+        run, and one that cannot refuse a call stands for none that can."""
         table, same = self.table, (self.is_codex, self.folder, self.condition, self.state, self.is_async)
         return (*same, table.command, table.on_timeout) if self.is_foreign else id(self)
 

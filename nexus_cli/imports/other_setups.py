@@ -134,7 +134,8 @@ def _quote(word: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlainProgram:
-    """Where a program keeps the few things that nexus takes over. Its rules are named, and not translated."""
+    """The places where a program keeps the few things that nexus takes over. Its rules are named, and not
+    translated."""
 
     folder: str
     """Below the home folder."""

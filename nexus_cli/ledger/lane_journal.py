@@ -1,4 +1,4 @@
-"""How what the lanes of a live session record is committed.
+"""The commits of the records of a live session's lanes.
 
 `file_journal` and `server_journal` commit, and handle a failure.
 """
@@ -35,7 +35,7 @@ class SessionJournal(Journal):
         self.known_notes = KnownNotes(self.main_lane, is_new=self.known.is_new)
 
     def files_version(self) -> object:
-        """Return what changes whenever somebody may have noted a file."""
+        """Return a value that changes whenever somebody may have noted a file."""
         return self.db.data_version() or object(), self.db.files_noted
 
     @property

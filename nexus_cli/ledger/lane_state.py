@@ -1,4 +1,4 @@
-"""What a live session knows of itself: the numbers from which it continues when it is opened again, in one query."""
+"""The state of a live session: the numbers from which it continues when it is opened again, in one query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FROM lanes l JOIN sessions s ON s.key = l.session WHERE l.id = ?1"""
 
 @dataclass
 class LaneState:
-    """What the lanes of a live session know without a query, and share; the first three as the main lane was opened."""
+    """Numbers that the lanes of a live session share without a query; the first three as the main lane was opened."""
 
     last: int = 0
     """Id of the newest entry."""
@@ -41,7 +41,7 @@ class LaneState:
 
 
 def read_state(db: Database, lane: int) -> LaneState:
-    """Return where `lane` stands; raise `NexusError("ledger", ...)` if its session was deleted."""
+    """Return the state of `lane`; raise `NexusError("ledger", ...)` if its session was deleted."""
     row = db.one(STATE, lane)
     if row is None:
         raise lanes.missing_session()

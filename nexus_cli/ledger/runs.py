@@ -120,7 +120,7 @@ class RunTable:
         return next(((int(run), created) for run, created, text in rows if json.loads(text).get(KEY) == key), None)
 
     def next_wake(self) -> float | None:
-        """Return when the next queued run begins that waits for further events, in seconds since the epoch."""
+        """Return the start of the next queued run that waits for further events, in seconds since the epoch."""
         queued = f"{OPEN} AND state = '{QUEUED}' AND wake_at > {self._db.now_sql}"
         row = self._db.one(f"SELECT min(wake_at) FROM runs WHERE {queued}")
         return None if row is None or row[0] is None else float(row[0])

@@ -294,13 +294,13 @@ class Ledger:
         return session_usage(self.db, session)
 
     def beginning(self, session: SessionInfo) -> AbstractContextManager[None]:
-        """Read what the opening of the new `session` asks, as `opening`."""
+        """Read the rows for opening the new `session`, as `opening`."""
         return self.db.reading_once(
             (_MEMBER, AGENT_NAME), self.facts.kept_query(session.project), (calibrations.QUERY,)
         )
 
     def opening(self, session: SessionInfo) -> AbstractContextManager[None]:
-        """Read what the opening of `session` asks, of a server in one round trip, and nothing twice in the block until
+        """Read the rows for opening `session`, of a server in one round trip, and nothing twice in the block until
         something is written."""
         db, lane = self.db, session.main_lane
         return db.reading_once(
@@ -409,7 +409,7 @@ class Ledger:
         return [Episode(row[0], row[1], " ".join(typed_text(row[2] or row[3]).split())) for row in rows]
 
     def count_misses(self, project: str, kind: str, most: int) -> dict[str, tuple[int, int]]:
-        """Return how often sections were left out in the project, and how often of these recalled (`drops`)."""
+        """Return the counts of sections left out in the project, and of those recalled (`drops`)."""
         from nexus_cli.ledger import drops  # noqa: PLC0415  (once per epoch)
 
         return drops.count_misses(self.db, project, kind, most)

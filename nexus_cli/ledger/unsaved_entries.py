@@ -1,4 +1,5 @@
-"""What the server of a ledger could not be told while it was away: one synced file of a session, a line for each entry.
+"""Entries that could not be sent to the server of a ledger while it was away: one synced file of a session, a line for
+each entry.
 
 Epochs, drops, notes and seen files have lines too. Whoever locks the session next on this machine records those that
 the server does not have, by their numbers, in one transaction. Requests and starts of tools have none: what could not

@@ -416,7 +416,7 @@ def _sift_lists(session: ClientSession) -> None:
 
 
 def _find_unfit(answer: Json, version: str) -> str:
-    """Return why the one tool of a list cannot be offered, "" if it can."""
+    """Return the reason that the one tool of a list cannot be offered, "" if it can."""
     try:
         methods.validate_server_result(LIST_TOOLS, version, answer)
         tool = types.Tool.model_validate(answer["tools"][0], by_name=False)

@@ -51,7 +51,7 @@ class ServerFiles:
     """One line for each entry that is left out, and each file that cannot be read."""
 
     def explain_missing(self, plugin: str, server: str) -> str:
-        """Return why a server of a plugin is not in effect, "" if it is."""
+        """Return the reason that a server of a plugin is not in effect, "" if it is."""
         name, file = name_server(plugin, server), f"plugin {plugin}"
         if name in self.entries and self.entries[name].file == file:
             return ""

@@ -86,7 +86,7 @@ class Catalogue:
         return found
 
     def instructions(self) -> dict[str, str]:
-        """Return what servers say about their use, by name, without forms of ours."""
+        """Return the instructions of servers, by name, without forms of ours."""
         said = {server: _clean_words(one.instructions, MOST_INSTRUCTIONS) for server, one in sorted(self.lists.items())}
         return {server: text for server, text in said.items() if text}
 
@@ -213,7 +213,7 @@ def _make_tool(name: str, server: str, key: str, tool: ServerTool, *, is_sent: b
 
 
 def _define(tool: ServerTool) -> str:
-    """Return what a server says of a tool, as lines for a person."""
+    """Return the definition of a tool as its server gives it, as lines for a person."""
     write = partial(json.dumps, ensure_ascii=False, sort_keys=True)
     return f"{tool.description}\nannotations: {write(tool.hints)}\n{write(tool.parameters, indent=1)}"
 

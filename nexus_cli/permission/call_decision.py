@@ -50,7 +50,7 @@ class CheckedCall:
 
 @dataclass(frozen=True, slots=True)
 class NarrowWay:
-    """What lets one call run and little else."""
+    """The options or rule that let one call run, and little else."""
 
     rule: str = ""
     """An allow rule, such as `read_file(/etc/hosts)`; "" if none does."""

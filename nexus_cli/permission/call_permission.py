@@ -311,8 +311,9 @@ class CallPermission:
         return (call.tool.name,) if kind == "server" else ()
 
     def find_narrow_way(self, found: CallDecision) -> NarrowWay:
-        """Return what lets a refused call run at its level, and as little else as possible: one allow rule, for a path
-        outside the project also `--add-dir`, for a command outside the sandbox `--rule`. Blocks."""
+        """Return the options or rule that let a refused call run at its level, and as little else as possible: one
+        allow rule, for a path outside the project also `--add-dir`, for a command outside the sandbox `--rule`.
+        Blocks."""
         call = found.checked
         if call.tool.runs_commands:
             return self._find_way_of_command(call, found)

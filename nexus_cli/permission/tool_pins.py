@@ -62,7 +62,7 @@ class DefinitionChange:
 
 
 def find_change(tool: Tool) -> DefinitionChange | None:
-    """Return how the definition of a tool differs from the allowed one; None if it does not, or none was allowed."""
+    """Return the difference of a tool's definition from the allowed one; None if it does not, or none was allowed."""
     pin = _record(tool.entry).read_items().get(tool.name) if tool.entry else None
     now = _words(tool) if pin else ""
     if pin is None or pin.get("words") in (now, ANY):

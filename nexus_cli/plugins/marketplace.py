@@ -69,7 +69,7 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
 
 
 def _read_place(name: str, source: object, market: JsonObject) -> PluginSource:
-    """Return where the plugin of an entry is, in the forms of Claude Code."""
+    """Return the source of an entry's plugin, in the forms of Claude Code."""
     if isinstance(source, str):
         root = market.get("metadata")
         base = root.get("pluginRoot") if isinstance(root, dict) else ""

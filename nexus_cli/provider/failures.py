@@ -339,7 +339,7 @@ def _describe_network(f: ErrorFacts, hint: str) -> tuple[str, str, bool]:
 
 
 def describe_unreachable(error: Exception, host: str) -> tuple[str, str]:
-    """Return why no connection to `host` can be made, and what to do about it."""
+    """Return the reason that no connection to `host` can be made, and a remedy."""
     if isinstance(error, ProxyError):
         return str(error), "Set HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT"
     if refused := find_certificate_error((error,)):

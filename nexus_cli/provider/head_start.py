@@ -175,7 +175,8 @@ def _has_own_way() -> bool:
 
 
 def _tls_context() -> ssl.SSLContext:
-    """Return what litellm uses: the certificates of the environment or the system, TLS 1.2 or newer; HTTP/1.1."""
+    """Return a TLS context as that of litellm: the certificates of the environment or the system, TLS 1.2 or newer;
+    HTTP/1.1."""
     context = client_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
@@ -222,7 +223,7 @@ class _EarlyStream:
         return self
 
     def get_extra_info(self, info: str) -> Any:
-        """Return whether the provider closed the connection or spoke on it unasked, as httpcore asks before it uses it
+        """Return True if the provider closed the connection or spoke on it unasked, as httpcore asks before it uses it
         again; None for all else."""
         if info == "is_readable":
             return self._reader.at_eof() or bool(getattr(self._reader, "_buffer", True))

@@ -71,8 +71,8 @@ class KeyPrompt:
 
 
 def check_key(provider: str, key: str) -> tuple[str, str]:
-    """Return why the provider refuses `key`, at the address of the environment or its own, and why it could not be
-    asked; "" each if not so. Blocks for `SECONDS` at most."""
+    """Return the reason that the provider refuses `key`, at the address of the environment or its own, and why it could
+    not be asked; "" each if not so. Blocks for `SECONDS` at most."""
     from http.client import HTTPException  # noqa: PLC0415  (few processes store a key)
 
     try:

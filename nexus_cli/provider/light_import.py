@@ -88,7 +88,7 @@ class _Finder:
 
 
 class _Place(NamedTuple):
-    """Where a re-exported name is defined."""
+    """The place where a re-exported name is defined."""
 
     module: str
     name: str

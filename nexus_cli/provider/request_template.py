@@ -55,7 +55,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a request has that its template has not."""
+    """The parts of a request that its template lacks."""
 
     key: str = field(repr=False)
     cache_key: str

@@ -73,7 +73,7 @@ class ModelServer:
         return self._answers.get(_question(path, name), ({}, 0.0))[0]
 
     def describe(self, provider: str, name: str) -> Row:
-        """Return what the server has stated of a model."""
+        """Return the facts that the server has stated of a model."""
         paths = (_WAYS[provider], *(_FURTHER.values() if provider == "openai" else ()))
         return {key: value for path in paths for key, value in self.state(path, name).get(name, {}).items()}
 

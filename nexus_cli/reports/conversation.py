@@ -216,7 +216,7 @@ class Replay:
         yield event.ToolResultEvent(call, result, entry.tokens, seconds)
 
     def _events_after(self, entry: int, answer: str) -> Iterator[PastEvent]:
-        """Return what happened after an entry, and is in none; `answer` is the newest one so far."""
+        """Return the events after an entry that are in none; `answer` is the newest one so far."""
         yield from [PastEvent(event.ContextDrop(drop), drop.at) for drop in self._drops_after(entry)]
         for memo in self._notes(CUT_ANSWER, entry):
             yield PastEvent(event.Text(str(memo.value["text"])), memo.at)
@@ -243,7 +243,7 @@ class Replay:
         return number_pins(self.record.memos(PIN))
 
     def _drops_after(self, entry: int) -> Sequence[Drop]:
-        """Return what was left out after an entry was recorded; of a message it is recorded before its entry."""
+        """Return the drops that were recorded after an entry; of a message it is recorded before its entry."""
         if self._drops is None:
             self._drops = {}
             for drop in self.record.drops():
@@ -301,7 +301,7 @@ def _shell_lines(message: str) -> Iterator[event.Notice]:
 
 
 def _describe_own(text: str) -> str:
-    """Return what people are shown for a message of ours in a turn: how the command of `--until` ended."""
+    """Return the text that people see for a message of ours in a turn: how the command of `--until` ended."""
     first = text.partition("\n")[0]
     return first.removeprefix(NOT_DONE).rpartition(". ")[0] if first.startswith(NOT_DONE) else CONTINUED
 

@@ -96,7 +96,7 @@ class Line:
     words: tuple[str, ...]
 
     def finding(self, kind: Any, other: str) -> InstructionFinding:
-        """Return what is found about it."""
+        """Return the finding about it."""
         text = cut_at_word(one_line(self.text.strip()), 100)
         return {"kind": kind, "path": self.path, "line": self.number, "text": text, "other": other}
 

@@ -37,7 +37,7 @@ class LevelMeaning(TypedDict):
 
 
 class PermissionsReport(RulesReport):
-    """What runs without asking in a session."""
+    """The level and the rules of a session."""
 
     level: str
     bound_by: str

@@ -84,8 +84,8 @@ class PluginsReport(VersionedReport):
 
 
 def find_problems(plugins: Sequence[InstalledPlugin], cwd: Path) -> dict[str, dict[str, str]]:
-    """Return why accepted items of plugins have no effect in `cwd`, by plugin and key, as the readers of a session find
-    it; "" for those that have. Blocks."""
+    """Return the reasons that accepted items of plugins have no effect in `cwd`, by plugin and key, as the readers of a
+    session find it; "" for those that have. Blocks."""
     guides = [guide for kind in (SKILL, COMMAND) for guide in find_guides(cwd, kind, plugins)[0]]
     guides += find_all_agents(cwd, plugins)[0]
     hidden = {(one.kind, one.path): one.problem or "its name is taken" * one.shadowed for one in guides}
@@ -138,7 +138,7 @@ def plugin_object(
 
 
 def _check_guides(folder: PluginFolder) -> Iterator[str]:
-    """Yield what the guides of a plugin use and nexus does not have; their own folder is filled in."""
+    """Yield a line for each thing that the guides of a plugin use and nexus lacks; their own folder is filled in."""
     paths = [folder.root / item.file for item in folder.items.values() if item.kind in (SKILL, COMMAND, AGENT)]
     return join_lines(line for line in check_files(folder.root, paths) if PLUGIN_ROOT not in line)
 

@@ -9,7 +9,7 @@ ONE_LINE = 1 << 20
 
 
 class ReplayReport(ReportOfSession):
-    """Whether rebuilt requests equal those that were sent."""
+    """The comparison of rebuilt requests with those that were sent."""
 
     ok: bool
     requests: int

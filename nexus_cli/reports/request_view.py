@@ -189,7 +189,7 @@ def recorded_view(
 
 
 def instruction_notices(folder: Path, settings: Settings) -> list[str]:
-    """Return what is wrong with the instruction files of a folder now: those that may not be sent are in no request."""
+    """Return the faults of the instruction files of a folder now: those that may not be sent are in no request."""
     permission = CallPermission(folder, project_root(folder), sandbox=settings.sandbox)
     return [layer.notice for layer in instruction_layers(folder, permission.is_denied) if layer.notice]
 

@@ -342,7 +342,7 @@ def _facts(one: JsonObject) -> list[str]:
 
 
 def _record_lines(value: JsonObject) -> Iterator[str]:
-    """Say what the record has of a run that ended."""
+    """Yield the lines about the record of a run that ended."""
     name = value["worktree"]
     if name and (value["steps"] is None or value["commits"] or value["uncommitted"]):
         yield name_commands(

@@ -63,7 +63,7 @@ class ProjectState(TypedDict):
 
 
 class KnownCapabilities(VersionedReport):
-    """What a session can use."""
+    """The capabilities of a session."""
 
     tools: list[str]
     skills: list[SkillName]
@@ -82,7 +82,7 @@ class BriefStatus(KnownCapabilities):
 
 
 class StatusReport(KnownCapabilities, LevelFields):
-    """What a session can use here."""
+    """The capabilities of a session in this folder."""
 
     model: str | None
     servers: list[ServerState]

@@ -137,7 +137,7 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
 
 
 def _describe_move(reference: JsonObject) -> str:
-    """Return what became of a reference, with the first 12 characters of each commit."""
+    """Return the move of a reference, with the first 12 characters of each commit."""
     before, after = reference["before"], reference["after"]
     if before.startswith(SHA256) or after.startswith(SHA256):
         return "changed" if before and after else "written" if after else "removed"

@@ -68,7 +68,7 @@ EVENTS: JsonObject = {
 
 
 class ServerMethods:
-    """What needs no agent: the verbs that are methods, and the end of the server."""
+    """Methods that need no agent: the verbs that are methods, and the end of the server."""
 
     def __init__(self, pool: AgentPool, folder: Path, shutdown: Callable[[], object]) -> None:
         """A caller's relative `cwd` is below `folder`; `shutdown` is called once and must not block."""
@@ -115,8 +115,8 @@ class PoolMethods(ServerMethods):
             raise RpcError.of(error) from error
 
     def find_target(self, name: str, params: JsonObject) -> tuple[Any, JsonObject]:
-        """Return what has the method, this or the dispatcher of an agent, and the arguments of its function. Raise
-        `RpcError` if the method or the agent does not exist, or the method does not take `params`."""
+        """Return the object that has the method, this or the dispatcher of an agent, and the arguments of its function.
+        Raise `RpcError` if the method or the agent does not exist, or the method does not take `params`."""
         method, given = METHODS.get(name), dict(params)
         if method is None:
             raise RpcError(NO_SUCH_METHOD, name[:80])

@@ -410,7 +410,7 @@ class _Search:
         return "deny", rule.text, rule.origin, f"{why}: {advice}"
 
     def _collect(self, command: SimpleCommand, inputs: list[str]) -> _Collected:
-        """Return what the command runs: itself, what is inside it, and what programs get that may run it."""
+        """Return all commands that a command runs: itself, those inside it, and what programs get that may run it."""
         made = _Collected()
         made.codes += [self.line] if sets_program(command.assignments) else []
         queue = deque([(command, 0, inputs, made.sure)])
@@ -513,7 +513,7 @@ def _prefixes(commands: list[SimpleCommand], parts: list[CommandPart]) -> tuple[
 
 
 def _say_allowed(level: str, profile: Profile, ruled: CommandPart | None) -> str:
-    """Return why a line is allowed; `ruled` is the first part that a rule allows."""
+    """Return the reason that a line is allowed; `ruled` is the first part that a rule allows."""
     if level == ALL:
         return "level all: nothing needs approval"
     if profile == "read":

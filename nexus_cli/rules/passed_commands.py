@@ -76,7 +76,7 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tu
 
 
 def _commands(words: tuple[Word, ...], start: int, names: Collection[str]) -> Iterator[tuple[Word, ...]]:
-    """Return what follows a word that names one of `names`; a last word only directly behind the program or `--`."""
+    """Return the words that follow one of `names`; a last word only directly behind the program or `--`."""
     for place in range(start, len(words)):
         folder, _, name = words[place].text.lstrip(_SIGNS).rpartition("/")
         if place == 0 and re.match("-[^-]", name):  # `-O` and its value in one word of a text

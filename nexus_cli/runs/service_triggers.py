@@ -252,7 +252,7 @@ def _record_missed(ledger: Ledger, service: Service, event: ServiceEvent) -> Non
 
 
 def _began(ledger: Ledger, run: Run) -> str:
-    """Return when the work of a run began; the run of a person's session exists only since that waits."""
+    """Return the time at which the work of a run began; the run of a person's session exists only since that waits."""
     with suppress(NexusError):
         return ledger.session(run.session).created if run.session else run.created
     return run.created

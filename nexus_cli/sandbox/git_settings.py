@@ -40,7 +40,7 @@ class GitSettings:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return what git is told in place of hidden settings: it fails on those that it cannot read."""
+        """Return the variables that stand for hidden settings of git: it fails on those that it cannot read."""
         if not self.is_hidden:
             return {}
         found = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_COUNT": str(len(self.safe_directories))}
@@ -112,7 +112,7 @@ def _usual_files(environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
 
 
 def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iterator[Path]:
-    """Yield what exists and is named by a value in these files of git's settings, or in one that is named there. A
+    """Yield each existing path that is a value in these files of git's settings, or in one that is named there. A
     relative name counts from the file's own folder, and from each of `folders`."""
     queue = list(settings)
     for file in queue:  # it grows

@@ -105,7 +105,7 @@ class Git:
         return os.fsdecode(self.run(*arguments)).strip("\n")
 
     def items(self, *arguments: str, given: Iterable[bytes] = ()) -> list[bytes]:
-        """Return what a run with `-z` prints, and let it read `given`: paths or entries. Raises as `run`."""
+        """Return the items that a run with `-z` prints, and let it read `given`: paths or entries. Raises as `run`."""
         return self.run(*arguments, stdin=_join(given)).split(b"\0")[:-1]
 
     def list_ignored(self, paths: Iterable[bytes]) -> list[bytes]:

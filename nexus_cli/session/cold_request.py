@@ -41,7 +41,7 @@ async def warn_of_cold_request(state: SessionState) -> str:
 
 
 async def _describe_compaction(state: SessionState, tokens: int) -> str:
-    """Return what the person can do instead of sending a cold request of so many tokens, with its price."""
+    """Return an alternative to sending a cold request of so many tokens, with its price."""
     from nexus_cli.session.acts.compaction import preview_of  # noqa: PLC0415  (few requests are expensive)
 
     value = await preview_of(state)

@@ -24,7 +24,7 @@ class Continuation:
         self._state = state
 
     def admit(self, *, has_message: bool) -> str:
-        """Return what the model has to be told, before the trigger is recorded, which may have a message; "" for
+        """Return the text that the model has to get, before the trigger is recorded, which may have a message; "" for
         nothing."""
         return ""
 

@@ -134,7 +134,8 @@ class JobPorts:
                     await self._forward(job, port)
 
     def find(self, number: int) -> Callable[[], socket.socket] | None:
-        """Return what connects to the job that listens on a port, None if none does or it cannot be reached."""
+        """Return a function that connects to the job that listens on a port, None if none does or it cannot be
+        reached."""
         for (_, port), one in self._ports.items():
             if port == number and one.listener.network == network_of():
                 return partial(socket.create_connection, (one.listener.address, number), _SECONDS)
@@ -144,11 +145,11 @@ class JobPorts:
         return None
 
     def urls(self, job: str) -> list[str]:
-        """Return where the person reaches a job."""
+        """Return the addresses at which the person reaches a job."""
         return [port.url for (of, _), port in self._ports.items() if of == job and port.url]
 
     def addresses(self, job: str) -> list[str]:
-        """Return where the person reaches each port of a job, or why they do not."""
+        """Return the address of each port of a job for the person, or the reason that there is none."""
         own = (port for (of, _), port in self._ports.items() if of == job)
         return [port.url or f"(port {port.listener.port}: {port.why or 'not forwarded yet'})" for port in own]
 

@@ -65,7 +65,7 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
 
 
 def describe_resumed(state: SessionState) -> Iterator[str]:
-    """Yield what a person has to know of the limits of a session that they resume."""
+    """Yield the lines about the limits of a session for the person who resumes it."""
     yield from filter(None, (describe_former_level(state), describe_ended_answers(state)))
 
 

@@ -392,7 +392,7 @@ def _can_run(names: Sequence[str]) -> bool:
 
 
 def _read_instructions(options: Options) -> Mapping[str, str]:
-    """Return what the MCP servers of a session say about their use, by name."""
+    """Return the instructions of a session's MCP servers, by name."""
     if options.no_tools or not (options.servers or may_have_servers(options.cwd)):
         return {}
     from nexus_cli.mcp.server_tools import Catalogue  # noqa: PLC0415  (most folders have no servers)

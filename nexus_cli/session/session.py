@@ -120,7 +120,7 @@ class Session:
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """What decides on calls and runs them."""
+        """Decides on calls and runs them."""
         return self.state.dispatcher
 
     @property

@@ -88,7 +88,7 @@ class BackgroundJob:
 
     @property
     def restored(self) -> Sequence[str]:
-        """What the guard of protected files restored behind it, in lines."""
+        """Lines about the protected files that the guard restored behind it."""
         return self.process.result.restored if self.process is not None and self.process.result else ()
 
     def describe(self) -> str:

@@ -209,7 +209,7 @@ class _Expansion:
         return VALUE.sub(fill, text)
 
     def _find_value(self, found: re.Match[str]) -> str | None:
-        """Return what stands for a sign of the guide, None if it stays: a number without argument may be a price, or
+        """Return the text for a sign of the guide, None if it stays: a number without argument may be a price, or
         belong to a script."""
         if found[3] == "CLAUDE_PLUGIN_ROOT":
             return self._guide.plugin_root or None
@@ -242,8 +242,8 @@ class _Expansion:
         return f'<file path="{escape(path)}">\n{text}\n</file>'
 
     def _why_withheld(self, path: str) -> str:
-        """Return why a file of the project that a guide names, which is not the person's own, is not attached; "" for
-        any other: the rules of `read_file` decide."""
+        """Return the reason that a file of the project that a guide names, which is not the person's own, is not
+        attached; "" for any other: the rules of `read_file` decide."""
         cwd = self._state.dispatcher.cwd
         gate = UnaskedFiles(project_root(cwd))
         place = Path(os.path.normpath(cwd / os.path.expanduser(path)))

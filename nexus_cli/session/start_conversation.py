@@ -44,7 +44,7 @@ async def start_conversation(state: SessionState, words: str = "") -> None:
 
 
 def find_continuations(state: SessionState, until: str, schema: str, *, has_message: bool) -> list[Continuation]:
-    """Return what may follow the replies of a turn, in the order in which it may: the schema binds the last answer.
+    """Return the continuations that may follow the replies of a turn, in their order: the schema binds the last answer.
 
     In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
     """

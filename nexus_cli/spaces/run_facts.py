@@ -65,7 +65,7 @@ def run_facts(ledger: Ledger, run: Run) -> JsonObject:
 
 
 def _history_facts(ledger: Ledger, run: Run) -> JsonObject:
-    """Return what earlier runs of the plan of `run` found: the last report, and the facts learned in them."""
+    """Return the findings of earlier runs of the plan of `run`: the last report, and the facts learned in them."""
     if run.plan is None:
         return {}
     earlier = [one for one in ledger.runs.list_runs([DONE, FAILED], EARLIER, plan=run.plan) if one.key < run.key]

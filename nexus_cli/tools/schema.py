@@ -185,7 +185,7 @@ def _cast(value: Any, kinds: Sequence[str]) -> Any:
 
 
 def _instead(name: str, value: Any, known: JsonObject, given: JsonObject) -> str:
-    """Return which argument an unknown one may stand for, first of those that are not given and take `value`."""
+    """Return the argument for which an unknown one may stand, first of those that are not given and take `value`."""
     free = [key for key, schema in known.items() if key not in given and _takes(schema, value)]
     parts = (key for key in known if key in name.casefold() or name.casefold() in key)
     if near := nearest_name(name, free, _LIKE) or nearest_name(name, known) or next(parts, ""):

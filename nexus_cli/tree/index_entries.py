@@ -16,7 +16,7 @@ _KIND = 0o170000
 
 
 class IndexEntry(NamedTuple):
-    """What the index has of a path."""
+    """The entry of a path in the index."""
 
     oid: str
     about: tuple[int, ...]

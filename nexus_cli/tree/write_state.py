@@ -256,7 +256,7 @@ def replace_locked(folder: int, name: str, mode: int = 0o600, *, removes: bool =
 
 @contextmanager
 def _open_place(folder: int, name: str) -> Iterator[str | int]:
-    """Yield what `os` takes as the path of what is at `name` now, whatever is there later. No link is followed."""
+    """Yield a path for `os` to the file that is at `name` now, whatever is there later. No link is followed."""
     descriptor = os.open(name, READ | getattr(os, "O_PATH", 0), dir_fd=folder)
     try:
         yield f"/proc/self/fd/{descriptor}" if hasattr(os, "O_PATH") else descriptor

@@ -102,7 +102,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """What an answer means."""
+    """The meaning of an answer."""
 
     key: AnswerKey | None
     """The chosen key; None for words alone."""
@@ -148,7 +148,8 @@ def is_command_line(line: str) -> bool:
 
 
 def read_answer(line: str, asked: AskedQuestion) -> GivenAnswer | None:
-    """Return what a line means; None if that is unclear. A command is no answer, nor is it behind a letter (`s/exit`).
+    """Return the meaning of a line; None if it is unclear. A command is no answer, nor is it behind a letter
+    (`s/exit`).
 
     Where words are taken, other words than those of the keys are an instruction.
     """

@@ -255,7 +255,8 @@ class ChangeJournal:
         return begun[0]
 
     def find_uncovered(self, root: Path) -> Mapping[str, str]:
-        """Return what an undo of a command would not bring back now, after a look if there was none. Blocks."""
+        """Return the changes that an undo of a command would not bring back now, after a look if there was none.
+        Blocks."""
         if (root := Path(os.path.realpath(root))) not in self._not_covered:
             self._look(root)
         return self._not_covered[root]

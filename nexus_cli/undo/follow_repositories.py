@@ -40,7 +40,7 @@ _QUIET = frozenset({"ORIG_HEAD"})
 
 @dataclass
 class RepositoryChanges:
-    """What a command did to the repositories of a project."""
+    """The changes of a command to the repositories of a project."""
 
     lost: list[FileChange] = field(default_factory=list)
     references: list[ReferenceChange] = field(default_factory=list)
@@ -154,7 +154,7 @@ def _stamp_objects(folders: GitFolders) -> dict[str, int] | None:
 
 
 def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], store: ByteStore) -> list[ReferenceChange]:
-    """Return what changed in a repository, with the branches of a HEAD that moved, and both files of the stash.
+    """Return the changes of a repository, with the branches of a HEAD that moved, and both files of the stash.
 
     What a fetch or a push notes of another repository is no change; its removal is.
     """

@@ -28,7 +28,7 @@ _SETTINGS = r"^(core\.attributesfile|extensions\.objectformat)$"
 
 
 class Tracked(NamedTuple):
-    """What the index says of a file that was looked at."""
+    """The entry of the index for a file that was looked at."""
 
     oid: str
     is_clean: bool
@@ -36,7 +36,7 @@ class Tracked(NamedTuple):
 
 
 def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], attributes: bool) -> dict[str, Tracked]:
-    """Return what the index in `git_dir` says of those of `files`, which were just looked at, that it has.
+    """Return the entries of the index in `git_dir` for those of `files`, which were just looked at, that it has.
 
     `attributes` is True if the project has a file with git attributes. Blocks; raises `GitError`, `OSError`, and
     `ValueError` for an index that cannot be read here.

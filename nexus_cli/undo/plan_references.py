@@ -53,7 +53,7 @@ class TurnReference:
         return replace(self, does=KEEP) if self.does == RESTORE else self
 
     def as_undone(self) -> ReferenceChange:
-        """Return what the undo does to it."""
+        """Return the effect of the undo on it."""
         values = (self.change.after, self.change.before) if self.does == RESTORE else (self.now, self.now)
         return ReferenceChange(self.change.repository, self.change.name, *values)
 

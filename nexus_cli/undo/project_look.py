@@ -63,7 +63,7 @@ class NotFollowed(Exception):
 
 @dataclass
 class Look:
-    """What is in a project at one moment."""
+    """The files of a project at one moment."""
 
     seen: dict[str, Seen] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
@@ -154,7 +154,7 @@ class LookedProject:
         return self._ask(paths, Git.list_ignored)
 
     def _ask(self, paths: Iterable[str], ask: Callable[[Git, list[bytes]], list[bytes]]) -> set[str]:
-        """Return what the innermost repository around each of `paths` says, or those of which it was not asked in
+        """Return the answers of the innermost repository around each of `paths`, or those of which it was not asked in
         time."""
         groups: dict[str, list[str]] = {}
         for path in paths:
@@ -420,7 +420,7 @@ def _is_uncovered(state: FileState) -> bool:
 
 
 def _explain(state: FileState) -> str:
-    """Return why a path is not covered."""
+    """Return the reason that a path is not covered."""
     if state.kind == SPECIAL or not state.content:
         return SPECIAL_FILE if state.kind == SPECIAL else UNREAD
     return f"{state.size / 1e6:,.0f} MB, {LINKED}"

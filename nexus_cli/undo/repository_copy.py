@@ -146,7 +146,7 @@ def find_copy(data: Path, root: str | Path) -> Path | None:
 
 
 def _read_link(place: Path) -> dict[str, str]:
-    """Return what is kept of a file `.git` and the folders that it names, {} of a folder."""
+    """Return the record of a file `.git` and the folders that it names, {} of a folder."""
     with suppress(OSError, ValueError):
         found = json.loads(place.read_text())
         return found if isinstance(found, dict) else {}

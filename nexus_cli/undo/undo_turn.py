@@ -340,7 +340,7 @@ def _find_head(folder: str) -> bytes | None:
 def _report_references(
     request: UndoRequest, rows: Sequence[TurnReference], result: RestoreResult
 ) -> tuple[list[ReferenceObject], MovedHead | None]:
-    """Return what was done to references, and the move of the project's HEAD that stays."""
+    """Return the changes of references, and the move of the project's HEAD that stays."""
     found, moved = list[ReferenceObject](), None
     for (root, repository), own in group_references(rows).items():
         place = _near(request, os.path.join(root, repository).rstrip("/"))

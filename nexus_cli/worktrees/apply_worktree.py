@@ -93,7 +93,7 @@ class ApplyResult:
 
 
 class AppliedWorktree(JsonOf[ApplyResult]):
-    """What an apply did."""
+    """The result of an apply."""
 
     version: Literal[1]
     name: str

@@ -69,7 +69,7 @@ def list_commits(folder: Path, reach: str, form: str, most: int, *, seconds: flo
 
 
 def _run_git(folder: Path, seconds: float, *arguments: str) -> bytes:
-    """Return what git prints in a folder, without filters; b"" without git, or if it fails."""
+    """Return the output of git in a folder, without filters; b"" without git, or if it fails."""
     if (found := find_git(folder)) is None:
         return b""
     git = replace(found, seconds=seconds)

@@ -297,7 +297,8 @@ class _Map:
         return f"Resume with: the same command{more}"
 
     def _most_at_once(self) -> int:
-        """Return how many items the limit of open files allows; without them an item would lack its instructions."""
+        """Return the number of items that the limit of open files allows; without them an item would lack its
+        instructions."""
         files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         if most == resource.RLIM_INFINITY or most > files:
             with suppress(ValueError, OSError):
@@ -373,7 +374,7 @@ class _Map:
                 self._finish(same, key, line)
 
     def _settings(self) -> JsonObject:
-        """Return what else decides on a result: another value makes it another item."""
+        """Return the other inputs of a result: another value makes it another item."""
         options, schema = self._options, self._run.options.schema
         return {
             "model": options.model,

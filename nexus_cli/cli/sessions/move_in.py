@@ -33,7 +33,7 @@ class ImportedFile(TypedDict):
 
 
 class ImportReport(VersionedReport):
-    """What was taken over from another program."""
+    """Settings and sessions that were taken over from another program."""
 
     program: str
     files: list[ImportedFile]

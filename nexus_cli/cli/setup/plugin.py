@@ -126,7 +126,7 @@ def _accept(
 
 
 def _try_items(plugin: PluginFolder, cwd: Path) -> dict[str, str]:
-    """Return why items of a plugin would have no effect in `cwd`, by key, if all of them were accepted."""
+    """Return the reasons that items of a plugin would have no effect in `cwd`, by key, if all of them were accepted."""
     hashes = {key: item.sha256 for key, item in plugin.items.items()}
     others = [one for one in installed_plugins() if one.name != plugin.name]
     candidate = InstalledPlugin(plugin.name, PluginSource(""), hashes, plugin)

@@ -177,7 +177,8 @@ class FittedRecord(WorkRecord):
 
 
 def fit_record(record: WorkRecord, room: int, count: Count, missing: str = LONGEST_MISSING) -> FittedRecord:
-    """Return what fits `room` tokens beside a line of `missing`: goals, then files and commands, newest first."""
+    """Return the items that fit `room` tokens beside a line of `missing`: goals, then files and commands, newest
+    first."""
     total = len(record.goals) + len(record.items)
     kinds = {item.kind == "file": item for item in record.items}
     frame = count(_layout(record.goals[:1], list(kinds.values()), record.folder, missing))

@@ -206,7 +206,7 @@ class Estimate:
         return reported + round((expected - reported) * (1 + self.error)) if expected > reported else expected
 
     def margin(self, tokens: int) -> int:
-        """Return what `tokens` need beside them to fit certainly."""
+        """Return the tokens to keep free beside `tokens`, so that they fit certainly."""
         return ceil(tokens * self.error) + ROUNDING
 
     def describe_margin(self) -> str:

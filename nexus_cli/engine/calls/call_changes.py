@@ -192,7 +192,7 @@ class CallChanges:
             self.tell(line)
 
     async def find_uncovered(self, found: CallDecision, project: Path) -> str:
-        """Return what undo will not cover of a command that may write, "" if it covers all."""
+        """Return the part of a command's changes that undo will not cover, "" if it covers all."""
         tool = found.checked.tool
         if not self.session or tool.effect is not Effect.RUN or tool.server or found.profile == "read":
             return ""

@@ -452,7 +452,7 @@ class SessionHooks:
             self._tell_once(f"a hook failed: {one_line(str(error))}")
 
     async def _describe_session(self, event: str, *, is_read: bool) -> dict[str, Any]:
-        """Return what the input of every hook has, of the person's session also for its workers."""
+        """Return the fields that the input of every hook has, of the person's session also for its workers."""
         owner = self._parent or self
         return {
             "session_id": owner.session,

@@ -190,7 +190,7 @@ async def clip_result(
 
 
 def _name_images(context: ContextManager) -> dict[bytes, str]:
-    """Return what the model knows each image of the window by."""
+    """Return the name by which the model knows each image of the window."""
     parts = (part for item in context.conversation.items for part in item.message.parts)
     return {part.data: f"the {part.origin or f'attached {neutralize(part.name)}'}" for part in parts}
 

@@ -57,8 +57,8 @@ class PromptAssembler(Protocol):
 
 @dataclass
 class Engine:
-    """What the turns of one conversation need: its context, what waits for the next request, and the objects shared
-    with the session."""
+    """The parts that the turns of one conversation share: its context, what waits for the next request, and the objects
+    shared with the session."""
 
     context: ContextManager
     """The conversation, and its model, budget and token estimate."""

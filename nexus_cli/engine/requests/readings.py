@@ -1,4 +1,4 @@
-"""What was read for the next request of a conversation, and what waits for it."""
+"""Texts that were read for the next request of a conversation, or wait for it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Preamble:
 
 @dataclass
 class Readings:
-    """What contributors and others have read for the next request."""
+    """Texts that contributors and others have read for the next request."""
 
     epoch_cause: str = ""
     """Cause of the new epoch that the next request must begin (`model`, `reload`), or ""."""

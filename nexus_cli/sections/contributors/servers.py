@@ -1,4 +1,4 @@
-"""What MCP servers say about their use in the handshake (`instructions`), a section for each server."""
+"""The `instructions` that MCP servers give in the handshake, a section for each server."""
 
 from __future__ import annotations
 

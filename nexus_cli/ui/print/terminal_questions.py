@@ -226,7 +226,7 @@ class _Field:
         self._stream.write(self._erase() if self._drawn else f"{counted}\n")
 
     def _echo(self, words: str) -> str:
-        """Return what is shown of typed text."""
+        """Return the part of typed text that is shown."""
         return "*" * min(len(words), MOST_STARS) if self._asked.is_hidden else words
 
     def _erase(self) -> str:

@@ -70,7 +70,7 @@ class Spinner:
         return f"{self._theme.paint('accent', sign)} {self.text(width - 3, calls)}" if width > 3 else sign
 
     def text(self, room: int, calls: Sequence[OpenCall]) -> str:
-        """Return what the turn waits for, in at most `room` cells."""
+        """Return the text for what the turn waits for, in at most `room` cells."""
         now, calls = self._clock(), [] if self.is_reconnecting else calls
         dot, mark = f" {self._theme.signs.dot} ", self._theme.signs.cut
         retry, until = self._retry or (None, 0.0)

@@ -45,7 +45,7 @@ class AgentConnection(Protocol):
 
     @property
     def uncallable(self) -> Mapping[str, str]:
-        """Why own commands do not work, by their names."""
+        """The reasons that own commands do not work, by their names."""
         return {}
 
     @property

@@ -58,7 +58,7 @@ class StatusReader:
         return status
 
     def _look(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> Any:
-        """Return what `work` finds in the session, None until it has: it runs once, in the background."""
+        """Return the finding of `work` in the session, None until there is one: it runs once, in the background."""
         if key not in self._found:
             self._found[key] = None
             self._background(self._find(session, key, work))
