@@ -24,6 +24,7 @@ from nexus_cli.commands.command import Command
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.plugins.python_plugins import EntryPoint, import_plugin
 from nexus_cli.sections.contributor import Contributor, Sources, View
@@ -37,7 +38,7 @@ KEYWORDS |= {"description", "sent"}
 """Keywords of a schema that the check of arguments understands, and two for the model alone."""
 
 
-def example(schema: Mapping[str, Any]) -> Any:
+def example(schema: JsonObject) -> Any:
     """Return a value that a schema accepts."""
     if "enum" in schema:
         return schema["enum"][0]

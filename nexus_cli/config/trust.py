@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.record_file import RecordFile
@@ -21,6 +21,7 @@ from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
@@ -158,7 +159,7 @@ def part_text(data: bytes) -> str | None:
         return None
 
 
-def _known_items(known: Mapping[str, Any], found: Configuration) -> dict[str, TrustItem]:
+def _known_items(known: JsonObject, found: Configuration) -> dict[str, TrustItem]:
     """Return the items of `found` whose hash is on record."""
     stored = known.get("items")
     hashes = stored if isinstance(stored, dict) else {}

@@ -7,7 +7,7 @@ and drives its `conversation`. It prints nothing and asks no model.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -32,6 +32,7 @@ from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.request import ModelInfo
@@ -122,7 +123,7 @@ class ContextManager:
         """Set the system prompt; in a session it takes effect with the next epoch."""
         self.set_header(self._header_with(prompt))
 
-    def set_tool_definitions(self, definitions: Sequence[Mapping[str, Any]]) -> None:
+    def set_tool_definitions(self, definitions: Sequence[JsonObject]) -> None:
         """Set the tool schemas, in Chat Completions form."""
         tools = tuple(deepcopy(dict(definition)) for definition in definitions)
         self.set_header(replace(self.header(), tools=tools, tools_tokens=self.tools_cost(tools)))
@@ -297,7 +298,7 @@ class ContextManager:
         """Return the tokens of a system prompt with overhead."""
         return self.counter.count_messages([Message(Role.SYSTEM, prompt)]) if prompt else 0
 
-    def tools_cost(self, tools: Sequence[Mapping[str, Any]]) -> int:
+    def tools_cost(self, tools: Sequence[JsonObject]) -> int:
         """Return the tokens of tool schemas as compact JSON."""
         return self.counter.count(compact(list(tools))) if tools else 0
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -458,7 +458,7 @@ class AgentDispatcher:
             next=self.feed.next,
             is_cut_short=is_cut_short(session),
         )
-        return cast("Mapping[str, Any]", to_json_value(status))
+        return cast("JsonObject", to_json_value(status))
 
     @rpc_method()
     async def get_tokens(self) -> TokenUsage:

@@ -157,7 +157,7 @@ class SessionSources:
     _attached: tuple[int, Sequence[str]] = (-1, ())
     """The newest request, and the files that were attached to it and the ones before."""
 
-    def source_fields(self) -> JsonObject:
+    def source_fields(self) -> Mapping[str, Any]:
         """Return the fields of `Sources` that this object fills."""
         return {
             "files": self.files,

@@ -8,14 +8,14 @@ accepts the text. The ledger stores and finds facts; contributors and reports sh
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
 from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
@@ -53,7 +53,7 @@ class SessionFacts(Facts):
         kept = ledger.is_kept and ledger.writes
         return cls(ledger, session, ledger.project_of(folder), clock, kept)
 
-    def source_fields(self) -> JsonObject:
+    def source_fields(self) -> Mapping[str, Any]:
         """Return the arguments of `make_collector` that this object fills."""
         return {"facts": self, "episodes": self.episodes, "misses": self.misses}
 

@@ -28,7 +28,7 @@ _NAMES = {
     "object": "an object",
     "null": "null",
 }
-_TYPES: JsonObject = {
+_TYPES: Mapping[str, Any] = {
     "string": str,
     "integer": int,
     "number": int | float,
@@ -91,7 +91,7 @@ def check_arguments(value: Any, schema: JsonObject, at: str = "") -> tuple[Any, 
 
 
 @cache
-def field_kinds(kind: Any) -> JsonObject:
+def field_kinds(kind: Any) -> Mapping[str, Any]:
     """Return the types of the fields of a dataclass, or of the parameters of a function, by name."""
     return get_type_hints(kind)
 
