@@ -471,9 +471,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_275, 0, 1),
     "adapters": (738, 1_037, 0),
-    "cli": (47_700, 0, 5),
+    "cli": (47_681, 0, 5),
     "client": (2_268, 0, 2),
-    "commands": (42_591, 0, 50),
+    "commands": (42_644, 0, 50),
     "config": (34_669, 0, None),
     "context": (8_931, 0, 18),
     "conversation": (50_589, 0, 90),
@@ -487,10 +487,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_168, 0, 47),
     "plugins": (8_142, 0, 22),
     "provider": (28_877, 0, 57),
-    "reports": (89_843, 8_414, None),
+    "reports": (89_852, 8_414, None),
     "rpc": (17_684, 0, 16),
     "rules": (30_633, 0, 18),
-    "runs": (23_689, 0, 42),
+    "runs": (23_730, 0, 42),
     "sandbox": (39_260, 0, 27),
     "sections": (37_068, 0, 63),
     "service_list": (303, 0, 2),
@@ -500,7 +500,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (3_427, 0, None),
     "tools": (57_900, 27_198, 54),
     "tree undo worktrees": (67_432, 0, 61),
-    "ui": (96_968, 0, 47),
+    "ui": (97_025, 0, 47),
     "workers": (10_486, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_692, 49_726)
+SUM = (971_833, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -17,7 +17,7 @@ from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.running_workers import AT_WORK, RunningWorkers
+from nexus_cli.core.running_workers import AT_WORK, RunningWorkers, describe_state
 from nexus_cli.reports.sessions import SessionReport
 from nexus_cli.reports.skills import list_agents
 from nexus_cli.reports.workers import WorkersReport, recorded_workers
@@ -36,7 +36,7 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
         report = build_session(source, row["session"])
     except NexusError as error:
         raise NexusError("usage", f"agents {row['id']}", f"its session cannot be read: {error.message}") from error
-    report.value["name"] = f"worker {row['id']} ({row['state']})"
+    report.value["name"] = f"worker {row['id']} ({describe_state(row['state'])})"
     return report
 
 
@@ -104,7 +104,9 @@ async def stop_worker(context: CommandContext, worker: WorkerId) -> Act:
     """Stop a worker; completed steps are kept."""
     row, running = _require_running(context, worker)
     if row["state"] not in AT_WORK:
-        raise usage_error("agents", f"stop {worker}", f"it has ended: {row['state']}", "/agents lists the workers")
+        raise usage_error(
+            "agents", f"stop {worker}", f"it has ended: {describe_state(row['state'])}", "/agents lists the workers"
+        )
     await running.manage("stop", row["id"], "")
     return print_act(f"{row['id']} was stopped. Completed steps are kept.", row["id"])
 

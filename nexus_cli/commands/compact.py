@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Act, Noun, Option, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, ActReport, Noun, Option, Report, Verb, print_act, report_act
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.session.acts.compaction import preview, uncompaction
 
 PREVIEW = "preview"
+Compacted = Report[JsonObject | ActReport]
 
 
 async def compact(
@@ -22,7 +23,7 @@ async def compact(
     is_preview: Annotated[
         bool, Option(None, "Show the effect and the cost without sending anything.", "--preview -preview -p")
     ] = False,
-) -> Act:
+) -> Compacted:
     """Summarize older messages to free context.
 
     The newest of your messages and a record of files and commands are kept, and /drops shows the replaced messages. A
@@ -46,12 +47,10 @@ async def compact(
     return report_act("", *compacted)
 
 
-async def _preview(context: CommandContext, instructions: str) -> Act:
+async def _preview(context: CommandContext, instructions: str) -> Compacted:
     found: list[JsonObject] = []
     await run_act(context, "looking", preview(instructions, found.append))
-    for value in found:
-        context.show("compaction", value)
-    return report_act("")
+    return Report("compaction", found[0]) if found else report_act("")
 
 
 async def uncompact(context: CommandContext) -> Act:

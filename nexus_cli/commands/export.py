@@ -13,6 +13,7 @@ from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.reports.export import (
     CLAUDE,
@@ -31,12 +32,12 @@ from nexus_cli.reports.transcript import session_transcript
 Raw = Annotated[bool, Option(None, "Do not redact secrets in HTML or Markdown.")]
 
 
-async def show_transcript(context: CommandContext) -> None:
+async def show_transcript(context: CommandContext) -> Report[JsonObject]:
     """Show the whole session with full outputs.
 
     Opens your pager (`PAGER`, else less, where / searches) at the end. Compacted messages are included.
     """
-    context.show("transcript", await asyncio.to_thread(session_transcript, context.session))
+    return Report("transcript", await asyncio.to_thread(session_transcript, context.session))
 
 
 def export_session(

@@ -59,6 +59,8 @@ def build_list(
     else:
         value = reports.list_sessions(ledger, None if everywhere else str(source.folder()), limit)
     more = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
+    if not (value["total"] or everywhere):
+        more = "`nexus sessions list --all` lists the sessions of all folders."
     return Report("sessions", value, whole=True, note=more)
 
 

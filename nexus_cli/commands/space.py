@@ -105,14 +105,14 @@ def join(
     joined = ledger.spaces.join(found, who)
     kind = " (agent)" if who.kind == AGENT else ""
     state = "joined" if joined else "was already in"
-    return report_act(f"{who.name}{kind} {state} {found.name}.", *([who.name] if joined else []))
+    return report_act(f"member {who.name}{kind} {state} {found.name}.", *([who.name] if joined else []))
 
 
 def leave(source: Source, space: SpaceName, name: As = "") -> Act:
     """Leave a space; its messages are kept."""
     found, who = find_member(source, read_settings(source), space, name)
     source.ledger.spaces.leave(found, who)
-    return report_act(f"{who.name} left {found.name}.", who.name)
+    return report_act(f"member {who.name} left {found.name}.", who.name)
 
 
 def mute(

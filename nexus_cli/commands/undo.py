@@ -125,12 +125,11 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
     with save_editor_texts(None if request.dry_run else source.live):
         value = restore_files(log, request, redo=redo)
     if log is None and not request.dry_run and (done := [*value["restored"], *value["removed"]]):
-        from nexus_cli.commands.worktree import NAMED, find_work_log, record_act  # noqa: PLC0415  (few worktrees are undone)
+        from nexus_cli.commands.worktree import NAMED, record_act, tell_its_session  # noqa: PLC0415  (rare)
 
         name = request.session.removeprefix("worktree-")
-        if own := find_work_log(source.ledger, request.project, name):
-            did = "redid" if redo else "undid"
-            record_act(own, f"{did} the apply of worktree {name}: {name_first(done, NAMED)}", own.count_turns())
+        what = f"{'redid' if redo else 'undid'} the apply of worktree {name}: {name_first(done, NAMED)}"
+        tell_its_session(source, request.project, name, lambda log: record_act(log, what, log.count_turns()))
     return Report("undo", value, whole=True, status=1 if value["kept"] or value["not_covered"] else 0)
 
 

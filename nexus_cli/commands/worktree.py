@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +24,7 @@ from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
     from nexus_cli.core.services import Log
-    from nexus_cli.ledger import LaneLog, Ledger
+    from nexus_cli.ledger import LaneLog
     from nexus_cli.reports.diff import DiffReport
     from nexus_cli.session.session import Session
     from nexus_cli.worktrees.apply_worktree import ApplyResult
@@ -105,15 +105,11 @@ def apply_changes(source: Source, name: Name) -> Applied:
     if here := find_worktree(record.source):
         source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
-    try:
-        if ledger_exists(place := ledger_place()):
-            from nexus_cli.ledger import Ledger  # noqa: PLC0415
 
-            with closing(Ledger.open(place)) as ledger:
-                if log := find_work_log(ledger, str(record.source), name):
-                    _record_apply(log, record, result, f"worktree {name}", log.count_turns())
-    except NexusError as error:  # the files are written
-        source.say(f"its session is not told of this: {error.message}.")
+    def tell(log: LaneLog) -> None:
+        _record_apply(log, record, result, f"worktree {name}", log.count_turns())
+
+    tell_its_session(source, str(record.source), name, tell)
     names = ", ".join(one.path for one in result.conflicts)
     left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your own changes are kept."
     status, note = (1, left) if names else (0, "")
@@ -164,11 +160,18 @@ def record_act(log: Log, what: str, turn: int) -> None:
     log.record_memo(Memo(UNDONE_FILES, utc_now(), log.last_id(), value))
 
 
-def find_work_log(ledger: Ledger, project: str, name: str) -> LaneLog | None:
-    """Return the log of the session whose work a worktree of a project has: the newest one in the worktree, or that of
-    its worker; None if there is none."""
-    infos = ledger.sessions_in_worktree(project, name, workers=True)
-    return ledger.log(infos[0].spawner or infos[0].id) if infos else None
+def tell_its_session(source: Source, project: str, name: str, tell: Callable[[LaneLog], None]) -> None:
+    """Call `tell` with the log of the session whose work a worktree of a project has: the newest one in the worktree,
+    or that of its worker. If that fails, say so: the files are written."""
+    try:
+        if ledger_exists(place := ledger_place()):
+            from nexus_cli.ledger import Ledger  # noqa: PLC0415
+
+            with closing(Ledger.open(place)) as ledger:
+                if infos := ledger.sessions_in_worktree(project, name, workers=True):
+                    tell(ledger.log(infos[0].spawner or infos[0].id))
+    except NexusError as error:
+        source.say(f"its session is not told of this: {error.message}.")
 
 
 def remove(

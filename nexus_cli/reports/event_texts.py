@@ -51,7 +51,7 @@ def describe_event(event: Event) -> str:
         case e.AgentEvent(event=e.WorkerState() as inner):
             return describe_event(inner)
         case e.AgentEvent(event=e.Notice() as inner):
-            return f"{event.agent}: {describe_notice(inner, at_terminal=True)}"
+            return f"{event.agent}: {describe_notice(inner)}"
         case (
             e.SessionStart() | e.TurnStart() | e.SteeringMessage() | e.StepStart() | e.StepEnd() | e.CacheExpectation()
         ):

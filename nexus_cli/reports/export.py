@@ -168,7 +168,7 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         ("Turns", info.turns),
     ):
         yield f"- {name}: {value}\n"
-    acts = [*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE)]
+    acts = sorted([*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE)], key=lambda memo: memo.at)
     for entry in _entries(record):
         yield from _entry(entry)
         for memo in acts:

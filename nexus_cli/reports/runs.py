@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
+from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.clock import format_local_minute, format_moment, utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import name_first, one_line
@@ -178,12 +178,12 @@ def broken_runs(ledger: Ledger, runs: Iterable[Run]) -> list[Run]:
 def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str | None], is_broken: bool) -> RunObject:
     model = run.options.get("model") or ""
     pending = ledger.runs.signals(run.key) if run.state == WAITING else ()
-    worktree = None
+    worktree: str | None = run.worktree or None
     if run.session and (run.worktree or not model or run.cost_usd is None):
         with suppress(NexusError):  # the session was deleted
             session = ledger.session(run.session)
             model, cost = session.model, session.known_usd
-            worktree = run.worktree if os.path.isdir(session.folder) else None
+            worktree = None if is_removed(Path(session.folder)) else worktree
             run = replace(run, cost_usd=run.cost_usd if run.has_ended else cost or None)
     value = {
         "id": run.id,

@@ -189,8 +189,7 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
     )
     left = name_commands(" ".join(filter(None, (describe_more_sessions(value), left))))
     if not sessions:
-        others = name_commands("`nexus sessions list --all` lists the sessions of all folders.")
-        return filled(f"No sessions found. {left or others}", width)
+        return filled(f"No sessions found. {left}".rstrip(), width)
     rows, persons = [("id", "last used", "turns", "what")], len({s.get("person") for s in sessions})
     for s in sessions:
         what = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"

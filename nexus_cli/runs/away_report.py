@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -68,11 +69,9 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
         return f"{origin} broke off; to resume it: nexus runs resume {run.id}"
     if run.waits is None:
         return f"{origin} {run.state}: {_quote(run)}".removesuffix(": ")
-    act = (
-        f"nexus runs resume {run.id}"
-        if run.waits.kind == APPROVAL
-        else f"nexus space open {run.waits.value.get('space', 'NAME')}"
-    )
+    act = f"nexus runs resume {run.id}"
+    if run.waits.kind != APPROVAL:
+        act = f"nexus space open {shlex.quote(ledger.spaces.get(run.waits.value['space']).name)}"
     return f"{origin} waits for {cut_at_word(one_line(run.waits.why), LONGEST)} (to answer: {act})"
 
 

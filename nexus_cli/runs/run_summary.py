@@ -40,9 +40,10 @@ def describe_end(session: Session, run: Run) -> JsonObject:
         work.add(entry)
     last = {_without_view(one.command): one for one in work.commands.values()}
     failed = [{"command": one.command, "status": _status(one)} for one in last.values() if one.is_failing]
-    notes = (memo.value for memo in log.memos(WORK) if not memo.value.get("worktree"))
+    notes = [memo.value for memo in log.memos(WORK) if not memo.value.get("worktree")]
     changed = list(dict.fromkeys(os.path.relpath(path, folder) for note in notes for path in note.get("files", ())))
-    before = set(began.get("dirty", ())) - set(changed)
+    has_more = any(note.get("more") for note in notes)  # files without a name may be any of these
+    before = set() if has_more else set(began.get("dirty", ())) - set(changed)
     begun = datetime.fromisoformat(began.get("at") or run.created)
     return {
         **ledger.runs.count_usage(session.id),

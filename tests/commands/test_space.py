@@ -62,7 +62,7 @@ def test_spaces_are_listed_read_and_posted_to(husam: FakeContext, ledger: Ledger
 def test_a_space_is_made_joined_and_left_behind_a_slash(husam: FakeContext, ledger: Ledger) -> None:
     assert husam.run("space create Beta --member Sarah").said[-1] == "space-3"
     husam.run("space join Beta --as Ana").run("space mute Beta Ana").run("space goal Ana add keep it green")
-    assert husam.said[-2:] == ["Ana (agent) joined Beta.", "Agent Ana is muted in Beta."]
+    assert husam.said[-2:] == ["Member Ana (agent) joined Beta.", "Agent Ana is muted in Beta."]
     assert [one["text"] for one in husam.shown[-1][1]["goals"]] == ["keep it green"]
     husam.run("space leave Beta --as Sarah")
     assert [one.name for one in ledger.spaces.find("Beta").members] == ["Husam", "Ana"]

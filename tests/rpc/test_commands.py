@@ -285,13 +285,14 @@ MAKES_NOTHING = {
     *("continue", "init", "review"),  # a turn that starts
     *("copy", "editor", "exit", "help", "help all"),  # something at the terminal
     "export",  # a file that the client writes
-    "transcript",  # what the call shows
     "plan",  # another command
     "reload",  # what the files say, read again
 }
 """Verbs that act and have no value."""
 SESSION = "the open session"
 ACTED = {
+    "transcript": SESSION,
+    "compact --preview": SESSION,
     "pin add keep this": "p1",
     "pin and this": "p2",
     "pin remove p1": "p1",

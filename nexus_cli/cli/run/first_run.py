@@ -195,9 +195,7 @@ class FirstRun:
                 write_setting(found, key, text)
         except (NexusError, OSError) as error:
             why = error.message if isinstance(error, NexusError) else str(error)
-            self._say(
-                f"The model and the permission level could not be saved: {why}. To save them later: `nexus config set`."
-            )
+            self._say(f"Model or permission level could not be saved: {why}. To save them later: `nexus config set`.")
             return
         self._say(f"Settings written to {found.settings}. Change them with `nexus config set` or `nexus config edit`.")
 

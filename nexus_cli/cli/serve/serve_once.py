@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence, Set
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -107,19 +107,16 @@ def drive_runs(
 
     async def drive() -> None:
         runner = make(show=lambda run, event: lines.feed(event)) if lines else make()
-        moving = asyncio.create_task(lines.progress.run()) if lines else None
         work = asyncio.ensure_future(runner.run_due(**({"key": key} if key else {})))
         interrupt.install(work.cancel)
         try:
-            runs.extend(await work)
+            async with lines.drawn() if lines else nullcontext():
+                runs.extend(await work)
         except asyncio.CancelledError:
             pass
         finally:
             await runner.aclose()
             cut.update(runner.cut)
-            if lines and moving:
-                moving.cancel()
-                lines.progress.close()
             interrupt.uninstall()
 
     run_in_loop(drive())

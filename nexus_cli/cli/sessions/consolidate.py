@@ -52,8 +52,9 @@ async def _follow(session: Session, done: Consolidation, remarks: TurnLines) -> 
         remarks.print_notice(notice)
     try:
         with watchdog:
-            async for event in session.act(consolidation(done)):
-                remarks.feed(event)
+            async with remarks.drawn():
+                async for event in session.act(consolidation(done)):
+                    remarks.feed(event)
     except NexusError as error:
         _discard(session, done)
         if interrupt.signal:

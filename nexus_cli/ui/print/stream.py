@@ -13,7 +13,6 @@ from typing import Protocol
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.surrogates import replace_surrogates
-from nexus_cli.text.cells import wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 
@@ -56,13 +55,10 @@ def replace_bar() -> Iterator[None]:
 
 
 def write_stderr_line(line: str) -> None:
-    """Write `line` to stderr as one sanitized line, in a terminal wrapped between words; a closed stderr is not an
-    error."""
-    text = sanitize(" ".join(line.split()))
-    if (stream := Stream(2)).terminal:
-        text = "\n".join(wrap(text, stream.width))
+    """Write `line` to stderr as one sanitized line; a closed stderr is not an error."""
+    text = _erase + sanitize(" ".join(line.split())) + "\n"
     try:
-        os.write(2, f"{_erase}{text}\n".encode("utf-8", "replace"))
+        os.write(2, text.encode("utf-8", "replace"))
     except OSError:
         pass
 

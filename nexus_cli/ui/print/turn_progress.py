@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from nexus_cli.core import event as e
@@ -208,3 +209,13 @@ class TurnLines(NoticeLines):
     def feed(self, event: e.Event) -> None:
         self.progress.feed(event)
         super().feed(event)
+
+    @asynccontextmanager
+    async def drawn(self) -> AsyncIterator[None]:
+        """Redraw the live lines within the block, and erase them at its end."""
+        moving = asyncio.create_task(self.progress.run())
+        try:
+            yield
+        finally:
+            moving.cancel()
+            self.progress.close()

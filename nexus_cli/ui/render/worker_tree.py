@@ -12,7 +12,14 @@ from typing import Any
 from nexus_cli.core import event as e
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.running_workers import AT_WORK
-from nexus_cli.reports.event_texts import LONGEST, describe_event, describe_worker, for_person, worker_figures
+from nexus_cli.reports.event_texts import (
+    LONGEST,
+    describe_event,
+    describe_notice,
+    describe_worker,
+    for_person,
+    worker_figures,
+)
 from nexus_cli.reports.text.lines import worker_title
 from nexus_cli.text.cells import cells, cut, one_line
 from nexus_cli.ui.render.call_group import HeldNote
@@ -80,7 +87,7 @@ class WorkerTree:
         reports the end of its worker itself."""
         inner = marked.event
         if isinstance(inner, e.Notice) and inner.warning:
-            return HeldNote(describe_event(marked), "warn")
+            return HeldNote(f"{marked.agent}: {describe_notice(inner, at_terminal=self._commands)}", "warn")
         if not isinstance(inner, e.WorkerState):
             if worker := self._workers.get(marked.agent):
                 self._note_work(worker, inner)

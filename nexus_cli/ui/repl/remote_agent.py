@@ -390,8 +390,9 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 self.repl.hand_over.withdraw()
                 self.watch()
                 return
-        elif isinstance(event, e.Notice) and event.undo.startswith("/"):
-            event = e.Notice(f"{event.text}{ALLOWED_UNTIL}", event.warning)
+        if isinstance(inner, e.Notice) and inner.undo.startswith("/"):
+            inner = e.Notice(f"{inner.text}{ALLOWED_UNTIL}", inner.warning)
+            event = replace(event, event=inner) if isinstance(event, e.AgentEvent) else inner
         self.repl.feed(event)
 
     def _take_expected(self, text: str) -> bool:

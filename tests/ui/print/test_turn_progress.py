@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 from nexus_cli.text.cells import cells
 from nexus_cli.ui.print.notice_lines import NoticeLines
-from nexus_cli.ui.print.turn_progress import TurnProgress
+from nexus_cli.ui.print.turn_progress import TurnLines, TurnProgress
 from nexus_cli.ui.render.theme import Theme
 
 CALL = ToolCall("c1", "bash", {"command": "make"})
@@ -131,11 +132,27 @@ def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
     stage.feed(e.TurnStart("x"), e.ToolCallEvent(ToolCall("c3", "remember", {}), "that"))
     stage.feed(e.ToolResultEvent(ToolCall("c3", "remember", {}), waits, 5, 0.0))
     stage.feed(e.Notice("for good", undo="nexus rules remove x"), e.Notice("for now", undo="/permissions remove x"))
+    stage.feed(e.AgentEvent("w1", "s1", e.Notice("by w1", undo="/permissions remove y")))
     stage.feed(e.TurnEnd(replace(DONE, ok=False, error=error, denied=denied)))
     text = "\n".join(stage.terminal.lines)
     assert text.count("the connection was lost") == 1 and text.count("rm x") == 1
     assert "nexus memory accept f1" in text and "--allow all" in text and "/permissions" not in text
+    assert "w1: by w1" in text
     assert "for good \N{MIDDLE DOT} undo: nexus rules remove x" in text
+
+
+def test_the_live_lines_of_a_turn_without_its_answer_leave_nothing_behind() -> None:
+    terminal = Terminal(80)
+    lines = TurnLines(Kept(terminal, "err"), "dark")
+
+    async def turn() -> None:
+        async with lines.drawn():
+            lines.feed(e.TurnStart("x"))
+            lines.progress._live.draw()
+            assert "preparing" in terminal.lines[-1]
+
+    asyncio.run(turn())
+    assert not "".join(terminal.lines).strip()
 
 
 ROW = {
