@@ -155,6 +155,12 @@ class HookRun:
         return self.outcome in (LATE, NOT_RUN)
 
 
+def _shorten(output: str) -> str:
+    """Return the output of a hook on one line; of a long one the last line, in which a traceback has the error."""
+    text = one_line(output)
+    return cut_at_word(text if len(text) <= LENGTH else one_line(output.rstrip().rpartition("\n")[2]), LENGTH)
+
+
 def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, stop: StopFlag) -> HookRun:
     """Run `hook` with `given` on stdin. Blocks; never raises, except `ThreadStopped`.
 
@@ -174,7 +180,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     if done.timed_out:
         return HookRun(hook, HookAnswer(), LATE, f"it took longer than {hook.table.timeout:g} s", seconds)
     stdout = _decode(done.output)
-    words = cut_at_word(one_line(stderr or stdout), LENGTH)
+    words = _shorten(stderr or stdout)
     answer = read_answer(hook.table.event, done.status, stdout, stderr)
     has_answered = done.status in (0, BLOCKS) or (answer != HookAnswer() and not hook.is_codex)
     if done.status in NO_PROGRAM and not has_answered:

@@ -147,6 +147,10 @@ def is_command_line(line: str) -> bool:
     return parse(line) is not None or line.startswith("!")
 
 
+PUNCTUATION = ",.:;!"
+"""Signs behind an answer that its words follow."""
+
+
 def read_answer(line: str, asked: AskedQuestion) -> GivenAnswer | None:
     """Return the meaning of a line; None if it is unclear. A command is no answer, nor is it behind a letter
     (`s/exit`).
@@ -166,8 +170,9 @@ def read_answer(line: str, asked: AskedQuestion) -> GivenAnswer | None:
     if key := _find_word(whole, asked.keys):
         return GivenAnswer(key)
     key = _find_word(_normalize(first), asked.keys)
-    if key is not None and key.takes_words and asked.words:
-        return GivenAnswer(key, rest.strip())
+    if key is not None and key.takes_words and asked.words:  # the word of "no sudo, please" belongs to the words
+        stands_apart = len(first) == 1 or first[-1] in PUNCTUATION
+        return GivenAnswer(key, rest.strip() if stands_apart else words)
     is_article = first.casefold() == "a"
     begins = key is not None and not is_article and len(rest.split()) < FEWEST
     if begins or not asked.words or len(words) < SHORTEST or whole in YES:

@@ -55,6 +55,7 @@ def meaning(line: str, waiting: int = 1) -> Answer | None:
         ("n", Deny(stops=True)),
         ("no, use make instead", Deny("use make instead")),
         ("n  not that file", Deny("not that file")),
+        ("no sudo, please", Deny("no sudo, please")),
         ("use make instead", Deny("use make instead")),
         ("all of it is wrong", Deny("all of it is wrong")),
         ("nothing", Deny("nothing")),
