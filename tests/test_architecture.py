@@ -480,7 +480,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "core": (39_808, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_405, 0, 55),
-    "hooks": (7_633, 0, 21),
+    "hooks": (7_678, 0, 21),
     "imports": (14_818, 0, 10),
     "ledger": (51_446, 0, 30),
     "mcp": (19_517, 0, 18),
@@ -500,7 +500,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (3_427, 0, None),
     "tools": (57_900, 27_198, 54),
     "tree undo worktrees": (67_432, 0, 61),
-    "ui": (97_025, 0, 47),
+    "ui": (97_060, 0, 47),
     "workers": (10_486, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_833, 49_726)
+SUM = (971_913, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

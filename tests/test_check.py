@@ -59,10 +59,11 @@ def test_what_a_registry_finds_by_itself_runs_the_tests_of_its_room(tree: Path) 
 
 
 def test_a_changed_test_runs_first_and_a_shared_one_with_all_that_use_it(tree: Path) -> None:
-    assert choose_tests(["tests/lane/test_verb.py"], tree)[0] == "tests/lane/test_verb.py"
+    assert choose_tests(["tests/lane/test_verb.py"], tree) == ["tests/lane/test_verb.py", "tests/test_seeds.py"]
     assert choose_tests(["tests/session/stage.py"], tree)[0] == "tests/session/test_act.py"
     for page in ("README.md", "tests/PROMISES.md", "nexus_cli/README.md"):
         assert choose_tests([page], tree) == ["tests/test_seeds.py"], page
+    assert "tests/session/test_act.py" not in choose_tests(["nexus_cli/core/README.md"], tree), "a page is not imported"
 
 
 def test_imports_are_read_wherever_they_stand() -> None:

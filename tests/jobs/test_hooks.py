@@ -201,6 +201,7 @@ def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
         {**pre, "command": deaf, "timeout": 1},
         {**pre, "command": "/no/such/program"},
         {**pre, "command": "yes in a traceback | head -n 50 >&2; echo the cause >&2; exit 3"},
+        {**pre, "command": """echo '{"hookSpecificOutput": {"updatedToolOutput": "x"}}'"""},
         {**pre, "command": "echo no JSON {"},
         {**pre, "command": "printf '{broken'"},
         {**pre, "command": "printf '[1]'; printf '\\377\\376'"},
@@ -209,7 +210,8 @@ def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
     done = place.ask("--allow", "edit", "--json", "write")
     assert done.status == 0 and (place.folder / "b.txt").exists(), done
     told_of = [line for line in done.told if "nexus: hook " in line]
-    assert len(told_of) == 4 and any("exit 3: the cause" in line for line in told_of), told_of
+    assert [line for line in done.told if "nexus does not read updatedToolOutput" in line], done.told
+    assert len(told_of) == 5 and any("exit 3: the cause" in line for line in told_of), told_of
     assert any("exit 1: yyy" in line for line in told_of) and any("longer than 1 s" in line for line in told_of)
     assert any("could not be started" in line for line in told_of) and max(map(len, told_of)) < 500
     pid = int((place.folder / "ran-fork").read_text())
