@@ -487,17 +487,17 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_168, 0, 47),
     "plugins": (8_142, 0, 22),
     "provider": (28_877, 0, 57),
-    "reports": (89_843, 8_414, None),
+    "reports": (89_708, 8_414, None),
     "rpc": (17_685, 0, 16),
     "rules": (30_633, 0, 18),
     "runs": (23_689, 0, 42),
     "sandbox": (39_260, 0, 27),
-    "sections": (37_068, 0, 63),
+    "sections": (37_068, 0, 64),
     "service_list": (303, 0, 2),
     "session": (53_252, 0, 59),
     "spaces": (10_494, 0, 20),
     "testing": (1_524, 0, 0),
-    "text": (3_427, 0, None),
+    "text": (3_434, 0, None),
     "tools": (57_884, 27_198, 54),
     "tree undo worktrees": (67_432, 0, 61),
     "ui": (96_968, 0, 47),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_688, 49_726)
+SUM = (971_560, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

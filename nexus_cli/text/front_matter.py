@@ -58,20 +58,19 @@ def _read_agent_toml(text: str) -> FrontMatter:
 
 def read_front_matter(text: str, *, cut: bool = False) -> FrontMatter:
     """Split `text`; `cut` if it is only the beginning of its file. An unclosed fence without a key is not front matter.
-    Never raises."""
-    lines = text.splitlines()
-    if not lines or lines[0].rstrip() != FENCE:
+    Line ends become a newline. Never raises."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    if lines[0].rstrip() != FENCE:
         return FrontMatter({}, text)
     end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == FENCE), 0)
     if not end:
-        opened = _OPENED.match(text.replace("\r\n", "\n"))
+        opened = _OPENED.match(text)
         within = f" in its first {LIMIT // 1024} KiB" if cut else ""
         return FrontMatter({}, text, f"has front matter without a closing {FENCE} line{within}" if opened else "")
-    inner, rest = lines[1:end], "\n".join(lines[end + 1 :])
-    plain = _read_plain(inner)
-    if plain is not None:
-        return FrontMatter(plain, rest)
-    return _read_yaml("\n".join(inner), rest)
+    inner, rest = "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
+    plain = _read_plain(inner.splitlines())
+    return _read_yaml(inner, rest) if plain is None else FrontMatter(plain, rest)
 
 
 def _read_plain(lines: Sequence[str]) -> dict[str, str] | None:
