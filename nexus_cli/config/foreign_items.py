@@ -45,8 +45,17 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 }
 """Files and folders of each kind of item, in the order in which they are read."""
 KINDS = frozenset(PATHS)
-COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`|(?<![^ \t\n])```![ \t]*\n(.+?)\n[ \t]*```(?![^ \t\n])", re.DOTALL)
-"""A command that runs when a guide is called: in a line, or in a fenced block of its own."""
+_COMMAND = re.compile(
+    r"""
+    ^[ \t]*(?P<longer>`{4,})[^`\n]*$ (?:\n(?![ \t]*(?P=longer)`*[ \t]*$).*)* (?:\n.*)?
+    | (?: (?<![\w`])!(?P<tick>`) | ^[ \t]*```![ \t]*\n )
+      (?P<command> (?(tick)[^`\n]+|(?:(?![ \t]*```).*\n)*) )
+      (?(tick)`|[ \t]*```[ \t]*$)
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+"""A command that runs when a guide is called, in a line or in a fenced block of its own; or a block with a longer
+fence, which shows how a guide is written: nothing in it runs."""
 NO_SERVERS = "is not a JSON object with servers: nexus ignores the file"
 """The reason that a file of servers is left out."""
 MOST_HOOKS = 200
@@ -74,10 +83,12 @@ def is_guide_file(path: str) -> bool:
 
 def split_commands(text: str) -> list[str]:
     """Return the text of a guide before its first command, that command, the text up to the next one, and so on."""
-    parts = COMMAND_TEXT.split(text)
-    for place in range(len(parts) - 3, 0, -3):
-        parts[place : place + 2] = [parts[place] or parts[place + 1]]
-    return parts
+    parts, end = list[str](), 0
+    for found in _COMMAND.finditer(text):
+        if command := (found["command"] or "").strip():
+            parts += [text[end : found.start()], command]
+            end = found.end()
+    return [*parts, text[end:]]
 
 
 def may_have_servers(cwd: Path) -> bool:

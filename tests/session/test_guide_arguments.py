@@ -64,13 +64,15 @@ def test_the_commands_of_a_guide_are_in_lines_and_in_blocks_of_their_own() -> No
         "one",
         " b\n",
         "two `x`\nthree",
-        "\n  ",
-        "  four",
+        "\n",
+        "four",
         "\nc\n```sh\n",
         "five",
         "\n```\nd ```!\nno ```\n",
     ]
     assert split_commands("```!\nopen") == ["```!\nopen"] and split_commands("") == [""]
+    quoted = "Write:\n````md\n```!\na\n```\n!`b`\n````\n"
+    assert split_commands(f"```!\n```\nProse.\n```!\n\n```\n{quoted}!`c`\n")[1::2] == ["c"]
 
 
 LINES = ("```!", "```", "````md", "````", "!`a b`", "echo $1", "---", "allowed-tools: Bash(ls:*)", "", "Prose.")
