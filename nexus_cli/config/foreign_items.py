@@ -15,7 +15,7 @@ from nexus_cli.core.json_value import JsonObject
 
 PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
 """The variable with a plugin's folder, in its hooks, servers and guides."""
-UNSET = ("CLAUDE_PLUGIN_DATA", "user_config.")
+UNSET = re.compile(r"\$\{user_config\.[\w-]+\}|\bCLAUDE_PLUGIN_DATA\b(?!=)", re.ASCII)
 """What Claude fills into hooks, servers and guides of a plugin, and nexus does not have."""
 ABOVE = "../"
 """Before the path of a file beside `.nexus`."""

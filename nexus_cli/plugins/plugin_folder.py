@@ -267,7 +267,9 @@ class _Reader:
         there += [what for path, what in OTHER_FILES.items() if path in self._files]
         keys = [key for key in self._manifest if key not in (*PARTS, *NOT_READ, *DESCRIBES, LISTED)]
         there += [f"{name_first(keys, NAMED)} in the manifest"] if keys else []
-        for sign in UNSET:
-            paths = [path for path, data in self._files.items() if sign.encode() in data]
-            there += [f"{sign} in {name_first(paths, NAMED)}"] if paths else []
+        unset: dict[str, list[str]] = {}
+        for path, data in self._files.items():
+            for sign in dict.fromkeys(UNSET.findall(data.decode("latin-1"))):
+                unset.setdefault(sign, []).append(path)
+        there += [f"{sign} in {name_first(paths, NAMED)}" for sign, paths in unset.items()]
         self._left_out += [f"{one_line(what)}: not supported" for what in dict.fromkeys(there)]
