@@ -18,6 +18,7 @@ import yaml
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import AUTO, Decision
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.claude_setup import read_claude
@@ -221,7 +222,21 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
 
 
 def program_folder(program: str) -> Path:
-    """Return the folder in which a program keeps its setup, from its variables or the home folder."""
+    """Return the folder in which a program keeps its setup; raise `NexusError("config", ...)` if one that is there
+    cannot be read."""
+    folder = _locate_folder(program)
+    try:
+        os.stat(f"{folder}/.")  # the folder has to be entered for that
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # no file of it is found
+    except OSError as error:
+        why = f"the folder cannot be read: {error.strerror}"
+        raise NexusError("config", with_tilde(folder), why, "Change its owner or its permissions") from error
+    return folder
+
+
+def _locate_folder(program: str) -> Path:
+    """Return the folder of a program from its variables or the home folder."""
     home = Path.home()
     if program == "claude":
         return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")

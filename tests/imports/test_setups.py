@@ -12,7 +12,7 @@ from search import sample
 from nexus_cli.config.load_settings import read_values
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
-from nexus_cli.imports.other_setups import SETUPS
+from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import BOTH, MINE, THEIRS, plan_import
 from nexus_cli.imports.waiting_setups import find_waiting
 
@@ -254,3 +254,7 @@ def test_a_program_waits_until_its_setup_is_imported(tmp_path: Path, monkeypatch
     assert "codex" not in dict(find_waiting(places()))
     places().settings.write_text("[")
     assert not dict(find_waiting(places())), "another check says that the settings are broken"
+    monkeypatch.setenv("CODEX_HOME", f"{tmp_path}/{'x' * 300}")  # root can read any folder, but not this one
+    assert not dict(find_waiting(places()))
+    with pytest.raises(NexusError, match="the folder cannot be read: File name too long"):
+        program_folder("codex")
