@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -42,10 +42,12 @@ def _set_model(setup: ForeignSetup, model: object, provider: str) -> None:
         setup.notes.append(f"model {model[:80]}: unknown provider; use `nexus config set model PROVIDER/NAME`")
 
 
-def _read_texts(setup: ForeignSetup, instructions: Path, *folders: Path) -> None:
-    """Read the instructions, and the commands in the Markdown files of folders."""
-    if text := setup.read(instructions):
-        setup.add_text("", text, instructions)
+def _read_texts(setup: ForeignSetup, instructions: Iterable[Path], *folders: Path) -> None:
+    """Read the instructions, the first of the files that has any, and the commands in the Markdown files of folders."""
+    for path in instructions:
+        if (text := setup.read(path)).strip():
+            setup.add_text("", text, path)
+            break
     for folder in folders:
         for path in sorted(folder.glob("*.md"))[:500]:
             if text := setup.read(path):
@@ -53,7 +55,7 @@ def _read_texts(setup: ForeignSetup, instructions: Path, *folders: Path) -> None
 
 
 def read_codex(home: Path) -> ForeignSetup:
-    """Return the setup in codex's folder: config.toml, rules, AGENTS.md, prompts."""
+    """Return the setup in codex's folder: config.toml, rules, instructions, prompts."""
     setup = ForeignSetup("codex")
     path = home / "config.toml"
     settings, where = setup.read_table(path, parse=tomllib.loads), with_tilde(path)
@@ -71,8 +73,7 @@ def read_codex(home: Path) -> ForeignSetup:
     setup.note_unused(settings, (*used, "projects"), where)
     for file in sorted((home / "rules").glob("*.rules")):
         _read_codex_rules(setup, file)
-    override = home / "AGENTS.override.md"
-    _read_texts(setup, override if override.is_file() else home / "AGENTS.md", home / "prompts")
+    _read_texts(setup, (home / "AGENTS.override.md", home / "AGENTS.md"), home / "prompts")
     setup.note_hooks(setup.read_table(home / "hooks.json", guards=False).get("hooks"))
     setup.note_folders(home, "skills", "agents")
     return setup
@@ -217,7 +218,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
             _add_server(setup, name, table, entry, used, where)
         setup.note_unused(settings, ("$schema", "model", plain.servers, *plain.rules, *plain.advice), where)
     if plain.texts:
-        _read_texts(setup, home / plain.texts, home / "command", home / "commands")
+        _read_texts(setup, [home / plain.texts], home / "command", home / "commands")
     return setup
 
 

@@ -94,6 +94,7 @@ def test_codex(tmp_path: Path) -> None:
     assert ("allow", "bash(ls *)") in SETUPS["codex"](tmp_path).rules
     write(tmp_path / "rules/more.rules", UNREADABLE)
     write(tmp_path / "AGENTS.md", f"Be brief. The key is {KEY}\n")
+    write(tmp_path / "AGENTS.override.md", " \n")
     write(tmp_path / "prompts/review.md", "Review $1.\n")
     setup = SETUPS["codex"](tmp_path)
     assert setup.settings == {"model": "openai/gpt-5-codex", "effort": "high", "allow": "auto"}
