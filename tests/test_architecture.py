@@ -474,7 +474,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_700, 0, 5),
     "client": (2_268, 0, 2),
     "commands": (42_591, 0, 50),
-    "config": (34_709, 0, None),
+    "config": (34_765, 0, None),
     "context": (8_946, 0, 18),
     "conversation": (50_589, 0, 90),
     "core": (39_808, 0, None),
@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_168, 0, 47),
     "plugins": (8_180, 0, 22),
     "provider": (28_877, 0, 57),
-    "reports": (89_708, 8_414, None),
+    "reports": (89_673, 8_414, None),
     "rpc": (17_685, 0, 16),
     "rules": (30_633, 0, 18),
     "runs": (23_689, 0, 42),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_712, 49_726)
+SUM = (971_733, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

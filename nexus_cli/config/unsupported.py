@@ -26,7 +26,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
         "settings",
         "not read: `nexus import codex` imports yours, .mcp.json has a project's servers",
     ),
-    ".codex/rules": ("rules", "rules are not applied: `nexus rules add --here` denies a command"),
+    ".codex/rules": ("rules", "rules are not applied: `nexus rules add --here deny 'bash(CMD *)'` denies a command"),
     ".cursor/rules": ("rules", "rules are not read; .claude/rules are"),
     ".cursor/mcp.json": ("MCP servers", "MCP servers are not read"),
     ".cursor/commands": ("commands", "commands are not read"),
@@ -52,9 +52,15 @@ class Unsupported:
     what: str
 
 
+def find_places(project: Path) -> list[str]:
+    """Return the paths of the table that `project` has; [] for the home folder, where they are the person's own."""
+    is_home = os.path.realpath(project) == os.path.realpath(os.path.expanduser("~"))
+    return [path for path in PLACES if not is_home and os.path.exists(project / path)]
+
+
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     """Return the unsupported files of `project`, in the order of the table. Never raises."""
-    found = [Unsupported(path, what) for path, (what, _) in PLACES.items() if os.path.exists(project / path)]
+    found = [Unsupported(path, PLACES[path][0]) for path in find_places(project)]
     for path in RULES:
         table = read_settings(project, path) or {}
         permissions = table.get("permissions")
