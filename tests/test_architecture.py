@@ -480,10 +480,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "core": (39_808, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_405, 0, 55),
-    "hooks": (7_625, 0, 21),
+    "hooks": (7_636, 0, 21),
     "imports": (14_897, 0, 10),
     "ledger": (51_446, 0, 30),
-    "mcp": (19_517, 0, 18),
+    "mcp": (19_525, 0, 18),
     "permission": (13_168, 0, 47),
     "plugins": (8_180, 0, 22),
     "provider": (28_877, 0, 57),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_733, 49_726)
+SUM = (971_752, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -31,7 +31,9 @@ RULES = HOOKS[:2]
 SERVERS: Mapping[str, str] = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """Files with MCP servers, and the key that they are below."""
 SERVER_KEYS = frozenset(
-    "type command args env url serverUrl headers cwd disabled enabled start_seconds call_seconds description".split()
+    """
+    type transport command args env url serverUrl headers cwd disabled enabled start_seconds call_seconds description
+    """.split()
 )
 """Keys of a server's entry that are read, or change nothing."""
 PATHS: Mapping[str, tuple[str, ...]] = {
