@@ -52,15 +52,12 @@ class Unsupported:
     what: str
 
 
-def find_places(project: Path) -> list[str]:
-    """Return the paths of the table that `project` has; [] for the home folder, where they are the person's own."""
-    is_home = os.path.realpath(project) == os.path.realpath(os.path.expanduser("~"))
-    return [path for path in PLACES if not is_home and os.path.exists(project / path)]
-
-
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
-    """Return the unsupported files of `project`, in the order of the table. Never raises."""
-    found = [Unsupported(path, PLACES[path][0]) for path in find_places(project)]
+    """Return the unsupported files of `project`, in the order of the table, of which the home folder has none: there
+    they are the person's own. Never raises."""
+    is_home = os.path.realpath(project) == os.path.realpath(os.path.expanduser("~"))
+    places = {} if is_home else PLACES
+    found = [Unsupported(path, what) for path, (what, _) in places.items() if os.path.exists(project / path)]
     for path in RULES:
         table = read_settings(project, path) or {}
         permissions = table.get("permissions")

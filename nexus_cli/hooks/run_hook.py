@@ -89,12 +89,11 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     reason = _take(more, "permissionDecisionReason") or _take(nested, "message") or _take(value, "reason")
     stops = value.get("continue") is False or nested.get("interrupt") is True
     updated = more.pop("updatedInput", nested.get("updatedInput"))
-    context = _take(more, "additionalContext")
     more.pop("hookEventName", None)
     return HookAnswer(
         "deny" if stops else decision,
         (_take(value, "stopReason") or reason) if stops else reason,
-        context,
+        _take(more, "additionalContext"),
         _take(value, "systemMessage"),
         updated if isinstance(updated, dict) else None,
         stops,

@@ -25,6 +25,8 @@ from nexus_cli.imports.claude_setup import read_claude
 from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, server_entry
 from nexus_cli.provider.model_names import provider_prefixes
 
+FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+"""The variable with the folder of a program."""
 CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 _JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
@@ -223,29 +225,21 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
 
 
 def program_folder(program: str) -> Path:
-    """Return the folder in which a program keeps its setup; raise `NexusError("config", ...)` if one that is there
-    cannot be read."""
-    folder = _locate_folder(program)
+    """Return the folder with the setup of a program, from its variables or the home folder; raise
+    `NexusError("config", ...)` if one that is there cannot be read."""
+    folder = Path.home() / (PLAIN[program].folder if program in PLAIN else f".{program}")
+    if own := os.environ.get(FOLDER_VARIABLES.get(program, "")):
+        folder = Path(own)
+    if program == "opencode" and (config := os.environ.get("XDG_CONFIG_HOME")):
+        folder = Path(config) / program
     try:
         os.stat(f"{folder}/.")  # the folder has to be entered for that
-    except (FileNotFoundError, NotADirectoryError):
-        pass  # no file of it is found
+    except FileNotFoundError:
+        pass
     except OSError as error:
-        why = f"the folder cannot be read: {error.strerror}"
-        raise NexusError("config", with_tilde(folder), why, "Change its owner or its permissions") from error
+        hint = "Change its owner or its permissions"
+        raise NexusError("config", with_tilde(folder), f"cannot be read ({error.strerror})", hint) from error
     return folder
-
-
-def _locate_folder(program: str) -> Path:
-    """Return the folder of a program from its variables or the home folder."""
-    home = Path.home()
-    if program == "claude":
-        return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    if program == "codex":
-        return Path(os.environ.get("CODEX_HOME") or home / ".codex")
-    if program == "opencode" and (config := os.environ.get("XDG_CONFIG_HOME")):
-        return Path(config) / program
-    return home / PLAIN[program].folder
 
 
 def _read_claude(home: Path) -> ForeignSetup:

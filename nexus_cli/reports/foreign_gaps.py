@@ -18,7 +18,7 @@ from nexus_cli.config.foreign_items import (
     list_variables,
 )
 from nexus_cli.config.programs import find_program
-from nexus_cli.config.unsupported import PLACES, find_places, read_settings
+from nexus_cli.config.unsupported import PLACES, find_unsupported, read_settings
 from nexus_cli.context.prompt_loader import INSTRUCTION_FILES
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
@@ -54,7 +54,7 @@ MOST = 40
 
 def list_gaps(project: Path) -> list[str]:
     """Return a line for each thing, `FILE: WHAT`. Blocks; never raises."""
-    found = [f"{path}: {PLACES[path][1]}" for path in find_places(project)]
+    found = [f"{one.path}: {PLACES[one.path][1]}" for one in find_unsupported(project) if one.path in PLACES]
     found += [*_settings(project), *_hooks(project), *_servers(project), *_instructions(project), *_guides(project)]
     more = len(found) - MOST
     return [

@@ -46,12 +46,6 @@ ACTIVE = {
     "identity": "identity files",
 }
 """Kinds of items that take effect once they are trusted, with their names for people."""
-SHOWN: Mapping[str, Mapping[str, str]] = {
-    SKILL: {"allowed-tools": "permits"},
-    COMMAND: {"allowed-tools": "permits"},
-    AGENT: {"tools": "tools", "model": "model"},
-}
-"""Keys of a guide that are shown, with the word for each."""
 MOST_FILES = 60
 """Most files whose names are listed."""
 MANY = 5
@@ -160,8 +154,9 @@ def describe_item(item: TrustItem) -> str:
     in the turn that calls it, tools and model of an agent, the entry of a server, and what of a long name is cut."""
     text = " ".join(item.definition.split()) if item.kind == "server" or len(item.name) > LONGEST_LINE else ""
     if item.kind in (SKILL, COMMAND, AGENT) and item.file:
-        guide = read_item_guide(item.name, item, item.file, "project", item.kind)
-        lines = [f"{word} {guide.fields[key]}" for key, word in SHOWN[item.kind].items() if guide.fields.get(key)]
+        guide = read_item_guide(item.name, item, item.file, "project")
+        keys = {"tools": "tools", "model": "model"} if item.kind == AGENT else {"allowed-tools": "permits"}
+        lines = [f"{word} {guide.fields[key]}" for key, word in keys.items() if guide.fields.get(key)]
         if item.kind != AGENT:
             with suppress(NexusError):  # a binary file runs nothing
                 lines += [f"runs {line}" for line in split_commands(read_guide(guide))[1::2]]

@@ -16,7 +16,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
-from itertools import chain
 from pathlib import Path
 
 from nexus_cli.config.foreign_items import split_commands
@@ -111,8 +110,8 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     if hooks := state.dispatcher.hooks:
         await hooks.before_expansion([(name, known[name], said) for name, said in chosen.items()], trigger.text)
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
-    guides = [split_commands(await asyncio.to_thread(read_guide, known[name]))[::2] for name in chosen]
-    blocks += await asyncio.to_thread(_ask_for_agents, "\n".join(chain([words], *guides)), cwd)
+    guides = [" ".join(split_commands(await asyncio.to_thread(read_guide, known[name]))[::2]) for name in chosen]
+    blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
     parts = (*trigger.parts, *state.engine.control.pop_images())
     return replace(trigger, text="\n\n".join([trigger.text, *blocks]), parts=parts) if blocks else trigger
 

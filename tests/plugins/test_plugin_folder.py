@@ -14,7 +14,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import ACTIVE, UNSUPPORTED, list_plugin_hooks
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, PluginSource
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
-from nexus_cli.reports.plugins import describe_item, plugin_object
+from nexus_cli.reports.plugins import plugin_object
+from nexus_cli.reports.trust import describe_item
 
 
 def hashes(plugin: PluginFolder) -> dict[str, str]:
@@ -190,8 +191,8 @@ def test_what_claude_reads_of_a_plugin_and_nexus_does_not_is_named(tmp_path: Pat
         "server a: envFile, timeout: not read",
         "workflows: not supported",
         "userConfig, x y in the manifest: not supported",
-        "CLAUDE_PLUGIN_DATA in commands/a.md: not supported",
         "${user_config.KEY} in hooks/x.sh: not supported",
+        "CLAUDE_PLUGIN_DATA in commands/a.md: not supported",
     )
     shown = plugin_object(plugin, "here", {}, {})["left_out"]
     assert [one.partition(": ")[2] for one in shown[5:]] == [

@@ -21,7 +21,7 @@ def test_odd_files_are_named_and_never_raise(tmp_path: Path, monkeypatch: pytest
     (tmp_path / ".codex/rules").mkdir(parents=True)
     [line] = list_gaps(tmp_path)
     words = shlex.split(line.split("`")[1])
-    assert words[:4] == ["nexus", "rules", "add", "--here"] and parse_rule(words[4], words[5], rule_tools())
+    assert words[:5] == ["nexus", "rules", "add", "--here", "deny"] and parse_rule("deny", words[5], rule_tools())
     with monkeypatch.context() as at_home:
         at_home.setenv("HOME", str(tmp_path))
         assert list_gaps(tmp_path) == [] and find_unsupported(tmp_path) == (), "there they are the person's own"
