@@ -7,7 +7,7 @@ quoted. Most files have plain lines `key: value`, which are read without the YAM
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,7 @@ def read_front_matter(text: str, *, cut: bool = False) -> FrontMatter:
     """Split `text`; `cut` if it is only the beginning of its file. An unclosed fence without a key is not front matter.
     Line ends become a newline. Never raises."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
+    lines = text.removesuffix("\n").split("\n")
     if lines[0].rstrip() != FENCE:
         return FrontMatter({}, text)
     end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == FENCE), 0)
@@ -69,14 +69,14 @@ def read_front_matter(text: str, *, cut: bool = False) -> FrontMatter:
         within = f" in its first {LIMIT // 1024} KiB" if cut else ""
         return FrontMatter({}, text, f"has front matter without a closing {FENCE} line{within}" if opened else "")
     inner, rest = "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
-    plain = _read_plain(inner.splitlines())
+    plain = _read_plain(inner)
     return _read_yaml(inner, rest) if plain is None else FrontMatter(plain, rest)
 
 
-def _read_plain(lines: Sequence[str]) -> dict[str, str] | None:
+def _read_plain(inner: str) -> dict[str, str] | None:
     """Return the fields if every line is a key with a plain value, else None."""
     found: dict[str, str] = {}
-    for line in lines:
+    for line in inner.splitlines():
         match = _LINE.fullmatch(line)
         value = match and next((one for one in match.groups()[1:] if one is not None), "")
         if match is None or value is None or (match[4] is not None and value.casefold() in _WORDS):

@@ -24,7 +24,7 @@ hooks:
 Body
 """
     found = read_front_matter(text)
-    assert not found.problem and found.text == "Body\n"
+    assert not found.problem and found.text == "Body"
     fields = dict(found.fields)
     assert fields["description"] == "Plan: with *care*" and fields["pattern"] == "*.py"
     assert fields["argument-hint"] == "[user prompt] [depth]" and fields["name"] == "quoted: so"
