@@ -15,7 +15,7 @@ from nexus_cli.core.json_value import JsonObject
 
 PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
 """The variable with a plugin's folder, in its hooks, servers and guides."""
-UNSET = ("CLAUDE_PLUGIN_DATA", "user_config.")
+UNSET = re.compile(r"\$\{user_config\.[\w-]+\}|\bCLAUDE_PLUGIN_DATA\b(?!=)", re.ASCII)
 """What Claude fills into hooks, servers and guides of a plugin, and nexus does not have."""
 ABOVE = "../"
 """Before the path of a file beside `.nexus`."""
@@ -31,7 +31,9 @@ RULES = HOOKS[:2]
 SERVERS: Mapping[str, str] = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """Files with MCP servers, and the key that they are below."""
 SERVER_KEYS = frozenset(
-    "type command args env url serverUrl headers cwd disabled enabled start_seconds call_seconds description".split()
+    """
+    type transport command args env url serverUrl headers cwd disabled enabled start_seconds call_seconds description
+    """.split()
 )
 """Keys of a server's entry that are read, or change nothing."""
 PATHS: Mapping[str, tuple[str, ...]] = {
@@ -45,8 +47,17 @@ PATHS: Mapping[str, tuple[str, ...]] = {
 }
 """Files and folders of each kind of item, in the order in which they are read."""
 KINDS = frozenset(PATHS)
-COMMAND_TEXT = re.compile(r"(?<![\w`])!`([^`\n]+)`|(?<![^ \t\n])```![ \t]*\n(.+?)\n[ \t]*```(?![^ \t\n])", re.DOTALL)
-"""A command that runs when a guide is called: in a line, or in a fenced block of its own."""
+_COMMAND = re.compile(
+    r"""
+    ^[ \t]*(?P<longer>`{4,})[^`\n]*$ (?:\n(?![ \t]*(?P=longer)`*[ \t]*$).*)* (?:\n.*)?
+    | (?: (?<![\w`])!(?P<tick>`) | ^[ \t]*```![ \t]*\n )
+      (?P<command> (?(tick)[^`\n]+|(?:(?![ \t]*```).*\n)*) )
+      (?(tick)`|[ \t]*```[ \t]*$)
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+"""A command that runs when a guide is called, in a line or in a fenced block of its own; or a block with a longer
+fence, which shows how a guide is written: nothing in it runs."""
 NO_SERVERS = "is not a JSON object with servers: nexus ignores the file"
 """The reason that a file of servers is left out."""
 MOST_HOOKS = 200
@@ -74,10 +85,12 @@ def is_guide_file(path: str) -> bool:
 
 def split_commands(text: str) -> list[str]:
     """Return the text of a guide before its first command, that command, the text up to the next one, and so on."""
-    parts = COMMAND_TEXT.split(text)
-    for place in range(len(parts) - 3, 0, -3):
-        parts[place : place + 2] = [parts[place] or parts[place + 1]]
-    return parts
+    parts, end = list[str](), 0
+    for found in _COMMAND.finditer(text):
+        if command := (found["command"] or "").strip():
+            parts += [text[end : found.start()], command]
+            end = found.end()
+    return [*parts, text[end:]]
 
 
 def may_have_servers(cwd: Path) -> bool:

@@ -26,7 +26,7 @@ PLACES: Mapping[str, tuple[str, str]] = {
         "settings",
         "not read: `nexus import codex` imports yours, .mcp.json has a project's servers",
     ),
-    ".codex/rules": ("rules", "rules are not applied: `nexus rules add --here` denies a command"),
+    ".codex/rules": ("rules", "rules are not applied: `nexus rules add --here deny 'bash(CMD *)'` denies a command"),
     ".cursor/rules": ("rules", "rules are not read; .claude/rules are"),
     ".cursor/mcp.json": ("MCP servers", "MCP servers are not read"),
     ".cursor/commands": ("commands", "commands are not read"),
@@ -53,8 +53,11 @@ class Unsupported:
 
 
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
-    """Return the unsupported files of `project`, in the order of the table. Never raises."""
-    found = [Unsupported(path, what) for path, (what, _) in PLACES.items() if os.path.exists(project / path)]
+    """Return the unsupported files of `project`, in the order of the table, of which the home folder has none: there
+    they are the person's own. Never raises."""
+    is_home = os.path.realpath(project) == os.path.realpath(os.path.expanduser("~"))
+    places = {} if is_home else PLACES
+    found = [Unsupported(path, what) for path, (what, _) in places.items() if os.path.exists(project / path)]
     for path in RULES:
         table = read_settings(project, path) or {}
         permissions = table.get("permissions")

@@ -194,8 +194,8 @@ def list_plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
             continue
         why = "" if state == ACTIVE else f"it has changed since you accepted it; run nexus plugin update {plugin.name}"
         hook = _read_hook(item.definition, plugin.root, state, why, item, source)
-        if sign := next((one for one in UNSET if one in hook.table.command), ""):
-            hook = replace(hook, state=UNSUPPORTED, why=f"its command needs {sign}, which nexus does not have")
+        if sign := UNSET.search(hook.table.command):
+            hook = replace(hook, state=UNSUPPORTED, why=f"its command needs {sign[0]}, which nexus does not have")
         yield replace(hook, scripts=files, is_plugin=True, item=item.key)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
 from nexus_cli.config.paths import project_root
@@ -34,10 +35,6 @@ SPEAKS = ("SessionStart", "UserPromptSubmit")
 
 DECISIONS = {"block": "deny", "deny": "deny", "approve": "allow", "allow": "allow", "ask": "ask", "defer": "ask"}
 """The decisions by the words of hooks; a program that started Claude Code decides what is deferred."""
-READ = frozenset(
-    "hookEventName permissionDecision permissionDecisionReason additionalContext updatedInput decision".split()
-)
-"""Keys of `hookSpecificOutput` that are read."""
 NAMED = 5
 """Most keys that a line names."""
 
@@ -84,26 +81,27 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     if value is None:
         return HookAnswer(context=stdout.strip() if event in SPEAKS and not status else "")
     inner = value.get("hookSpecificOutput")
-    more: JsonObject = inner if isinstance(inner, dict) else {}
-    asked = more.get("decision")
-    nested: JsonObject = asked if isinstance(asked, dict) else {}  # of PermissionRequest
-    word = _text(more, "permissionDecision") or _text(nested, "behavior") or _text(value, "decision")
+    more = inner if isinstance(inner, dict) else {}
+    asked = more.pop("decision", None)
+    nested = asked if isinstance(asked, dict) else {}  # of PermissionRequest
+    word = _take(more, "permissionDecision") or _take(nested, "behavior") or _take(value, "decision")
     decision = DECISIONS.get(word, "")
-    reason = _text(more, "permissionDecisionReason") or _text(nested, "message") or _text(value, "reason")
+    reason = _take(more, "permissionDecisionReason") or _take(nested, "message") or _take(value, "reason")
     stops = value.get("continue") is False or nested.get("interrupt") is True
-    updated = more.get("updatedInput", nested.get("updatedInput"))
+    updated = more.pop("updatedInput", nested.get("updatedInput"))
+    more.pop("hookEventName", None)
     return HookAnswer(
         "deny" if stops else decision,
-        (_text(value, "stopReason") or reason) if stops else reason,
-        _text(more, "additionalContext"),
-        _text(value, "systemMessage"),
+        (_take(value, "stopReason") or reason) if stops else reason,
+        _take(more, "additionalContext"),
+        _take(value, "systemMessage"),
         updated if isinstance(updated, dict) else None,
         stops,
-        unread=one_line(name_first([key for key in more if key not in READ], NAMED)),
+        unread=one_line(name_first([*more], NAMED)),
     )
 
 
-def _read_object(text: str) -> JsonObject | None:
+def _read_object(text: str) -> dict[str, Any] | None:
     try:
         value = json.loads(text) if text.lstrip().startswith("{") else None
         return value if isinstance(value, dict) else None
@@ -111,8 +109,9 @@ def _read_object(text: str) -> JsonObject | None:
         return None
 
 
-def _text(value: JsonObject, key: str) -> str:
-    found = value.get(key)
+def _take(value: dict[str, Any], key: str) -> str:
+    """Return a text of an answer without blanks around, "" for none, and remove its key: those that stay are unread."""
+    found = value.pop(key, None)
     return found.strip() if isinstance(found, str) else ""
 
 

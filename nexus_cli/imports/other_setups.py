@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -18,12 +18,15 @@ import yaml
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import AUTO, Decision
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.claude_setup import read_claude
 from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, server_entry
 from nexus_cli.provider.model_names import provider_prefixes
 
+FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
+"""The variable with the folder of a program."""
 CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 _JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
@@ -41,10 +44,12 @@ def _set_model(setup: ForeignSetup, model: object, provider: str) -> None:
         setup.notes.append(f"model {model[:80]}: unknown provider; use `nexus config set model PROVIDER/NAME`")
 
 
-def _read_texts(setup: ForeignSetup, instructions: Path, *folders: Path) -> None:
-    """Read the instructions, and the commands in the Markdown files of folders."""
-    if text := setup.read(instructions):
-        setup.add_text("", text, instructions)
+def _read_texts(setup: ForeignSetup, instructions: Iterable[Path], *folders: Path) -> None:
+    """Read the instructions, the first of the files that has any, and the commands in the Markdown files of folders."""
+    for path in instructions:
+        if (text := setup.read(path)).strip():
+            setup.add_text("", text, path)
+            break
     for folder in folders:
         for path in sorted(folder.glob("*.md"))[:500]:
             if text := setup.read(path):
@@ -52,7 +57,7 @@ def _read_texts(setup: ForeignSetup, instructions: Path, *folders: Path) -> None
 
 
 def read_codex(home: Path) -> ForeignSetup:
-    """Return the setup in codex's folder: config.toml, rules, AGENTS.md, prompts."""
+    """Return the setup in codex's folder: config.toml, rules, instructions, prompts."""
     setup = ForeignSetup("codex")
     path = home / "config.toml"
     settings, where = setup.read_table(path, parse=tomllib.loads), with_tilde(path)
@@ -70,8 +75,7 @@ def read_codex(home: Path) -> ForeignSetup:
     setup.note_unused(settings, (*used, "projects"), where)
     for file in sorted((home / "rules").glob("*.rules")):
         _read_codex_rules(setup, file)
-    override = home / "AGENTS.override.md"
-    _read_texts(setup, override if override.is_file() else home / "AGENTS.md", home / "prompts")
+    _read_texts(setup, (home / "AGENTS.override.md", home / "AGENTS.md"), home / "prompts")
     setup.note_hooks(setup.read_table(home / "hooks.json", guards=False).get("hooks"))
     setup.note_folders(home, "skills", "agents")
     return setup
@@ -216,20 +220,26 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
             _add_server(setup, name, table, entry, used, where)
         setup.note_unused(settings, ("$schema", "model", plain.servers, *plain.rules, *plain.advice), where)
     if plain.texts:
-        _read_texts(setup, home / plain.texts, home / "command", home / "commands")
+        _read_texts(setup, [home / plain.texts], home / "command", home / "commands")
     return setup
 
 
 def program_folder(program: str) -> Path:
-    """Return the folder in which a program keeps its setup, from its variables or the home folder."""
-    home = Path.home()
-    if program == "claude":
-        return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    if program == "codex":
-        return Path(os.environ.get("CODEX_HOME") or home / ".codex")
+    """Return the folder with the setup of a program, from its variables or the home folder; raise
+    `NexusError("config", ...)` if one that is there cannot be read."""
+    folder = Path.home() / (PLAIN[program].folder if program in PLAIN else f".{program}")
+    if own := os.environ.get(FOLDER_VARIABLES.get(program, "")):
+        folder = Path(own)
     if program == "opencode" and (config := os.environ.get("XDG_CONFIG_HOME")):
-        return Path(config) / program
-    return home / PLAIN[program].folder
+        folder = Path(config) / program
+    try:
+        os.stat(f"{folder}/.")  # the folder has to be entered for that
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        hint = "Change its owner or its permissions"
+        raise NexusError("config", with_tilde(folder), f"cannot be read ({error.strerror})", hint) from error
+    return folder
 
 
 def _read_claude(home: Path) -> ForeignSetup:

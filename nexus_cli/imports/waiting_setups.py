@@ -21,7 +21,8 @@ def find_waiting(places: Places) -> Iterator[tuple[str, str]]:
     Blocks; writes nothing, never raises.
     """
     for program, read in SETUPS.items():
-        setup = read(program_folder(program))
-        with suppress(NexusError, ValueError):  # the person's own settings cannot be read, which another check says
+        # A folder is another person's, or the own settings cannot be read, which another check says.
+        with suppress(NexusError, ValueError, OSError):
+            setup = read(program_folder(program))
             if plan_import(setup, places, lambda what, answers: MINE).changes:
                 yield program, name_first(setup.files, NAMED)

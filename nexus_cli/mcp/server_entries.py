@@ -160,7 +160,7 @@ def parse_entry(
     url = expand(url, "url") if url else ""
     if url and not url.startswith(("https://", "http://")):
         raise ValueError("url must begin with https:// or http://")
-    if value.get("type") == "sse":
+    if "sse" in (value.get("type"), value.get("transport")):
         raise ValueError("the transport sse is obsolete: use the server's HTTP address, with type http")
     names, values = _read_environment(value.get("env"), expand)
     headers = _read_headers(value.get("headers"), environ)

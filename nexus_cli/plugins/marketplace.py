@@ -106,7 +106,7 @@ def find_market(name: str, cwd: Path) -> PluginSource | None:
     if name == OFFICIAL:
         return PluginSource(github_address(f"anthropics/{OFFICIAL}"), ref="HEAD")
     home = Path(os.path.expanduser("~/.claude"))
-    theirs = (project_root(cwd) / name for name in RULES)
+    theirs = (project_root(cwd) / file for file in RULES)
     for path in (*theirs, home / "settings.json", home / "plugins/known_marketplaces.json"):
         for known, place in _list_markets(path):
             if known == name:

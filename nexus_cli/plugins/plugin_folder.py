@@ -267,7 +267,7 @@ class _Reader:
         there += [what for path, what in OTHER_FILES.items() if path in self._files]
         keys = [key for key in self._manifest if key not in (*PARTS, *NOT_READ, *DESCRIBES, LISTED)]
         there += [f"{name_first(keys, NAMED)} in the manifest"] if keys else []
-        for sign in UNSET:
-            paths = [path for path, data in self._files.items() if sign.encode() in data]
-            there += [f"{sign} in {name_first(paths, NAMED)}"] if paths else []
+        texts = {path: data.decode("latin-1") for path, data in self._files.items()}
+        for sign in sorted({*UNSET.findall("\n".join(texts.values()))}):
+            there.append(f"{sign} in {name_first([path for path, text in texts.items() if sign in text], NAMED)}")
         self._left_out += [f"{one_line(what)}: not supported" for what in dict.fromkeys(there)]

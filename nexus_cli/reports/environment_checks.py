@@ -452,9 +452,7 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
     hint = "`nexus import {}` shows the changes and asks"
     checks += [Check(program, "note", f"not imported: {files}", hint.format(program)) for program, files in waiting]
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
-        checks.append(
-            Check("hooks", "note", "; ".join(off), "`nexus trust` shows what changed, `nexus hooks` lists all")
-        )
+        checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all"))
     if named := [f"`{one.name}`" for one in list_checks(project, settings.check, runs_project=False)]:
         checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
     walls = inspect_sandbox(settings.sandbox, found, project, folder)

@@ -18,7 +18,7 @@ from nexus_cli.config.foreign_items import (
     list_variables,
 )
 from nexus_cli.config.programs import find_program
-from nexus_cli.config.unsupported import PLACES, read_settings
+from nexus_cli.config.unsupported import PLACES, find_unsupported, read_settings
 from nexus_cli.context.prompt_loader import INSTRUCTION_FILES
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
@@ -54,17 +54,13 @@ MOST = 40
 
 def list_gaps(project: Path) -> list[str]:
     """Return a line for each thing, `FILE: WHAT`. Blocks; never raises."""
-    found = [*_places(project), *_settings(project), *_hooks(project), *_servers(project)]
-    found += [*_instructions(project), *_guides(project)]
+    found = [f"{one.path}: {PLACES[one.path][1]}" for one in find_unsupported(project) if one.path in PLACES]
+    found += [*_settings(project), *_hooks(project), *_servers(project), *_instructions(project), *_guides(project)]
     more = len(found) - MOST
     return [
         *found[:MOST],
         *([f"{more} more; `nexus hooks` lists hooks, `nexus skill check` guides"] if more > 0 else []),
     ]
-
-
-def _places(project: Path) -> Iterator[str]:
-    yield from (f"{path}: {meaning}" for path, (_, meaning) in PLACES.items() if os.path.exists(project / path))
 
 
 def _settings(project: Path) -> Iterator[str]:
@@ -90,7 +86,7 @@ def _permissions(table: object) -> Iterator[str]:
         return
     if allowed := list_texts(table.get("allow")):
         count = plural(len(allowed), "rule")
-        yield f"permissions.allow ({count}) is ignored: a project cannot allow calls. To allow them: `nexus rules add`"
+        yield f"permissions.allow ({count}) is ignored: a project cannot allow calls; use `nexus rules add allow RULE`"
     tools = rule_tools()
     for kind, text in list_rules(table):
         try:

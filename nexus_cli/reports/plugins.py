@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
-from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT, split_commands
+from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT
 from nexus_cli.config.trust import part_text
-from nexus_cli.config.trust_items import TrustItem
-from nexus_cli.core.elide import LONGEST_LINE, one_line
+from nexus_cli.core.elide import one_line
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.hooks.hook_list import CHANGED, list_plugin_hooks
 from nexus_cli.mcp.server_entries import read_servers
@@ -18,7 +17,7 @@ from nexus_cli.plugins.plugin_folder import PluginFolder
 from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.skill_check import check_files, join_lines
 from nexus_cli.reports.text.lines import Lines, filled, folded
-from nexus_cli.reports.trust import describe_granted, diff_parts, whole_line
+from nexus_cli.reports.trust import describe_item, diff_parts
 from nexus_cli.sections.skills import AGENT, COMMAND, SKILL, find_guides
 from nexus_cli.session.recipes import find_all_agents
 
@@ -141,18 +140,6 @@ def _check_guides(folder: PluginFolder) -> Iterator[str]:
     """Yield a line for each thing that the guides of a plugin use and nexus lacks; their own folder is filled in."""
     paths = [folder.root / item.file for item in folder.items.values() if item.kind in (SKILL, COMMAND, AGENT)]
     return join_lines(line for line in check_files(folder.root, paths) if PLUGIN_ROOT not in line)
-
-
-def describe_item(item: TrustItem) -> str:
-    """Return in one line, never cut, what a guide permits and which commands it runs, or the entry of a server; "" for
-    an agent, and for a hook unless its name is too long for its whole command."""
-    if item.kind in (SKILL, COMMAND):
-        runs = (f"runs {line}" for line in split_commands(item.definition)[1::2])
-        return whole_line("; ".join([*describe_granted(item), *runs]))
-    if item.kind == AGENT:
-        return ""
-    has_whole_name = item.kind == "hook" and len(item.name) <= LONGEST_LINE
-    return "" if has_whole_name else whole_line(item.definition)
 
 
 def python_object(plugin: PythonPlugin) -> PythonPluginObject:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -15,7 +16,7 @@ from nexus_cli.config.text_file import decode
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_items, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import TrustItem
-from nexus_cli.core.elide import LONGEST_LINE, cut_at_word, one_line
+from nexus_cli.core.elide import LONGEST_LINE, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
@@ -24,9 +25,9 @@ from nexus_cli.reports.text.lines import Lines, apart, filled, join_names, numbe
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections import recipe_file
 from nexus_cli.sections.recipe import NAME, recipe_names
+from nexus_cli.sections.skills import AGENT, COMMAND, SKILL, read_guide, read_item_guide
 from nexus_cli.session.recipes import INSIDE, folders
 from nexus_cli.text.cells import expand_tabs, fold
-from nexus_cli.text.front_matter import split_guide
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.registry import rule_tools
@@ -45,8 +46,6 @@ ACTIVE = {
     "identity": "identity files",
 }
 """Kinds of items that take effect once they are trusted, with their names for people."""
-MOST_SHOWN = 500
-"""Most characters of a server's entry: what it starts or reaches, and the variables it is given."""
 MOST_FILES = 60
 """Most files whose names are listed."""
 MANY = 5
@@ -150,15 +149,18 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
     }
 
 
-def describe_granted(item: TrustItem) -> list[str]:
-    """Return in one line, never cut, what a guide permits in the turn that calls it, read as that turn reads it; [] if
-    it permits nothing."""
-    written = split_guide(item.definition, item.file).fields.get("allowed-tools")
-    return [whole_line(f"permits {written}")] if written else []
-
-
-def whole_line(text: str) -> str:
-    """Return `text` as one line, never cut."""
+def describe_item(item: TrustItem) -> str:
+    """Return in one line, never cut, what the name of an item does not show: what a skill or command permits and runs
+    in the turn that calls it, tools and model of an agent, the entry of a server, and what of a long name is cut."""
+    text = " ".join(item.definition.split()) if item.kind == "server" or len(item.name) > LONGEST_LINE else ""
+    if item.kind in (SKILL, COMMAND, AGENT) and item.file:
+        guide = read_item_guide(item.name, item, item.file, "project")
+        keys = {"tools": "tools", "model": "model"} if item.kind == AGENT else {"allowed-tools": "permits"}
+        lines = [f"{word} {guide.fields[key]}" for key, word in keys.items() if guide.fields.get(key)]
+        if item.kind != AGENT:
+            with suppress(NexusError):  # a binary file runs nothing
+                lines += [f"runs {line}" for line in split_commands(read_guide(guide))[1::2]]
+        text = "; ".join(lines)
     return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))
 
 
@@ -175,16 +177,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
         now = parts[key]
         then = before.get(key) or dict(now.items() & known)  # a hook with another `if` has its script already
         diff = diff_parts(then, now) if before and state != "trusted" else ""
-        what = " ".join(item.definition.split())[:MOST_SHOWN]
-        what = one_line(what) if item.kind == "server" else ""
-        what = "does not run here" if key in off else what
-        if item.kind in ("command", "skill"):
-            lines = [one_line(line) for text in now.values() for line in split_commands(text or "")[1::2]]
-            runs = [cut_at_word(f"runs {'; '.join(lines)}", MOST_SHOWN)] if lines else []
-            what = ", ".join([*describe_granted(item), *runs])
-        if item.kind == "agent":
-            fields = split_guide(item.definition, item.file).fields
-            what = "; ".join(one_line(f"{key} {fields[key]}") for key in ("tools", "model") if fields.get(key))
+        what = "does not run here" if key in off else describe_item(item)
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
     for key in (one for one in before if one not in found.items):
         kind, _, name = key.partition(" ")

@@ -166,7 +166,7 @@ def find_guides(
             trusted = trusted_items(folder, configuration)
             listed = _list_items(configuration.items.values(), kind)
             active = [(name, item) for name, item in listed if item.key in trusted][:MOST]
-            there = [_find_in(name, item, _place(folder, item), "project", kind) for name, item in active]
+            there = [read_item_guide(name, item, _place(folder, item), "project") for name, item in active]
             inactive += len(listed) - len(there)
             found += [one for one in there if one.path not in mine]  # the home folder may be a project
     taken = {one.name for one in found if not one.problem}
@@ -197,7 +197,7 @@ def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> di
         active = trusted_items(folder, configuration)
         listed = [one for kind in kinds for one in _list_items(configuration.items.values(), kind)]
         waiting = (
-            _find_in(name, item, _place(folder, item), "project", item.kind)
+            read_item_guide(name, item, _place(folder, item), "project")
             for name, item in listed
             if item.key not in active
         )
@@ -287,12 +287,13 @@ def _list_items(items: Iterable[TrustItem], kind: str) -> list[tuple[str, TrustI
     return listed
 
 
-def _find_in(name: str, item: TrustItem, where: str, origin: str, kind: str) -> Skill:
-    """Return the guide of an item from the bytes that were judged: nothing is read again."""
+def read_item_guide(name: str, item: TrustItem, where: str, origin: str) -> Skill:
+    """Return the guide of an item from the bytes that were judged: nothing is read again. What is shown of a guide is
+    read from here too, so that nothing else of it can run."""
     above = f"{item.file.rpartition('/')[0]}/"
     others = {part.removeprefix(above): data for part, data in item.parts.items() if part not in ("", item.file)}
-    found = _find_guide(name, item.parts[item.file], where, origin, kind)
-    return replace(found, files=others) if others and kind == SKILL else found
+    found = _find_guide(name, item.parts[item.file], where, origin, item.kind)
+    return replace(found, files=others) if others and item.kind == SKILL else found
 
 
 def _place(root: Path, item: TrustItem) -> str:
@@ -306,7 +307,7 @@ def _in_plugins(plugins: Iterable[InstalledPlugin], kind: str) -> Iterator[Skill
     for plugin in plugins:
         for item, state in plugin.items(kind):
             if state == "active":
-                found = _find_in(item.name, item, one_line(str(plugin.root / item.file)), "plugin", kind)
+                found = read_item_guide(item.name, item, one_line(str(plugin.root / item.file)), "plugin")
                 yield replace(found, plugin=plugin.name, plugin_root=str(plugin.root))
 
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import COMMAND_TEXT, split_commands
+from nexus_cli.config.foreign_items import split_commands
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.unasked_files import MOST_SEARCHED, FileRefused, UnaskedFiles
 from nexus_cli.core.attachment import Trigger
@@ -110,7 +110,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     if hooks := state.dispatcher.hooks:
         await hooks.before_expansion([(name, known[name], said) for name, said in chosen.items()], trigger.text)
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
-    guides = [COMMAND_TEXT.sub(" ", await asyncio.to_thread(read_guide, known[name])) for name in chosen]
+    guides = [" ".join(split_commands(await asyncio.to_thread(read_guide, known[name]))[::2]) for name in chosen]
     blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
     parts = (*trigger.parts, *state.engine.control.pop_images())
     return replace(trigger, text="\n\n".join([trigger.text, *blocks]), parts=parts) if blocks else trigger
@@ -287,7 +287,7 @@ class _Expansion:
 
 def _named_files(text: str, cwd: Path) -> Sequence[str]:
     """Return the existing files that a guide mentions as `@PATH`."""
-    names = dict.fromkeys(FILE.findall(COMMAND_TEXT.sub(" ", text)))
+    names = dict.fromkeys(FILE.findall(" ".join(split_commands(text)[::2])))
     return [name for name in names if os.path.isfile(cwd / os.path.expanduser(name))][:MOST_RUN]
 
 

@@ -7,7 +7,7 @@ quoted. Most files have plain lines `key: value`, which are read without the YAM
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,26 +58,25 @@ def _read_agent_toml(text: str) -> FrontMatter:
 
 def read_front_matter(text: str, *, cut: bool = False) -> FrontMatter:
     """Split `text`; `cut` if it is only the beginning of its file. An unclosed fence without a key is not front matter.
-    Never raises."""
-    lines = text.splitlines()
-    if not lines or lines[0].rstrip() != FENCE:
+    Line ends become a newline. Never raises."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.removesuffix("\n").split("\n")
+    if lines[0].rstrip() != FENCE:
         return FrontMatter({}, text)
     end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == FENCE), 0)
     if not end:
-        opened = _OPENED.match(text.replace("\r\n", "\n"))
+        opened = _OPENED.match(text)
         within = f" in its first {LIMIT // 1024} KiB" if cut else ""
         return FrontMatter({}, text, f"has front matter without a closing {FENCE} line{within}" if opened else "")
-    inner, rest = lines[1:end], "\n".join(lines[end + 1 :])
+    inner, rest = "\n".join(lines[1:end]), "\n".join(lines[end + 1 :])
     plain = _read_plain(inner)
-    if plain is not None:
-        return FrontMatter(plain, rest)
-    return _read_yaml("\n".join(inner), rest)
+    return _read_yaml(inner, rest) if plain is None else FrontMatter(plain, rest)
 
 
-def _read_plain(lines: Sequence[str]) -> dict[str, str] | None:
+def _read_plain(inner: str) -> dict[str, str] | None:
     """Return the fields if every line is a key with a plain value, else None."""
     found: dict[str, str] = {}
-    for line in lines:
+    for line in inner.splitlines():
         match = _LINE.fullmatch(line)
         value = match and next((one for one in match.groups()[1:] if one is not None), "")
         if match is None or value is None or (match[4] is not None and value.casefold() in _WORDS):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from nexus_cli.hooks.run_hook import HookAnswer, read_answer
@@ -20,6 +22,10 @@ def test_other_output_of_a_start_is_text_for_the_model(text: str) -> None:
 def test_what_a_hook_asks_for_and_nexus_does_not_read_is_named() -> None:
     answer = read_answer("PostToolUse", 0, '{"hookSpecificOutput": {"updatedToolOutput": "", "x\\u001by": 1}}', "")
     assert answer.unread == "updatedToolOutput, x y"
+    read = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no", "x": 1}
+    read |= {"additionalContext": "more", "updatedInput": {"a": 1}, "decision": {"behavior": "allow", "message": "yes"}}
+    answer = read_answer("PreToolUse", 0, json.dumps({"hookSpecificOutput": read}), "")
+    assert answer == HookAnswer("deny", "no", "more", updated={"a": 1}, unread="x")
 
 
 def test_a_decision_that_is_left_to_another_program_is_asked_about() -> None:

@@ -12,7 +12,7 @@ from search import sample
 from nexus_cli.config.load_settings import read_values
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
-from nexus_cli.imports.other_setups import SETUPS
+from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import BOTH, MINE, THEIRS, plan_import
 from nexus_cli.imports.waiting_setups import find_waiting
 
@@ -94,6 +94,7 @@ def test_codex(tmp_path: Path) -> None:
     assert ("allow", "bash(ls *)") in SETUPS["codex"](tmp_path).rules
     write(tmp_path / "rules/more.rules", UNREADABLE)
     write(tmp_path / "AGENTS.md", f"Be brief. The key is {KEY}\n")
+    write(tmp_path / "AGENTS.override.md", " \n")
     write(tmp_path / "prompts/review.md", "Review $1.\n")
     setup = SETUPS["codex"](tmp_path)
     assert setup.settings == {"model": "openai/gpt-5-codex", "effort": "high", "allow": "auto"}
@@ -254,3 +255,7 @@ def test_a_program_waits_until_its_setup_is_imported(tmp_path: Path, monkeypatch
     assert "codex" not in dict(find_waiting(places()))
     places().settings.write_text("[")
     assert not dict(find_waiting(places())), "another check says that the settings are broken"
+    monkeypatch.setenv("CODEX_HOME", f"{tmp_path}/{'x' * 300}")  # root can read any folder, but not this one
+    assert not dict(find_waiting(places()))
+    with pytest.raises(NexusError, match="File name too long"):
+        program_folder("codex")

@@ -113,7 +113,7 @@ def results(place: Stage) -> str:
 
 def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> None:
     told = plain(place.run("trust").text)
-    assert ".claude/commands, 23 files" in told and "prime: permits Bash, Read, runs git branch" in told
+    assert ".claude/commands, 23 files" in told and "prime: permits Bash, Read; runs git branch" in told
     assert "hooks of .claude/settings.json: PreToolUse python3 $CLAUDE_PROJECT_DIR/.claude/hooks/guard.py" in told
     doctor = plain(place.run("doctor").text)
     for line in (

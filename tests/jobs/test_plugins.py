@@ -33,9 +33,14 @@ class Model:
     def __call__(self, body: Any) -> dict[str, Any]:
         self.bodies.append(body)
         since = max(at for at, one in enumerate(body["messages"]) if one["role"] == "user")
+        done = sum(one["role"] == "tool" for one in body["messages"][since:])
+        changed = str(body["messages"][since]["content"]).partition("CHANGED ")[2]
+        if changed and not done:
+            with open(changed.split()[0], "a") as file:
+                file.write("# another\n")
+            return calls(("use_tool", {"name": "mcp__plugin_hookify_notes__add_note", "arguments": {"text": "x"}}))
         if "BASH" not in str(body["messages"][since]["content"]):
             return {"text": "Done."}
-        done = sum(one["role"] == "tool" for one in body["messages"][since:])
         return calls(("bash", {"command": BASH[done]})) if done < len(BASH) else {"text": "Done."}
 
     def said(self, role: str) -> str:
@@ -170,6 +175,9 @@ def test_its_server_is_used_with_its_own_folder(place: Stage, model: Model) -> N
     done = place.run("mcp", "test", "plugin_hookify_notes")
     assert done.status == 0 and "4 tools" in done.text, done
     assert listed(place)["server notes"] == "active", "its process has left nothing in its folder"
+    place.ask("--allow", "all", "CHANGED", str(installed(place) / "notes_server.py"))
+    assert "changed since you trusted it: run nexus plugin update hookify" in model.said("tool"), model.said("tool")
+    assert place.run("plugin", "update", "hookify", "--all").status == 0
     assert place.run("mcp", "add", "plugin_hookify_notes", "/bin/false").status == 0
     assert "another server has this name" in " ".join(place.run("mcp", "list").text.split())
 

@@ -10,7 +10,7 @@ import pytest
 from search import sample
 
 from nexus_cli.config import trust
-from nexus_cli.config.foreign_items import KINDS
+from nexus_cli.config.foreign_items import KINDS, SERVER_KEYS
 from nexus_cli.config.paths import places
 from nexus_cli.mcp.server_entries import parse_entry, read_servers
 
@@ -133,6 +133,24 @@ def test_variables_are_filled_in() -> None:
     entry = parse_entry("one", value, {"HERE": "there"})
     assert entry is not None and entry.command == ("run", "there", "else")
     assert entry.env == ("A",) and entry.values == {"B": "xthere"}
+
+
+def test_the_keys_of_an_entry_that_are_read_are_those_of_the_list() -> None:
+    asked = {"description"}  # changes nothing
+
+    class Entry(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            asked.add(key)
+            return super().get(key, default)
+
+        def __contains__(self, key: object) -> bool:
+            asked.add(str(key))
+            return super().__contains__(key)
+
+    assert parse_entry("one", Entry(command="run", transport="stdio"), {}) is not None
+    assert asked == SERVER_KEYS
+    with pytest.raises(ValueError, match="the transport sse is obsolete"):
+        parse_entry("one", {"url": "https://example.org", "transport": "sse"}, {})
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,10 @@ allowed-tools: Bash(echo:*)
 ---
 BEGIN a
 ```!
+
+```
+prose
+```!
 echo one
 echo `echo two`
 ```

@@ -14,7 +14,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import ACTIVE, UNSUPPORTED, list_plugin_hooks
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, PluginSource
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
-from nexus_cli.reports.plugins import describe_item, plugin_object
+from nexus_cli.reports.plugins import plugin_object
+from nexus_cli.reports.trust import describe_item
 
 
 def hashes(plugin: PluginFolder) -> dict[str, str]:
@@ -182,17 +183,19 @@ def test_what_claude_reads_of_a_plugin_and_nexus_does_not_is_named(tmp_path: Pat
         "plugin.json": json.dumps(manifest),
         ".mcp.json": json.dumps({"mcpServers": servers}),
         "commands/a.md": "---\nhooks: x\n---\nIn ${CLAUDE_PLUGIN_DATA}, of ${CLAUDE_PLUGIN_ROOT}.\n",
-        "workflows/w.js": "",
+        "workflows/w.js": "load('user_config.json')",
+        "hooks/x.sh": "echo ${user_config.KEY}",
     }
     plugin = read_plugin(write_files(tmp_path, files))
     assert plugin.left_out == (
         "server a: envFile, timeout: not read",
         "workflows: not supported",
         "userConfig, x y in the manifest: not supported",
+        "${user_config.KEY} in hooks/x.sh: not supported",
         "CLAUDE_PLUGIN_DATA in commands/a.md: not supported",
     )
     shown = plugin_object(plugin, "here", {}, {})["left_out"]
-    assert [one.partition(": ")[2] for one in shown[4:]] == [
+    assert [one.partition(": ")[2] for one in shown[5:]] == [
         "hooks of a skill or agent do not run",
         "${CLAUDE_PLUGIN_DATA} is not substituted",
     ], "the plugin's own folder is filled in"
@@ -202,7 +205,8 @@ def test_a_hook_whose_command_needs_what_is_not_filled_in_does_not_run(tmp_path:
     stop = [
         {
             "hooks": [
-                {"command": f"rm -rf {place}/old"} for place in ("${CLAUDE_PLUGIN_DATA}", "${user_config.DIR}", "x")
+                {"command": f"rm -rf {place}/old"}
+                for place in ("${CLAUDE_PLUGIN_DATA}", "${user_config.DIR}", "check_user_config.py")
             ]
         }
     ]
@@ -211,5 +215,5 @@ def test_a_hook_whose_command_needs_what_is_not_filled_in_does_not_run(tmp_path:
     assert {hook.table.command: hook.state for hook in found} == {
         "rm -rf ${CLAUDE_PLUGIN_DATA}/old": UNSUPPORTED,
         "rm -rf ${user_config.DIR}/old": UNSUPPORTED,
-        "rm -rf x/old": ACTIVE,
+        "rm -rf check_user_config.py/old": ACTIVE,
     }

@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from nexus_cli.config.foreign_items import split_commands
-from nexus_cli.sections.skills import Skill
+from nexus_cli.config.trust_items import TrustItem
+from nexus_cli.core.elide import one_line
+from nexus_cli.reports.trust import describe_item
+from nexus_cli.sections.skills import COMMAND, SKILL, Skill, read_guide
 from nexus_cli.session.skill_guides import _Expansion, _named_files
 
 ARGUMENT = "a;echo${IFS}INJ $(echo INJ) ' \" `echo INJ`"
@@ -59,10 +64,39 @@ def test_the_commands_of_a_guide_are_in_lines_and_in_blocks_of_their_own() -> No
         "one",
         " b\n",
         "two `x`\nthree",
-        "\n  ",
-        "  four",
+        "\n",
+        "four",
         "\nc\n```sh\n",
         "five",
         "\n```\nd ```!\nno ```\n",
     ]
     assert split_commands("```!\nopen") == ["```!\nopen"] and split_commands("") == [""]
+    quoted = "Write:\n````md\n```!\na\n```\n!`b`\n````\n"
+    assert split_commands(f"```!\n```\nProse.\n```!\n\n```\n{quoted}!`c`\n")[1::2] == ["c"]
+
+
+LINES = ("```!", "```", "````md", "````", "!`a b`", "echo $1", "---", "allowed-tools: Bash(ls:*)", "", "Prose.")
+ENDS = ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", " ")
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(ENDS)), max_size=12),
+    st.sampled_from(("utf-8", "utf-8-sig", "utf-16", "latin-1")),
+    st.sampled_from((SKILL, COMMAND)),
+)
+@example(
+    [("---", "\r\n"), ("a: b", "\r\n"), ("---", "\r\n"), ("```!", "\r\n"), ("ls", "\r\n"), ("```", "")],
+    "utf-8",
+    COMMAND,
+)
+@example([("```!", "\r\n"), ("ls", "\r\n"), ("```", "")], "utf-16", COMMAND)
+def test_every_command_of_a_guide_is_shown_before_it_is_trusted(
+    lines: list[tuple[str, str]], encoding: str, kind: str
+) -> None:
+    data = "".join(line + end for line, end in lines).encode(encoding, "ignore")
+    runs = split_commands(read_guide(Skill("g", "", "g.md", data, "project", kind=kind)))[1::2]
+    assert runs == ["ls"] or "ls" not in dict(lines)
+    shown = describe_item(TrustItem(kind, "g", {"g.md": data}, "g.md"))
+    assert [one.removeprefix("runs ") for one in shown.split("; ") if one.startswith("runs ")] == [*map(one_line, runs)]
+    long = "x" * 2_000
+    assert long in describe_item(TrustItem(kind, "g", {"g.md": f"!`{long}`".encode()}, "g.md"))
