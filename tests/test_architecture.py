@@ -469,9 +469,9 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (8_275, 0, 1),
+    "acp": (8_276, 0, 1),
     "adapters": (738, 1_037, 0),
-    "cli": (47_700, 0, 5),
+    "cli": (47_765, 0, 5),
     "client": (2_268, 0, 2),
     "commands": (42_591, 0, 50),
     "config": (34_676, 0, None),
@@ -488,19 +488,19 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (8_142, 0, 22),
     "provider": (28_877, 0, 57),
     "reports": (89_843, 8_414, None),
-    "rpc": (17_685, 0, 16),
+    "rpc": (17_686, 0, 16),
     "rules": (30_633, 0, 18),
-    "runs": (23_689, 0, 42),
+    "runs": (23_690, 0, 42),
     "sandbox": (39_260, 0, 27),
     "sections": (37_068, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (53_252, 0, 59),
+    "session": (53_251, 0, 59),
     "spaces": (10_494, 0, 20),
     "testing": (1_524, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_884, 27_198, 54),
     "tree undo worktrees": (67_432, 0, 61),
-    "ui": (96_968, 0, 47),
+    "ui": (96_977, 0, 47),
     "workers": (10_486, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_688, 49_726)
+SUM = (971_764, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

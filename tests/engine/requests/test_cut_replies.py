@@ -161,7 +161,7 @@ def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path
         async for one in session.run(Trigger("hi")):
             events.append(one)
             if isinstance(one, e.StepStart) and one.step == 2:
-                session.cancel()
+                session.cancel("person")
         return events
 
     session = opened(Hangs(HALF), tmp_path)

@@ -314,7 +314,7 @@ def test_a_goal_that_is_stopped_is_kept_without_steps(tmp_path: Path) -> None:
 
         async def stream(self, request: Request) -> AsyncIterator[Delta]:
             yield TextDelta("Write it.")
-            session.cancel()
+            session.cancel("person")
             await asyncio.sleep(60)
 
     session.engine.provider = Endless(lambda request: "")
