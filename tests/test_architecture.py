@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_494, 0, 20),
     "testing": (1_524, 0, 0),
     "text": (3_427, 0, None),
-    "tools": (57_884, 27_198, 54),
+    "tools": (57_925, 27_198, 54),
     "tree undo worktrees": (67_432, 0, 61),
     "ui": (96_977, 0, 47),
     "workers": (10_486, 0, 1),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_764, 49_726)
+SUM = (971_805, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
