@@ -477,16 +477,16 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (34_676, 0, None),
     "context": (8_946, 0, 18),
     "conversation": (50_589, 0, 90),
-    "core": (39_808, 0, None),
+    "core": (39_840, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_405, 0, 55),
+    "engine": (52_403, 0, 55),
     "hooks": (7_633, 0, 21),
     "imports": (14_818, 0, 10),
     "ledger": (51_446, 0, 30),
     "mcp": (19_517, 0, 18),
     "permission": (13_168, 0, 47),
     "plugins": (8_142, 0, 22),
-    "provider": (28_877, 0, 57),
+    "provider": (28_975, 0, 57),
     "reports": (89_843, 8_414, None),
     "rpc": (17_686, 0, 16),
     "rules": (30_633, 0, 18),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_805, 49_726)
+SUM = (971_933, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
