@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (50_589, 0, 90),
     "core": (39_840, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_418, 0, 55),
+    "engine": (52_453, 0, 55),
     "hooks": (7_633, 0, 21),
     "imports": (14_818, 0, 10),
     "ledger": (51_446, 0, 30),
@@ -501,7 +501,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "tools": (57_925, 27_198, 54),
     "tree undo worktrees": (67_432, 0, 61),
     "ui": (96_977, 0, 47),
-    "workers": (10_486, 0, 1),
+    "workers": (10_509, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_930, 49_726)
+SUM = (971_988, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

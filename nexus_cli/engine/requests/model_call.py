@@ -205,7 +205,7 @@ def _spend(
     else:
         said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
         usage, reported = with_cost(Usage(plan.tokens, said), info), Usage()
-    engine.spending.add(usage)
+    engine.spending.add(usage, info.name)
     return usage, track_cache_use(engine.context, plan, reported), usage is reported
 
 
@@ -236,7 +236,7 @@ def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, paid: Re
         usage, _, _ = _spend(engine, paid, message)
     else:
         usage = with_cost(Usage(), engine.model.info)
-        engine.spending.add(usage)
+        engine.spending.add(usage, engine.model.info.name)
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
         engine.partial_reply = before

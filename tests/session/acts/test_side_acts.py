@@ -114,7 +114,7 @@ def test_what_a_worker_took_that_ends_during_a_side_run_stays_counted(tmp_path: 
     def side(request: Request) -> Answer:
         spending = session.engine.spending
         spending.reserve("w1", Limits(), Limits())
-        spending.settle("w1", 2, Usage(cache_write=7))
+        spending.settle("w1", 2, Usage(cache_write=7), MODEL)
         return "a lesson"
 
     session = opened(Played(answering(side)), tmp_path, recipe="chat")
