@@ -477,7 +477,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (34_676, 0, None),
     "context": (8_946, 0, 18),
     "conversation": (50_589, 0, 90),
-    "core": (39_840, 0, None),
+    "core": (39_844, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_453, 0, 55),
     "hooks": (7_633, 0, 21),
@@ -486,7 +486,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_517, 0, 18),
     "permission": (13_168, 0, 47),
     "plugins": (8_142, 0, 22),
-    "provider": (28_975, 0, 57),
+    "provider": (28_979, 0, 57),
     "reports": (89_843, 8_414, None),
     "rpc": (17_686, 0, 16),
     "rules": (30_633, 0, 18),
@@ -498,7 +498,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_494, 0, 20),
     "testing": (1_524, 0, 0),
     "text": (3_427, 0, None),
-    "tools": (57_925, 27_198, 54),
+    "tools": (57_936, 27_198, 54),
     "tree undo worktrees": (67_432, 0, 61),
     "ui": (96_977, 0, 47),
     "workers": (10_509, 0, 1),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_988, 49_726)
+SUM = (972_007, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
