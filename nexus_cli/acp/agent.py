@@ -424,7 +424,7 @@ class EditorAgent:
         """Stop the running turn, and the prompts that wait for it; what was done is kept."""
         if (one := self._open.get(session_id)) is not None:
             one.cancels += 1
-            one.session.cancel()
+            one.session.cancel("person")
 
     async def _run_command(self, one: EditorSession, line: str) -> Trigger | None:
         """Run a slash command; return the trigger of the turn that it starts, None if it starts none."""

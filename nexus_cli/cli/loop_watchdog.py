@@ -174,7 +174,7 @@ class LoopWatchdog:
         if stall_limit(asyncio.current_task(self._loop)) is None:
             return
         if self._signal or self._session().passed_limit() is not None:
-            self._session().break_in("person" if self._signal else "timeout")
+            self._session().break_in(process.find_stopper(self._signal) if self._signal else "timeout")
         elif self._problem() is not None:
             raise StallError
 

@@ -25,6 +25,12 @@ SIGNALS = (SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 """The signals that end a run."""
 
 
+def find_stopper(number: int) -> str:
+    """Return who stops a turn with the signal `number`, as `Session.cancel` names them: the `person` presses Ctrl+C,
+    all else is the `end` of the session."""
+    return "person" if number == SIGINT else "end"
+
+
 def take_in_hand() -> None:
     """Set up this process for its command line: signals, garbage collection, import path, descriptors."""
     global _writes_result

@@ -359,7 +359,8 @@ def to_record(message: Message) -> dict[str, Any]:
 
 
 def from_record(record: JsonObject) -> Message:
-    """Restore a message from `to_record`; raise `KeyError` or `ValueError` if the record is invalid."""
+    """Restore a message from `to_record`; raise `KeyError` or `ValueError` if the record is invalid. Further
+    fields of a part, of a later version, are left out."""
     opaque = record.get("opaque")
     return Message(
         role=Role(record["role"]),
@@ -369,6 +370,6 @@ def from_record(record: JsonObject) -> Message:
             for c in record.get("calls", ())
         ),
         tool_call_id=record.get("call"),
-        parts=tuple(Part(kind, base64.b64decode(data), *names) for kind, data, *names in record.get("parts", ())),
+        parts=tuple(Part(kind, base64.b64decode(data), *names[:2]) for kind, data, *names in record.get("parts", ())),
         opaque=Opaque(opaque[0], opaque[1], base64.b64decode(opaque[2])) if opaque else None,
     )

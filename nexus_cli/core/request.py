@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.usage import Usage
+
+
+@dataclass(slots=True)
+class Sending:
+    """State of a request before its first delta, set by the transport."""
+
+    is_sent: bool = False
+    """True once the newest attempt goes out, until the provider refuses it: it may be charged for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,7 @@ class Request:
     """Seconds without a byte after which the stream counts as stalled."""
     response_format: str = ""
     """The schema that the provider holds the answer to, as the JSON of its argument; "" for free text."""
+    sending: Sending = field(default_factory=Sending, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.attachment import RESUME, Trigger
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import TRIGGER, WAIT
+from nexus_cli.core.memo_kinds import RESULT, TRIGGER, WAIT
 from nexus_cli.core.message import Role
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.control import STOPPED_BY, Control
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import GO_ON, ends_unfinished
 from nexus_cli.engine.requests.user_input import record_user_message
@@ -64,7 +64,8 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
 
 def _shows_end(conversation: Conversation) -> bool:
     """Return True if the window shows why the last turn has no answer: who stopped it, or that its run waited."""
-    if any(who in conversation.items[-1].message.content for who in STOPPED_BY.values()):
+    newest = conversation.items[-1].entry
+    if any(memo.value.get("stopped") for memo in conversation.memos(RESULT) if memo.entry == newest):
         return True
     waits = conversation.memos(WAIT)
     return bool(waits) and all(

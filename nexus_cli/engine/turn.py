@@ -185,7 +185,7 @@ async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -
 def _stop_asking(conversation: Conversation, spending: Spending, dispatcher: Dispatcher) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` steps beyond the limit that still requested calls."""
     limits = dispatcher.turn_limits
-    started = dispatcher.starts.was_started
+    started = conversation.log.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return
     batches = RunHistory.of(conversation, conversation.run).batches
@@ -209,16 +209,18 @@ def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCa
         row = repeated_calls(items, call, dispatcher.refused())
         if len(row) >= END_AT:
             is_refused = call.id in dispatcher.run_limits(engine).refusals({one.id: one.name for one in calls})
-            error = _repetition_error(dispatcher, row, is_refused)
+            error = _repetition_error(engine.conversation, dispatcher, row, is_refused)
             dispatcher.stop_repeating(engine.conversation, engine.control, calls)
             raise error
 
 
-def _repetition_error(dispatcher: Dispatcher, row: Sequence[ToolCall], is_refused: bool) -> NexusError:
+def _repetition_error(
+    conversation: Conversation, dispatcher: Dispatcher, row: Sequence[ToolCall], is_refused: bool
+) -> NexusError:
     """Return the error that ends a turn for a `row` of same calls, newest first; the limits refuse the newest one if
     `is_refused`."""
     newest, *earlier = row
-    ran, refused = dispatcher.count_outcomes(earlier)
+    ran, refused = dispatcher.count_outcomes(conversation, earlier)
     if is_refused:
         refused += 1
     why = f"the model repeated the same {newest.name} call {len(row)} times"
@@ -226,6 +228,6 @@ def _repetition_error(dispatcher: Dispatcher, row: Sequence[ToolCall], is_refuse
         why += f"; {refused} were refused"
     else:
         why += f"; {ran} ran with the same result" + f", refused: {refused}" * bool(refused)
-    _, just_refused = dispatcher.count_outcomes(earlier[:1])
+    _, just_refused = dispatcher.count_outcomes(conversation, earlier[:1])
     kind = "denied" if is_refused or just_refused else "limit"
     return NexusError(kind, "the turn was stopped", why, "Rephrase the request")

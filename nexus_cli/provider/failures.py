@@ -131,8 +131,9 @@ RULES = (
 OF_NETWORK = FailureRule("network", True)
 
 
-def _hint_for(kind: str, model: str, status: int | None) -> str:
-    """Return the hint for a failure of `kind` with `model`."""
+def _hint_for(kind: str, model: str, status: int | None, wait: float | None) -> str:
+    """Return the hint for a failure of `kind` with `model`, after which the provider asks for a `wait`."""
+    again = "Try again " + (f"in {format_duration(wait)}" if wait and wait >= LONG_WAIT else "later")
     provider = provider_of(model)
     key_name, where = split_key_name(model)[0], base_variable(provider)
     if kind == "auth" and status == 403:
@@ -149,8 +150,8 @@ def _hint_for(kind: str, model: str, status: int | None) -> str:
         "auth": set_key_hint(provider, key_name),
         "usage": HOW_TO_NAME,
         "network": "Check the connection" + (f" and {where}, if it is set" if where else ""),
-        "rate_limit": "Try again later",
-        "overloaded": "Try again later, or choose another model",
+        "rate_limit": again,
+        "overloaded": f"{again}, or choose another model",
         "overflow": "Compact the session, or choose a model with a larger window",
         "refused": "Rephrase the request, or choose another model",
         "provider": "Try again; if it keeps failing, choose another model",
@@ -376,15 +377,13 @@ def to_provider_error(
     rule = next(rule for rule in RULES if rule.fits(f))
     if f.network is not None or f.status == PROXY_LOGIN:
         rule = OF_NETWORK
-    why, transient, hint = f.line, rule.transient, rule.hint or _hint_for(rule.kind, model, f.status)
+    why, transient, hint = f.line, rule.transient, rule.hint or _hint_for(rule.kind, model, f.status, f.wait)
     if rule is OF_NETWORK:
         why, hint, transient = _describe_network(f, hint)
     if stall_seconds and f.has(STALLS):
         why = f"no data for {stall_seconds:g} seconds"
     if f.status == 404 and address_from_env(model) and "model" not in f.text.lower():
         hint = check_address_hint(provider_of(model))
-    if f.wait is not None and f.wait >= LONG_WAIT:
-        hint = hint.replace("Try again later", f"Try again in {format_duration(f.wait)}")
     limit, counted = overflow_numbers(f.text) if rule.kind == "overflow" else (None, None)
     return ProviderError(
         rule.kind,

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 from nexus_cli.core.certificates import client_context
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.request import ModelInfo, Request
+from nexus_cli.core.request import ModelInfo, Request, Sending
 from nexus_cli.provider.endpoint import HOSTS, Endpoint, read_key
 from nexus_cli.provider.model_names import LOCAL
 from nexus_cli.provider.request_template import Parts, TemplateFile, digest_inputs
@@ -51,8 +51,9 @@ _current: ContextVar[HeadStart | None] = ContextVar("head_start", default=None)
 class HeadStart:
     """The first request of a process: sent early if its template is proven, else watched to learn the template."""
 
-    def __init__(self, file: TemplateFile, origin: tuple[str, int, bool]) -> None:
+    def __init__(self, file: TemplateFile, origin: tuple[str, int, bool], sending: Sending) -> None:
         self._file = file
+        self._sending = sending
         self._host, self._port, self._tls = origin
         self._made = file.render_proven()
         self._opening: asyncio.Task[None] | None = None
@@ -124,6 +125,7 @@ class HeadStart:
                 self._host, self._port, ssl=tls, happy_eyeballs_delay=ATTEMPT_DELAY
             )
             self._stream = _EarlyStream(reader, writer, self._made)
+            self._sending.is_sent = True
 
 
 async def begins_process() -> bool:
@@ -148,7 +150,7 @@ def find_head_start(folder: Path, request: Request, where: Endpoint, info: Model
     plain = [{name: value for name, value in message.items() if value is not None} for message in request.messages]
     parts = Parts(where.key or read_key(where.provider), request.cache_key, request.max_output, plain)
     inputs = digest_inputs(replace(request, messages=()), where, info)
-    _leader = HeadStart(TemplateFile(folder, inputs, parts), origin)
+    _leader = HeadStart(TemplateFile(folder, inputs, parts), origin, request.sending)
     return _leader
 
 

@@ -163,7 +163,7 @@ class LitellmBackend:
             request = add_cache_marks(request)
         info = self._info(request.model)
         reading = ChunkParser(info)
-        line = OpenStream(request.stall_seconds)
+        line = OpenStream(request.stall_seconds, request.sending)
         ahead = None
         if self._templates is not None and await begins_process():
             ahead = find_head_start(self._templates, request, where, info)

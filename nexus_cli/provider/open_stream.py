@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.request import Sending
 from nexus_cli.provider.message_lines import empty_body
 from nexus_cli.provider.stall import note_wait
 
@@ -30,10 +31,10 @@ PHASES = ("connect", "read", "write", "pool")
 
 async def note_request(request: Any) -> None:
     """Record the request for the stream that is being opened, as a hook of the HTTP client. Set its stall limit, which
-    litellm's adapters of Gemini and Bedrock do not pass on."""
+    litellm's adapters of Gemini and Bedrock do not pass on, and follow its phases."""
     if (stream := _opening.get()) is not None:
         stream.requests.append(request)
-        request.extensions["timeout"] = dict.fromkeys(PHASES, stream.stall_seconds)
+        request.extensions |= {"timeout": dict.fromkeys(PHASES, stream.stall_seconds), "trace": stream.note_phase}
 
 
 async def note_response(response: Any) -> None:
@@ -45,7 +46,8 @@ async def note_response(response: Any) -> None:
 class OpenStream:
     """The connection of one request."""
 
-    def __init__(self, stall_seconds: float) -> None:
+    def __init__(self, stall_seconds: float, sending: Sending) -> None:
+        self._sending = sending
         self.requests: list[Any] = []
         self.responses: list[Any] = []
         self._wrapper: Any = None
@@ -64,6 +66,9 @@ class OpenStream:
                 inner = getattr(self._wrapper, "completion_stream", None)
                 if inner is None and hasattr(self._wrapper, "fetch_stream"):
                     inner = await self._wrapper.fetch_stream()
+        except asyncio.CancelledError:
+            self._sending.is_sent |= not self.requests  # some clients hide what they send
+            raise
         finally:
             _opening.reset(token)
         self._plain = not hasattr(inner, "__aiter__")
@@ -75,6 +80,10 @@ class OpenStream:
             self.responses.append(response)
             self._keep(response)
         self.chunks = source.__aiter__()
+
+    async def note_phase(self, phase: str, info: Any) -> None:
+        """Note that the request goes out, as a trace of httpcore: `http11.send_request_headers.started`."""
+        self._sending.is_sent |= phase.endswith("send_request_headers.started")
 
     async def next_chunk(self) -> object:
         """Return the next chunk, or `END`. Raises every exception of the network and the SDKs, of a stall too."""

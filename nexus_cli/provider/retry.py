@@ -82,5 +82,6 @@ class RetryingProvider:
                 failed = error
             finally:
                 await close_if_closable(deltas)
+            request.sending.is_sent = False
             yield RetryDelta(attempt, wait, failed.why)
             await sleep(wait)

@@ -310,7 +310,7 @@ class AgentDispatcher:
     @rpc_method()
     async def cancel(self) -> Acknowledged:
         """Stop the running turn. Completed steps are kept."""
-        self.session.cancel()
+        self.session.cancel("person")
         return {"ok": True}
 
     @rpc_method(REFUSED)

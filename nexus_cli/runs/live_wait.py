@@ -87,5 +87,5 @@ async def _stop_if_cancelled(session: Session, ledger: Ledger, run: Run) -> None
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         if ledger.runs.lost({run.key: run.fence}):
-            session.cancel()
+            session.cancel("person")
             return

@@ -494,7 +494,6 @@ class SessionFactory:
         permission.added, permission.rules_ahead = options.add_dirs, options.rules
         dispatcher = Dispatcher(
             registry,
-            log,
             limits,
             options.cwd,
             project,

@@ -398,7 +398,7 @@ class Session:
         """Import the libraries of the first request (seconds of CPU). Thread-safe; may be called repeatedly."""
         getattr(self.provider, "prepare", lambda: None)()
 
-    def cancel(self, by: str = "person") -> None:
+    def cancel(self, by: str) -> None:
         """Stop the running turn or act for the `person`, the `parent` session or the `end` of this one; completed work
         is kept, open calls get results, and the queue continues."""
         self._control.stop(by)

@@ -162,7 +162,6 @@ def bare_state(
     )
     dispatcher = Dispatcher(
         registry,
-        context.conversation.log,
         limits,
         folder,
         project,

@@ -162,7 +162,7 @@ def convert_page(page: WebPage, stop: StopFlag, project: Path) -> str:
         not page.kind or page.kind.startswith("text/") or page.kind in _TEXT or page.kind.endswith(("+json", "+xml"))
     )
     if not is_text or b"\0" in page.body[:8192]:
-        raise PageError(f"it cannot be read as text ({page.kind or 'binary'})")
+        raise PageError(f"it cannot be read as text ({page.kind or 'binary'}, {len(page.body):,} bytes)")
     try:
         return page.body.decode(page.charset or "utf-8", "replace")
     except (LookupError, ValueError):  # an unknown or unfit charset

@@ -289,7 +289,8 @@ class SessionWorkers(RunningWorkers[Session]):
         except Exception as bug:  # its parent continues
             worker.fail(report_bug(bug).message)
         finally:
-            spending.settle(worker.id, worker.steps + worker.steps_below - steps, worker.usage - usage)
+            model = worker.model or self.session.engine.model.info.name
+            spending.settle(worker.id, worker.steps + worker.steps_below - steps, worker.usage - usage, model)
             if not worker.worktree:
                 self.session.dispatcher.changed.update(dict.fromkeys(worker.changed))
             self._record(worker)

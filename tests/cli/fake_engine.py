@@ -62,8 +62,10 @@ class FakeSession:
         self.approver = approver
         self.saved = options.save
         self.cancelled = asyncio.Event()
+        self.stopper = ""
 
-    def cancel(self, by: str = "person") -> None:
+    def cancel(self, by: str) -> None:
+        self.stopper = by
         self.cancelled.set()
 
     def passed_limit(self) -> None:
@@ -77,7 +79,7 @@ class FakeSession:
 
     async def aclose(self) -> None:
         if os.environ.get("FAKE_CLOSED"):
-            Path(os.environ["FAKE_CLOSED"]).write_text("closed")
+            Path(os.environ["FAKE_CLOSED"]).write_text(self.stopper)
 
     def result(self, ended: e.Outcome) -> dict[str, Any]:
         return {"type": "result", "version": 1, "ok": ended.ok, "exit": ended.exit, "text": ended.text}

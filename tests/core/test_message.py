@@ -9,7 +9,7 @@ import pytest
 
 from nexus_cli.context import ContextConfig, ContextManager
 from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
-from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, from_record, to_record
+from nexus_cli.core.message import Message, Part, Role, ToolCall, ToolResult, from_record, to_record
 
 CHAT = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "ls"}'}}
 
@@ -29,8 +29,11 @@ CHAT = {"id": "c1", "type": "function", "function": {"name": "bash", "arguments"
 def test_arguments_become_json_data_that_can_be_stored(arguments: Any, made: dict[str, Any]) -> None:
     call = ToolCall("c1", "bash", arguments)
     assert call.arguments == made
-    message = Message(Role.ASSISTANT, "", (call,))
-    assert from_record(to_record(message)) == message
+    message = Message(Role.ASSISTANT, "", (call,), parts=(Part("image/png", b"x", "a.png", "result of read_file"),))
+    record = to_record(message)
+    assert from_record(record) == message
+    record["parts"][0].append("of a later version")
+    assert from_record(record) == message
 
 
 @pytest.mark.parametrize("arguments", ["[1]", '"text"', "3", "{", "ls -l", "[" * 100_000])

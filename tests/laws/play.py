@@ -132,9 +132,9 @@ class Person:
                 session.steer(self._words(0.05))
             if number >= stop_at > 0 and (not gentle or isinstance(event, Text | ToolCallEvent)):
                 self.played.interrupts += not session_stopped(session)
-                session.cancel()
+                session.cancel("person")
             if isinstance(event, ToolCallEvent) and rng.random() < 0.02:
-                session.cancel()
+                session.cancel("person")
 
         return act
 

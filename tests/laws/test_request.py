@@ -61,7 +61,7 @@ def test_a_long_request_and_its_steering_stand_in_every_request_of_a_long_run(
             if isinstance(event, ToolResultEvent) and seen in (2, 9):
                 session.steer(f"STEER{seen} and mind this")
             if isinstance(event, ToolResultEvent) and seen in (3, 6, 11) and resumed:
-                session.cancel()
+                session.cancel("person")
 
         ended = outcome(await say(session, WORDS, act))
         while ended.finish == "aborted":

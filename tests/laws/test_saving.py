@@ -276,7 +276,7 @@ def test_a_call_whose_start_was_not_saved_counts_as_not_started_after_ctrl_c(
             monkeypatch.setattr(SessionLog, "record_start", record_start)
 
             async def pause(seconds: float) -> None:
-                session.cancel()
+                session.cancel("person")
                 await sleep(60)
 
             monkeypatch.setattr(asyncio, "sleep", pause)
@@ -309,7 +309,7 @@ def test_a_server_that_does_not_answer_is_left_and_the_reply_is_kept(
 
         async def live() -> str:
             session = around.open()
-            asyncio.get_running_loop().call_later(1.0, session.cancel)
+            asyncio.get_running_loop().call_later(1.0, session.cancel, "person")
             ended = outcome(await asyncio.wait_for(say(session, "one"), 40))
             assert ended.exit == 130 and session.saved
             send(signal.SIGCONT)

@@ -106,7 +106,7 @@ def test_steering_is_kept_when_the_turn_ends_before_it_was_delivered(end: str, p
         def steer() -> None:
             session.steer("STEER not to be lost")
             if end == "cancel":
-                session.cancel()
+                session.cancel("person")
 
         events = await say(session, "FIRST do it", at(ToolCallEvent if end == "limit" else Text, steer))
         assert outcome(events).finish == {"cancel": "aborted", "failure": "network", "limit": "limit"}[end]
@@ -136,13 +136,13 @@ def test_stopping_inside_a_tool_settles_every_open_call(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         async def stop() -> None:
             await until((around.folder / "begun").exists)
-            session.cancel()
-            session.cancel()
+            session.cancel("person")
+            session.cancel("person")
 
         watching = asyncio.create_task(stop())
         assert outcome(await say(session, "FIRST do it")).exit == 130
         await watching
-        session.cancel()
+        session.cancel("person")
         assert outcome(await say(session, "SECOND go on")).ok
 
     around, entries = run_checked(place, [SLEEPS, "done"], live)
@@ -170,7 +170,7 @@ def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:
         running = session.run("SECOND and this")
         first = asyncio.ensure_future(anext(aiter(running)))
         await asyncio.sleep(0)
-        session.cancel()
+        session.cancel("person")
         events = [await first, *[event async for event in running]]
         assert outcome(events).finish == "aborted"
 
@@ -183,8 +183,8 @@ def test_a_turn_stopped_before_its_first_step_ends(place: Path) -> None:
 def test_stopping_twice_ends_the_turn_once(kind: type[Event], place: Path) -> None:
     async def live(around: World, session: Session) -> None:
         def stop() -> None:
-            session.cancel()
-            session.cancel()
+            session.cancel("person")
+            session.cancel("person")
 
         events = await say(session, "FIRST do it", at(kind, stop))
         assert [type(event) for event in events].count(TurnEnd) == 1
@@ -198,7 +198,7 @@ def test_stopping_twice_ends_the_turn_once(kind: type[Event], place: Path) -> No
 @pytest.mark.matrix
 def test_what_was_said_before_an_interrupt_stays_and_the_model_sees_the_mark(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
-        await say(session, "FIRST do it", at(Text, session.cancel, nth=3))
+        await say(session, "FIRST do it", at(Text, lambda: session.cancel("person"), nth=3))
         await say(session, "SECOND go on")
 
     around, _ = run_checked(place, [LONG, "done"], live)
@@ -210,7 +210,7 @@ def test_what_was_said_before_an_interrupt_stays_and_the_model_sees_the_mark(pla
 @pytest.mark.matrix
 def test_stopping_while_a_retry_waits_sends_nothing_more(place: Path) -> None:
     async def live(around: World, session: Session) -> None:
-        events = await say(session, "FIRST do it", at(Retry, session.cancel))
+        events = await say(session, "FIRST do it", at(Retry, lambda: session.cancel("person")))
         assert outcome(events).finish == "aborted"
         assert len(around.server.requests) == 1
         assert outcome(await say(session, "SECOND go on")).ok

@@ -52,7 +52,7 @@ async def live(around: World, ledger: Ledger, run: Run, rng: random.Random) -> s
     try:
         trigger = await begin_space_run(session, run)
         stop_at = rng.choice([-1, rng.randint(3, 12)])
-        await say(session, trigger, lambda event, number: session.cancel() if number == stop_at else None)
+        await say(session, trigger, lambda event, number: session.cancel("person") if number == stop_at else None)
         for number in range(3):
             if rng.random() < 0.6:
                 await session.aclose()

@@ -76,7 +76,7 @@ def test_steering_and_stopping_reach_the_turn_that_runs_and_the_next_one_begins_
         second = asyncio.create_task(say(session, "SECOND"))
         await asyncio.sleep(0)
         session.steer("and this")
-        session.cancel()
+        session.cancel("person")
         assert outcome(await first).finish == "aborted"
         assert outcome(await second).ok
 

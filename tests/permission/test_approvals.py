@@ -223,7 +223,7 @@ def test_a_turn_that_is_stopped_takes_every_question_along(tmp_path: Path) -> No
     sessions: list[Session] = []
 
     async def answer(question: Question) -> Answer:
-        sessions[0].cancel()
+        sessions[0].cancel("person")
         await asyncio.Event().wait()
         return Allow()
 

@@ -30,6 +30,7 @@ from nexus_cli.core.limits import PLAN
 from nexus_cli.core.memo_kinds import DECISION
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
+from nexus_cli.core.tool import SIGPIPE
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
@@ -43,6 +44,9 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS, describe_ended_answers
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.tools.builtin.bash import _format_result
+from nexus_cli.tools.pipe_statuses import describe_failed_part
+from nexus_cli.tools.process import ProcessResult
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.theme import choose_theme
@@ -364,6 +368,20 @@ def test_a_failed_reader_says_once_a_turn_that_it_ran_read_only_but_no_search_wi
     assert ["ran read-only" in one.output for one in found] == [False, False, True, False]
     permission = CallPermission(project, project, sandbox=SandboxSettings())
     sandbox = permission.make_sandbox("read")
+    refused, log = b"mkdir: cannot create directory: Read-only file system\n", b"yesterday: permission denied\n"
+    pipes: tuple[tuple[str, bytes, tuple[int, ...], bool], ...] = (
+        ("mkdir /etc/x 2>&1 | cat", refused, (1, 0), True),
+        ("false | cat log", log, (1, 0), False),
+        ("cat log | tail", log, (0, 0), False),
+        ("grep -r y . 2>&1 | head -1", log, (SIGPIPE, 0), False),
+    )
+    for line, output, pipe, is_told in pipes:
+        permission.begin_turn()
+        failed = describe_failed_part(line, pipe, passes_answers=True)
+        done = ProcessResult(output, 0, 0, timed_out=False, left=0)
+        text = _format_result(line, done, 120, sandbox, pipe, failed)
+        assert ("ran read-only" in text) is is_told, line
+    permission.begin_turn()
     describe = sandbox.describe_denial
     assert describe("grep x .", "", 2) and not describe("grep y .", "", 2)
     assert describe("sed -n 'w x' y", "couldn't open file x: Read-only file system", 4)

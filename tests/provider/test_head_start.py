@@ -240,15 +240,17 @@ def test_a_cancelled_request_closes_the_connection_and_keeps_the_template(
         monkeypatch.setattr(backend, "_open", _signal(backend._open, opened, wait=when == "before litellm asks"))
 
         async def read() -> None:
-            async for _ in backend.stream(request(CHAT)):
+            async for _ in backend.stream(asked):
                 begun.set()
 
+        asked = request(CHAT)
         task = asyncio.create_task(read())
         await (begun if when == "within the answer" else opened).wait()
         assert await asyncio.to_thread(person.server.wait_for, lambda server: bool(server.requests), 60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
+        assert asked.sending.is_sent
         assert await asyncio.to_thread(person.server.wait_for, lambda server: server.requests[0].closed_early, 60)
 
     asyncio.run(run())

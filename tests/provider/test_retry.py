@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -180,6 +181,39 @@ def test_nothing_is_sent_again_after_the_first_token(model_server: ScriptedServe
         asyncio.run(go())
     assert raised.value.started
     assert len(model_server.requests) == 1
+
+
+@pytest.mark.parametrize("form", ["chat", "anthropic"])
+def test_each_attempt_tells_when_it_goes_out(form: str, model_server: ScriptedServer) -> None:
+    refused = {"fault": {"status": 503, "retry_after": 0}}
+    model_server.load([refused, {"text": "late", "fault": {"kind": "stall_before_head", "seconds": 60}}])
+
+    async def stop(base: str, when: Callable[[], object]) -> Request:
+        asked = request(MODELS[form])
+        stream = RetryingProvider(LitellmBackend(api_base=base, api_key="k")).stream(asked)
+        retries = 0
+
+        async def read() -> None:
+            nonlocal retries
+            async for delta in stream:
+                retries += isinstance(delta, RetryDelta)
+                assert not asked.sending.is_sent, "the server has refused it"
+
+        task = asyncio.create_task(read())
+        await asyncio.to_thread(when)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert retries == len(model_server.requests[:-1])
+        return asked
+
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # whose TLS handshake never ends
+        address = f"https://127.0.0.1:{mute.getsockname()[1]}/v1"
+        kept = list[object]()
+        asked = asyncio.run(stop(address, lambda: kept.append(mute.accept())))
+    assert not asked.sending.is_sent and not model_server.requests
+    asked = asyncio.run(stop(model_server.base(form), lambda: model_server.wait_for(lambda s: len(s.requests) == 2)))
+    assert asked.sending.is_sent
 
 
 def test_a_wait_can_be_interrupted() -> None:

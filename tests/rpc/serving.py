@@ -57,6 +57,7 @@ class Answering:
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply."""
+        request.sending.is_sent = True
         said = words(request)
         self.asked.append(said)
         self.seen.append(json.loads(json.dumps(list(request.messages))))

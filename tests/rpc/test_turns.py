@@ -68,18 +68,30 @@ async def test_the_model_is_told_that_a_program_is_at_the_other_end(tmp_path: Pa
     assert "Trigger: client (sent by another program over JSON-RPC)" in seen[0]
 
 
-async def test_the_model_is_told_of_a_turn_that_was_stopped_before_it_said_a_word(tmp_path: Path) -> None:
-    provider = Answering(waits={"first": asyncio.Event()})
+@pytest.mark.parametrize("has_result", [False, True])
+async def test_the_model_is_told_of_a_turn_that_was_stopped_before_it_said_a_word(
+    tmp_path: Path, has_result: bool
+) -> None:
+    (tmp_path / "notes.txt").write_text("the session was closed\n")
+
+    def reply(request: Request) -> Reply:
+        if words(request) != "first":
+            return "done"
+        provider.waits["first"] = asyncio.Event()
+        return [("read_file", {"path": "notes.txt"})]
+
+    provider = Answering(reply, waits={} if has_result else {"first": asyncio.Event()})
     async with serving(tmp_path, provider) as served:
         await served.client.create_agent("a")
         first = asyncio.create_task(served.client.send("a", "first"))
-        await until(lambda: provider.asked)
+        await until(lambda: len(provider.asked) > has_result)
         await served.client.cancel("a")
         with pytest.raises(CallError):
             await first
         await served.client.send("a", "second")
         await served.client.send("a", "third")
-    told = [str(one["content"]) for one in provider.seen[-1] if "stopped before your answer" in str(one["content"])]
+    said = [str(one.get("content")) for one in provider.seen[-1]]
+    told = [text for text in said if "stopped before your answer" in text]
     assert len(told) == 1 and told[0].endswith("]\n\nsecond"), told
 
 

@@ -514,7 +514,7 @@ def test_a_job_whose_start_is_stopped_is_not_remembered(tmp_path: Path, monkeypa
             name = session.id
 
             def stop(changes: CallChanges, what: str, project: Path) -> Any:
-                asyncio.get_running_loop().call_soon(session.cancel)
+                asyncio.get_running_loop().call_soon(session.cancel, "person")
                 return asyncio.get_running_loop().create_future()
 
             monkeypatch.setattr(CallChanges, "begin_jobs", stop)

@@ -172,7 +172,7 @@ def test_words_are_kept_however_early_the_turn_is_stopped(tmp_path: Path) -> Non
         events = asyncio.create_task(_turn(session, "these words"))
         for _ in range(steps):
             await asyncio.sleep(0)
-        session.cancel()
+        session.cancel("person")
         async with asyncio.timeout(30):
             seen = await events
         assert isinstance(seen[-1], TurnEnd) and not seen[-1].outcome.ok

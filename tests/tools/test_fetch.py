@@ -143,7 +143,7 @@ def test_text_is_kept_and_other_content_is_named(site: Site) -> None:
     site.pages["/p"] = (200, {"Content-Type": "image/png"}, b"\x89PNG\0")
     site.pages["/n"] = (404, {"Content-Type": "text/plain"}, b"nothing here")
     assert got(f"{site.url}/t").output.endswith("\n\né\n")
-    assert "image/png" in got(f"{site.url}/p").error
+    assert "(image/png, 5 bytes)" in got(f"{site.url}/p").error
     missing = got(f"{site.url}/n")
     assert "404" in missing.error and missing.output == "nothing here"
 

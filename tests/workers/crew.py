@@ -47,6 +47,7 @@ class Crew:
 
     async def stream(self, request: Request) -> AsyncIterator[Delta]:
         """One reply."""
+        request.sending.is_sent = True
         first = next(str(one["content"]) for one in request.messages if one["role"] == "user")
         role = next(name for name in self.roles if name in first)
         self.seen.append((role, request))

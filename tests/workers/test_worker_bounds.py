@@ -165,7 +165,7 @@ def test_a_stopped_run_counts_what_its_workers_in_the_background_used(nested: bo
     async def slow(request: Request) -> Any:
         if not calls_made(request):
             return [("bash", {"command": "echo half"})]
-        session.cancel()
+        session.cancel("person")
         await asyncio.sleep(60)
 
     behind = {"task": "ONE", "wait": False}
@@ -267,7 +267,7 @@ def test_a_stop_while_workers_are_stopped_loses_no_sum(tmp_path: Path) -> None:
         try:
             await asyncio.sleep(60)
         finally:
-            asyncio.get_running_loop().call_soon(session.cancel)
+            asyncio.get_running_loop().call_soon(session.cancel, "person")
             await asyncio.sleep(0.05)
 
     async def root(request: Request) -> Any:

@@ -833,7 +833,7 @@ def test_a_worker_is_stopped_with_its_parent_and_its_session_is_kept(tmp_path: P
             async for event in session.run("root"):
                 end = event
                 if isinstance(event, AgentEvent) and isinstance(event.event, ToolCallEvent):
-                    session.cancel()
+                    session.cancel("person")
                 if isinstance(event, AgentEvent) and isinstance(event.event, ToolResultEvent):
                     whys.add(event.event.result.error.partition(": ")[2])
             assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

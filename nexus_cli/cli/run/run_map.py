@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.run.map_journal import MapJournal, MapLine, item_key
 from nexus_cli.cli.run.run_turn import quote_word, session_options
@@ -328,7 +329,7 @@ class _Map:
         self._stopped = True
         for task, session in self._workers.items():
             if session is not None:
-                session.cancel()
+                session.cancel(process.find_stopper(self._interrupt.signal))
             else:
                 task.cancel()
 

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.ledger_wait import LedgerWait
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
@@ -169,7 +170,7 @@ class AskTurn:
         return outcome.exit
 
     def _cancel(self) -> None:
-        self._session.cancel()
+        self._session.cancel(process.find_stopper(self._interrupt.signal))
         if self._watch is not None:
             self._watch.batches.stop()
 

@@ -47,7 +47,7 @@ async def _follow(session: Session, done: Consolidation, remarks: TurnLines) -> 
     remarks.session = session
     interrupt = Interrupt()
     watchdog = LoopWatchdog(lambda: session)
-    interrupt.install(session.cancel, on_arrival=watchdog.note_signal)
+    interrupt.install(lambda: session.cancel(process.find_stopper(interrupt.signal)), on_arrival=watchdog.note_signal)
     for notice in session.notices:
         remarks.print_notice(notice)
     try:

@@ -27,7 +27,7 @@ from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolCall, ToolResult
-from nexus_cli.core.services import Log, ServerTools
+from nexus_cli.core.services import ServerTools
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.engine.calls.call_changes import CallChanges
@@ -124,7 +124,6 @@ class CallDecider:
     """Decides on the calls of one session."""
 
     registry: ToolRegistry
-    starts: Log
     limits: Limits
     cwd: Path
     project_root: Path
@@ -172,12 +171,18 @@ class CallDecider:
         """The limits of the session and of the turn's assessment."""
         return self.limits & self.assessed
 
+    @property
+    def context(self) -> ContextManager:
+        """The conversation of the step, of which there must be one."""
+        assert self.step.context is not None
+        return self.step.context
+
     # -- limits ------------------------------------------------------------------------------------------------
 
     def run_limits(self, engine: Engine) -> RunLimits:
         """Return the limits on the next step of the conversation, including those of signals and assessment."""
         conversation = engine.conversation
-        started = self.starts.was_started
+        started = conversation.log.was_started
         bound = self.turn_limits
         counted = self.signals or bound.is_one_step or bound.max_iterations is not None
         run = RunHistory.of(conversation, conversation.run) if counted else RunHistory(None, ())
@@ -286,7 +291,7 @@ class CallDecider:
     async def check(self, call: ToolCall, tool: Tool) -> CheckedCall | ToolResult:
         """Return a call with valid arguments and its paths, after the hooks before it; or the result if it cannot
         run."""
-        if self.starts.was_started(call.id) and call.id not in self.started_here:
+        if self.context.conversation.log.was_started(call.id) and call.id not in self.started_here:
             return self.recover(call, tool)
         arguments, faults = check_arguments(call.arguments, {} if tool.server else tool.parameters)
         if call.raw or faults:
@@ -466,7 +471,7 @@ class CallDecider:
     def make_context(self, decision: CallDecision) -> ToolContext:
         """Return the context of a call: with the paths, the diff, the address and the sandbox profile that were agreed
         to."""
-        step, checked, context, control = self.step, decision.checked, self.step.context, self.step.control
+        checked, context, control = decision.checked, self.context, self.step.control
         tool, call_id = checked.tool, checked.call.id
         asks, stays = self.approver is not None, bool(checked.arguments.get("background"))
         sandbox = partial(self.permission.make_sandbox, asks=asks, stays=stays, is_auto=decision.level == AUTO)
@@ -479,7 +484,6 @@ class CallDecider:
             found = self._decide(CheckedCall(tool, {**checked.arguments, tool.reaches: url}, checked.targets))
             return None if found.asks else found.is_granted
 
-        assert context is not None
         return ToolContext(
             self.cwd,
             self.project_root,
@@ -496,6 +500,6 @@ class CallDecider:
             tell=control.emit_notice,
             released=control.released.wait,
             unread=lambda path, total: count_unread(context.conversation, str(path), total),
-            replaced=step.note_change,
+            replaced=self.step.note_change,
             pictures=min(MOST_PAGES, context.budget.output_cap // IMAGE_TOKENS) if context.model.info.images else 0,
         )

@@ -130,7 +130,7 @@ class Dispatcher(CallDecider):
     def settle_open(self, conversation: Conversation, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result for each call that an earlier process left open, without running any."""
         for call in calls:
-            if self.starts.was_started(call.id):
+            if conversation.log.was_started(call.id):
                 result = self.recover(call, self.registry.get(call.name))
                 self._append(conversation, control, call, result, ClippedText(result.text))
             else:
@@ -149,10 +149,10 @@ class Dispatcher(CallDecider):
         """Return the ids of the calls that were refused in this turn."""
         return {one.checked.call.id for one in self.denied}
 
-    def count_outcomes(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
+    def count_outcomes(self, conversation: Conversation, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Count the calls that ran and the calls that were refused in this turn; the others could not run."""
         denied = self.refused()
-        ran = sum(self.starts.was_started(call.id) for call in calls)
+        ran = sum(conversation.log.was_started(call.id) for call in calls)
         refused = sum(call.id in denied for call in calls)
         return ran, refused
 
@@ -210,11 +210,11 @@ class Dispatcher(CallDecider):
         if isinstance(checked, ToolResult):
             return checked
         decision = await self.decide(checked)
-        if decision.may_run and self.step.context is not None:
-            conversation = self.step.context.conversation
+        if decision.may_run:
+            conversation = self.context.conversation
             noted = self.step.recorded[call.id] = self._decision_row(call, is_run=True)
             memo = Memo(DECISION, conversation.now(), conversation.last, noted)
-            self.starts.record_start(call.id, call.name, [memo])
+            conversation.log.record_start(call.id, call.name, [memo])
             if await conversation.log.save():
                 decision = await self.decide(checked)  # level and rules may have changed meanwhile
         if not decision.may_run:
@@ -238,14 +238,14 @@ class Dispatcher(CallDecider):
     async def execute_own(self, call: ToolCall, tool: Tool, shown: str) -> ToolResult:
         """Run the call that `begin_own_call` has begun, show it to the person as `shown`, and keep its images for the
         model."""
-        control, context, began = self.step.control, self.step.context, time.monotonic()
+        control, began = self.step.control, time.monotonic()
         control.emit(event.ToolCallEvent(call, shown))
         try:
             result = await self.execute(call, tool)
         finally:
             self.partial_outputs.pop(call.id, None)
-        if result.images and context is not None:
-            result = control.take_images(shown, result, context.model.info)
+        if result.images:
+            result = control.take_images(shown, result, self.context.model.info)
         control.emit(event.ToolResultEvent(call, result, 0, time.monotonic() - began))
         return result
 

@@ -80,14 +80,12 @@ async def _request_reply(
     first = engine.conversation.last + 1
     fold = ReplyFold(lambda number: f"c{first}{_letters(number)}", info.provider, info.name)
     stream = engine.provider.stream(request)
-    began = is_sent = False
+    began = False
     try:
         await engine.conversation.log.save()
-        is_sent = True  # until the provider refuses an attempt
         async for delta in stream:
             fold.feed(delta)
-            is_sent = not isinstance(delta, RetryDelta)
-            began = began or is_sent
+            began = began or not isinstance(delta, RetryDelta)
             match delta:
                 case TextDelta(text) if main:
                     engine.control.emit(event.Text(text))
@@ -98,7 +96,8 @@ async def _request_reply(
                 case _:
                     pass
     except asyncio.CancelledError:
-        _keep_partial(engine, fold, INTERRUPTED, "interrupted", plan if began or is_sent else None, before)
+        is_paid = began or request.sending.is_sent
+        _keep_partial(engine, fold, INTERRUPTED, "interrupted", plan if is_paid else None, before)
         raise
     except ProviderError as error:
         error.output_cap = cap
@@ -206,7 +205,7 @@ def _spend(
     else:
         said = engine.context.measure(message, "") if message.content or message.tool_calls else 0
         usage, reported = with_cost(Usage(plan.tokens, said), info), Usage()
-    engine.spending.add(usage)
+    engine.spending.add(usage, info.name)
     return usage, track_cache_use(engine.context, plan, reported), usage is reported
 
 
@@ -237,7 +236,7 @@ def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, paid: Re
         usage, _, _ = _spend(engine, paid, message)
     else:
         usage = with_cost(Usage(), engine.model.info)
-        engine.spending.add(usage)
+        engine.spending.add(usage, engine.model.info.name)
     if before and not message.content:
         message = Message(Role.ASSISTANT, before)
         engine.partial_reply = before

@@ -61,6 +61,8 @@ class Spending:
     """Budgets of running workers, by worker."""
     kept: int = 1
     """Steps reserved for the parent of workers without a budget of their own: enough to read each report."""
+    unpriced: str = ""
+    """The newest model of the turn or its workers whose price is unknown."""
     newest: Usage = field(default_factory=Usage)
     """Usage of the newest request."""
     is_near: bool = False
@@ -73,9 +75,15 @@ class Spending:
         """Seconds since the turn began."""
         return time.monotonic() - self.started
 
-    def add(self, usage: Usage) -> None:
-        """Add the usage of one request."""
-        self.usage, self.newest = self.usage + usage, usage
+    def add(self, usage: Usage, model: str) -> None:
+        """Add the usage of one request to `model`."""
+        self._add(usage, model)
+        self.newest = usage
+
+    def _add(self, usage: Usage, model: str) -> None:
+        self.usage = self.usage + usage
+        if usage.cost_usd is None:
+            self.unpriced = model
 
     @contextmanager
     def within(self, recipe: Recipe) -> Iterator[None]:
@@ -167,11 +175,11 @@ class Spending:
             timeout=_subtract(limits.timeout, self.seconds),
         )
 
-    def settle(self, worker: str, steps: int, usage: Usage) -> None:
-        """Replace the reserved budget of a worker with its actual usage."""
+    def settle(self, worker: str, steps: int, usage: Usage, model: str) -> None:
+        """Replace the reserved budget of a worker with its actual usage of `model`."""
         if self.reserved.pop(worker, None) is not None:
             self.worker_steps += steps
-            self.usage = self.usage + usage
+            self._add(usage, model)
 
     def _held(self, name: str) -> Any:
         return sum(getattr(one, name) or 0 for one in self.reserved.values())
@@ -219,10 +227,9 @@ class Spending:
     def require_prices(self, model: ModelInfo) -> None:
         """Raise `NexusError("usage", ...)` if `max_cost` cannot be enforced because a price of the model is unknown."""
         is_known = model.input_price is not None and model.output_price is not None
-        if not is_known or self.usage.cost_usd is None:
-            name = "an earlier model" if is_known else model.name
-            hint = f"Set the price: {price_command(model.name if not is_known else 'NAME')} (likewise output_price)"
-            raise NexusError("usage", "max_cost cannot be enforced", f"the price of {name} is unknown", hint)
+        if unpriced := self.unpriced if is_known else model.name:
+            hint = f"Set the price: {price_command(unpriced)} (likewise output_price)"
+            raise NexusError("usage", "max_cost cannot be enforced", f"the price of {unpriced} is unknown", hint)
 
     def describe_raise(self, name: str) -> str:
         """Return the hint for raising the limit `name` and continuing."""

@@ -93,7 +93,7 @@ async def _run(
 
 async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
     conversation = side.conversation
-    own = _dispatcher(conversation, side.window_request(), dispatcher, recipe)
+    own = _dispatcher(side.window_request(), dispatcher, recipe)
     all_of_it = (recipe.limits.max_iterations or MOST) + SPARE
     left = all_of_it if most is None else min(most, all_of_it)
     while True:
@@ -133,11 +133,10 @@ def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Seq
     raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or choose another model")
 
 
-def _dispatcher(conversation: Conversation, request: RequestPlan, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
+def _dispatcher(request: RequestPlan, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:
     """Return a dispatcher like the session's, with the recipe's limits and separate records."""
     return replace(
         dispatcher,
-        starts=conversation.log,
         limits=dispatcher.limits & recipe.limits,
         services=dispatcher.services.without(Waits),
         signals=recipe.signals,

@@ -35,6 +35,8 @@ _MOST_RESTORED = 20
 """Most changed protected places listed in a result."""
 _MOST_SHOWN = 5
 """Most changed protected places shown to the person."""
+_PASSES_ERRORS = re.compile(r"2>&1|\|&")
+"""The signs that pass a program's errors into its pipe."""
 _OPEN_STYLE = re.compile("\x1b(?:\\[[0-9;:]*)?\\Z")
 
 
@@ -84,7 +86,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
                 confinement=sandbox.confinement,
                 pass_fds=statuses.pass_fds,
             )
-            pipe = found if any((found := statuses.read())[:-1]) else ()
+            pipe = statuses.read()
         return result
 
     began = time.monotonic()
@@ -110,9 +112,10 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
     _tell_restored(done.restored, context)
-    text = await asyncio.to_thread(_format_result, command, done, seconds, sandbox, pipe)
-    hidden = describe_failed_part(command, pipe, passes_answers=True) if pipe and not done.status else ""
-    return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=pipe, warning=hidden)
+    hidden = "" if done.status else describe_failed_part(command, pipe, passes_answers=True)
+    text = await asyncio.to_thread(_format_result, command, done, seconds, sandbox, pipe, hidden)
+    shown = pipe if any(pipe[:-1]) else ()
+    return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=shown, warning=hidden)
 
 
 async def _wait_for_end(work: Coroutine[Any, Any, ProcessResult], context: ToolContext) -> asyncio.Task[ProcessResult]:
@@ -159,22 +162,25 @@ def _tell_restored(restored: Sequence[str], context: ToolContext) -> None:
 
 
 def _format_result(
-    command: str, done: ProcessResult, seconds: int, sandbox: CommandSandbox, pipe: Sequence[int]
+    command: str, done: ProcessResult, seconds: int, sandbox: CommandSandbox, pipe: Sequence[int], hidden: str
 ) -> str:
+    """Return the output with its notes; `hidden` is the failed part of a pipe whose last part did not fail, or ""."""
     text, styles = STYLE.subn("", decode_text(done.output, done.uncounted))
     notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *done.restored[:_MOST_RESTORED])]
     if len(done.restored) > _MOST_RESTORED:
         lines.append(f"[sandbox: further places restored or removed: {len(done.restored) - _MOST_RESTORED:,}]")
-    # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's.
-    status = done.status or max(pipe, default=0)
-    if denial := sandbox.describe_denial(command, text if done.status or not status else "", status):
+    # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's;
+    # with `2>&1` it has the failed part's errors.
+    is_own = not pipe or done.status or (hidden and _PASSES_ERRORS.search(command))
+    status = done.status or (max(pipe) if hidden else 0)
+    if denial := sandbox.describe_denial(command, text if is_own else "", status):
         lines.append(denial)
     if missing := sandbox.describe_missing(command, text):
         lines.append(missing)
     if done.timed_out:
         notes.append(f"ended after {seconds} s: time limit")
     notes.append(f"exit status {done.status}")
-    if pipe:
+    if any(pipe[:-1]):
         notes.append(f"pipe: {' '.join(map(str, pipe))}")
     if styles:
         notes.append("colour codes left out")

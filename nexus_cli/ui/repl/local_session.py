@@ -163,7 +163,7 @@ class LocalSession(TerminalContext):
     def cancel(self) -> bool:
         if not self.session.busy:
             return False
-        self.session.cancel()
+        self.session.cancel("end" if self.repl.is_leaving else "person")
         return True
 
     def take_back(self) -> list[str]:

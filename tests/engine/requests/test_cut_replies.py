@@ -147,13 +147,15 @@ def test_without_retries_a_cut_answer_ends_the_turn(tmp_path: Path) -> None:
     assert say(opened(Steps(HALF, WHOLE), tmp_path), "hi")[1].finish == "network"
 
 
-def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_sent", [True, False])
+def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path, is_sent: bool) -> None:
     class Hangs(Again):
         async def stream(self, request: Request) -> AsyncIterator[Delta]:
             for delta in next(self.steps, ()):
                 if isinstance(delta, ProviderError):
                     raise delta
                 yield delta
+            request.sending.is_sent = is_sent
             await asyncio.sleep(60)
 
     async def stopped() -> list[e.Event]:
@@ -161,7 +163,7 @@ def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path
         async for one in session.run(Trigger("hi")):
             events.append(one)
             if isinstance(one, e.StepStart) and one.step == 2:
-                session.cancel()
+                session.cancel("person")
         return events
 
     session = opened(Hangs(HALF), tmp_path)
@@ -169,7 +171,7 @@ def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path
     assert isinstance(end, e.TurnEnd) and end.outcome.finish == "aborted"
     assert rows(session) == [(1, "network"), (2, "interrupted")]
     stopped_request = requests(session)[1]
-    assert stopped_request.counted.input == stopped_request.manifest.estimate > 0, "in every report"
+    assert stopped_request.counted.input == stopped_request.manifest.estimate * is_sent, "in every report"
     assert window(session) == "half\n\n[interrupted]" and end.outcome.text == "half"
 
 

@@ -38,10 +38,24 @@ def test_whatever_a_side_run_counts_is_counted_for_the_turn_and_its_limits_end_w
     with pytest.raises(KeyError), spending.within(Recipe("side", limits=Limits(max_total_tokens=100, max_steps=2))):
         assert (spending.limits, spending.ending) == (Limits(max_total_tokens=100, max_steps=2), "")
         assert [recipe.name for recipe in spending.recipes] == ["side"]
-        spending.add(Usage(5))
+        spending.add(Usage(5), "m")
         vars(spending).update(counted)
         raise KeyError("what ends a side run")
     assert vars(spending) == {**counted, **own}
+
+
+@pytest.mark.parametrize("is_worker", [False, True])
+def test_a_model_without_a_price_that_was_used_before_is_named_with_the_command(is_worker: bool) -> None:
+    spending, unpriced = Spending(Limits(max_cost=0.5)), Usage(5, cost_usd=None)
+    if is_worker:
+        spending.reserve("w1", Limits(), Limits())
+        spending.settle("w1", 1, unpriced, "openai/unknown")
+    else:
+        spending.add(unpriced, "openai/unknown")
+    spending.add(Usage(5), "m")
+    with pytest.raises(NexusError) as refused:
+        spending.output_cap(TIERED, 10)
+    assert "of openai/unknown is" in refused.value.why and 'models."openai/unknown".input' in refused.value.hint
 
 
 def test_what_is_affordable_goes_by_the_price_of_an_input_of_the_expected_length() -> None:

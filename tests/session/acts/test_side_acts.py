@@ -114,7 +114,7 @@ def test_what_a_worker_took_that_ends_during_a_side_run_stays_counted(tmp_path: 
     def side(request: Request) -> Answer:
         spending = session.engine.spending
         spending.reserve("w1", Limits(), Limits())
-        spending.settle("w1", 2, Usage(cache_write=7))
+        spending.settle("w1", 2, Usage(cache_write=7), MODEL)
         return "a lesson"
 
     session = opened(Played(answering(side)), tmp_path, recipe="chat")
@@ -314,7 +314,7 @@ def test_a_goal_that_is_stopped_is_kept_without_steps(tmp_path: Path) -> None:
 
         async def stream(self, request: Request) -> AsyncIterator[Delta]:
             yield TextDelta("Write it.")
-            session.cancel()
+            session.cancel("person")
             await asyncio.sleep(60)
 
     session.engine.provider = Endless(lambda request: "")

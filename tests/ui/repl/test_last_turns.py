@@ -149,7 +149,7 @@ async def stopped(session: Session) -> list[e.Event]:
     async for one in session.run("sleep"):
         events.append(one)
         if isinstance(one, e.ToolCallEvent):
-            session.cancel()
+            session.cancel("person")
     async for one in session.run(""):
         events.append(one)
     await session.aclose()

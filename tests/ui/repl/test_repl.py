@@ -819,6 +819,17 @@ def test_words_that_never_reached_the_session_stand_in_the_box_again(tmp_path: P
     assert not stage.provider.seen
 
 
+def test_a_call_that_runs_when_the_repl_ends_says_that_the_session_was_closed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 60"})], allow="all")
+
+    async def scene() -> None:
+        stage.type("run it")
+        await stage.until(lambda: stage.session.state.dispatcher.started_here)
+
+    stage.play(scene())  # which requests the exit, as SIGTERM and SIGHUP do
+    assert "the session was closed" in stage.session.engine.conversation.items[-1].message.content
+
+
 def test_the_answer_of_an_earlier_session_is_not_that_of_the_next(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "the first answer")
 
