@@ -474,22 +474,22 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_681, 0, 5),
     "client": (2_268, 0, 2),
     "commands": (42_644, 0, 50),
-    "config": (34_669, 0, None),
+    "config": (34_671, 0, None),
     "context": (8_931, 0, 18),
     "conversation": (50_589, 0, 90),
     "core": (39_808, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_405, 0, 55),
-    "hooks": (7_633, 0, 21),
+    "hooks": (7_770, 0, 21),
     "imports": (14_818, 0, 10),
     "ledger": (51_446, 0, 30),
     "mcp": (19_517, 0, 18),
-    "permission": (13_168, 0, 47),
+    "permission": (13_195, 0, 47),
     "plugins": (8_142, 0, 22),
     "provider": (28_877, 0, 57),
     "reports": (89_852, 8_414, None),
     "rpc": (17_684, 0, 16),
-    "rules": (30_633, 0, 18),
+    "rules": (30_771, 0, 18),
     "runs": (23_730, 0, 42),
     "sandbox": (39_260, 0, 27),
     "sections": (37_068, 0, 63),
@@ -499,7 +499,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_518, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_900, 27_198, 54),
-    "tree undo worktrees": (67_432, 0, 61),
+    "tree undo worktrees": (67_482, 0, 61),
     "ui": (97_025, 0, 47),
     "workers": (10_486, 0, 1),
 }
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_833, 49_726)
+SUM = (972_187, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
