@@ -1,7 +1,8 @@
 """Keep the record of trusted projects, and read the project files that it covers.
 
 Each item of `.nexus` that can take effect (`trust_items`) is trusted by its hash, stored with the project's real path:
-a changed item is untrusted again, and only that one. In a worktree of nexus the trust of the source project applies.
+a changed item is untrusted again, and only that one. In a worktree of nexus the trust of the source project applies,
+and its rules and hooks hold even if their files are missing or different there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.config.trust_files import FOLDER, LeftOut, UnfitError, find_files, read_parts
 from nexus_cli.config.unasked_files import UnaskedFiles
-from nexus_cli.config.worktree_record import find_source
+from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
@@ -113,6 +114,15 @@ def trusted_items(project: Path, found: Configuration) -> dict[str, TrustItem]:
     return _known_items(known, found) if known else {}
 
 
+def trusted_folder(folder: Path) -> Path:
+    """Return the folder whose trust applies in `folder`: in a worktree of nexus the same folder of its source project,
+    else `folder`."""
+    record = find_worktree(folder)
+    if record is None:
+        return folder
+    return find_source(record.folder) / os.path.relpath(os.path.realpath(folder), record.folder)
+
+
 def trust(project: Path, found: Configuration | None = None) -> None:
     """Trust the configuration of `project`: `found`, or the current one.
 
@@ -168,11 +178,11 @@ def _known_items(known: JsonObject, found: Configuration) -> dict[str, TrustItem
 
 def _key(project: Path) -> str:
     """Return the key of a project in the record."""
-    return os.path.realpath(find_source(project))
+    return os.path.realpath(trusted_folder(project))
 
 
 def _refuse_worktree(project: Path) -> None:
-    source = find_source(project)
+    source = trusted_folder(project)
     if source != project:
         why = f"it is a worktree of {source} and shares its trust"
         raise NexusError("config", f"{project} has no trust of its own", why, f"Run: nexus trust {source}")

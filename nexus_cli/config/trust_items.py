@@ -128,21 +128,18 @@ def split_items(
 def keep_files(
     files: Mapping[str, bytes], items: Mapping[str, TrustItem], kept: Mapping[str, TrustItem]
 ) -> dict[str, bytes]:
-    """Return the whole files of the items that are `kept` out of `items`, and what these are of the settings."""
+    """Return the whole files of the items that are `kept` out of `items`, and the settings, of which those that are not
+    kept whole lack rules, hooks and servers: these are read as items."""
     whole = {name: data for item in kept.values() if item.kind in _WHOLE for name, data in item.parts.items()}
     if not any(item.file == SETTINGS for item in kept.values()):
         return whole
     table = _read_toml(files[SETTINGS])
     if table is None or all(key in kept for key, item in items.items() if item.file == SETTINGS):
         return {**whole, SETTINGS: files[SETTINGS]}
-    rest, rules, _, _ = _take_items(table)
-    here = rest if "settings" in kept else {}
-    for kind, entry in rules:
-        if item_key("rule", _name_rule(kind, entry)) in kept:
-            here.setdefault("rules", {}).setdefault(kind, []).append(entry)
     import tomlkit  # noqa: PLC0415  (slow, and only where part of a file is trusted)
 
-    return {**whole, SETTINGS: tomlkit.dumps(here).encode()}
+    rest = _take_items(table)[0] if "settings" in kept else {}
+    return {**whole, SETTINGS: tomlkit.dumps(rest).encode()}
 
 
 def _make_item(entry: _Entry, file: str, files: Mapping[str, bytes]) -> TrustItem:

@@ -20,6 +20,7 @@ from nexus_cli.config.trust import (
     Configuration,
     read_configuration,
     trust_state,
+    trusted_folder,
     trusted_items,
     trusted_texts,
 )
@@ -147,12 +148,14 @@ class Hook:
         if self.folder is None:
             return ""
         how = f"nexus plugin update {self.source.removeprefix('plugin ')}" if self.is_plugin else "nexus trust"
+        source = trusted_folder(self.folder)
+        hint = f"run {how}" if source == self.folder else f"copy it from {source}"
         now = self._read_files(self.folder)
         for path in sorted({*self.scripts, *now}):
             if (data := now.get(path)) is None:
-                return f"{path} is gone or is not a regular file"
+                return f"{path} is gone or is not a regular file; {hint}"
             if data != self.scripts.get(path) or data.startswith(UNREAD):
-                return f"{path} has changed since you trusted it; run {how}"
+                return f"{path} has changed since you trusted it; {hint}"
         return ""
 
     def _read_files(self, folder: Path) -> dict[str, bytes]:
@@ -182,7 +185,11 @@ def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
     for plugin in installed_plugins():
         hooks += list_plugin_hooks(plugin)
     for folder in project_folders(cwd):
-        hooks += _project_hooks(folder, read_configuration(folder, ("hook",)))
+        found, source = read_configuration(folder, ("hook",)), trusted_folder(folder)
+        if source != folder:
+            theirs = trusted_items(source, read_configuration(source, ("hook",)))
+            found = replace(found, items={**found.items, **theirs}, problem="")
+        hooks += _project_hooks(folder, source, found)
     return hooks
 
 
@@ -199,12 +206,13 @@ def list_plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
         yield replace(hook, scripts=files, is_plugin=True, item=item.key)
 
 
-def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
-    """Yield the hooks of a folder, those that were trusted and are in no file any more, and a row for what is left
-    out, which in a project that was never trusted only waits for trust."""
+def _project_hooks(folder: Path, source: Path, found: Configuration) -> Iterator[Hook]:
+    """Yield the hooks of a folder, which in a worktree are also those of the folder `source` of its project, those that
+    were trusted and are in no file any more, and a row for what is left out, which in a project that was never trusted
+    only waits for trust."""
     in_force, before = trusted_items(folder, found), trusted_texts(folder)
     hooks = {key: item for key, item in found.items.items() if item.kind == "hook"}
-    off = next((name for name in RULES if (read_settings(folder, name) or {}).get(DISABLED) is True), "")
+    off = next((name for name in RULES if (read_settings(source, name) or {}).get(DISABLED) is True), "")
     readable = {item.file for item in hooks.values()}
     left_out = {name: one_line(why) for name, why in found.left_out}
     removed = {key: _removed_item(key, parts) for key, parts in before.items() if key not in found.items}
@@ -217,6 +225,8 @@ def _project_hooks(folder: Path, found: Configuration) -> Iterator[Hook]:
                 why = f"{shown_path(item.file)} {left_out[item.file]}"
             text = (before.get(key) or {}).get(item.file) or text
         hook = replace(_read_hook(text, folder, state, why, item), item=key)
+        if source != folder and hook.state == ACTIVE and (why := hook.find_change()):
+            hook = replace(hook, state=CHANGED, why=why)
         is_off = off and hook.state != UNTRUSTED and hook.source in RULES
         refuses = hook.table.on_timeout == "deny"  # whoever wrote the key, nobody has accepted that it is off
         state = CHANGED if refuses else UNSUPPORTED

@@ -410,7 +410,8 @@ class CallPermission:
         if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
-            theirs = (self._project / name for name in (f"{FOLDER}/config.toml", *RULES))
+            roots, names = (self._project, find_source(self._project)), (f"{FOLDER}/config.toml", *RULES)
+            theirs = (root / name for root in roots for name in names)
             self._names_rules = any(map(_names_rules, (places().settings, *theirs)))
         return self._names_rules
 

@@ -13,17 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from nexus_cli.config import trust
 from nexus_cli.config.load_settings import find_line, join_key, read_values, split_key
 from nexus_cli.config.paths import Places, is_below, with_tilde
-from nexus_cli.config.project_settings import FILE, FOLDER, read_project
+from nexus_cli.config.project_settings import FILE, FOLDER
 from nexus_cli.config.protected_places import fold_name, fold_path
 from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.elide import clip_text
-from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.errors import suggest_name
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.path_globs import compile_parts, read_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
@@ -34,6 +34,9 @@ from nexus_cli.rules.command_line import Word
 from nexus_cli.rules.readers import keeps_form
 from nexus_cli.rules.wrappers import GIT_FLAGS, GIT_VALUED, program_name, system_name
 from nexus_cli.text.hidden_signs import find_hidden_sign
+
+if TYPE_CHECKING:
+    from nexus_cli.config.trust_items import TrustItem
 
 DECISIONS: tuple[Decision, ...] = ("deny", "ask", "allow")
 """From the strictest."""
@@ -345,7 +348,8 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
 def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet:
     """Return the rules of the personal config.toml, and those of the project's that are trusted.
 
-    In a worktree those of its source project's folder count, and what they deny there by its path is denied here.
+    In a worktree those of its source project count too, whatever became of their files in the worktree, and what rules
+    deny there by its path is denied here.
     `tools` are those that a rule may name. A wrong rule is a line of `problems`. Raises `NexusError("config", ...)`
     as `config.settings.read_values` does.
     """
@@ -359,17 +363,8 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet
         name = split_key(key)
         if name[0] == "rule_examples" and isinstance(examples, tuple):
             collected.check_examples(name[1], examples, f"{own.settings} line {find_line(text, name) or 1}", project)
-    path = project / FOLDER / FILE
-    found = trust.read_configuration(project, ("rule",))
-    in_force = trust.trusted_configuration(project, found)
-    if FILE in in_force.files:
-        with suppress(NexusError):  # the settings have told it
-            theirs = read_project(in_force.files[FILE], str(path)).values
-            # Lines are those of the file as it is, of which only a part may be trusted.
-            collected.add_file(theirs, found.files[FILE].decode("utf-8-sig", "replace"), str(path), ("deny", "ask"))
-    for wanted, rule, file in claude_rules(in_force.items.values()):
-        with suppress(ValueError):  # `nexus trust` has told it
-            collected.rules.append(parse_rule(wanted, rule, tools, str(project / file)))
+    for root in dict.fromkeys((source, project)):
+        collected.add_project(root)
     if source != project:
         collected.rules += _rules_of_worktree(collected.rules, source)
     return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
@@ -405,6 +400,22 @@ class _Collector:
     problems: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    items: dict[str, TrustItem] = field(default_factory=dict)
+    """The trusted items whose rules were added."""
+
+    def add_project(self, root: Path) -> None:
+        """Add the trusted rules of the project at `root` that were not added before."""
+        found = trust.read_configuration(root, ("rule",))
+        items = {key: item for key, item in trust.trusted_items(root, found).items() if key not in self.items}
+        self.items |= items
+        rules = [item for item in items.values() if item.kind == "rule"]
+        own = [item.definition.removesuffix("\n").partition(" ") for item in rules if item.file == FILE]
+        values = {rules_key(kind): tuple(rule for of, _, rule in own if of == kind) for kind in ("deny", "ask")}
+        text = found.files.get(FILE, b"").decode("utf-8-sig", "replace")
+        self.add_file(values, text, str(root / FOLDER / FILE), ("deny", "ask"))
+        for decision, rule, file in claude_rules(rules):
+            with suppress(ValueError):  # `nexus trust` has told it
+                self.rules.append(parse_rule(decision, rule, self.tools, str(root / file)))
 
     def add_file(
         self,

@@ -41,7 +41,7 @@ from nexus_cli.sandbox.own_git import Git
 from nexus_cli.text.cells import one_line
 from nexus_cli.tree.write_state import ChangedMeanwhileError, look_at, write_state
 
-USUAL = ("node_modules", ".venv", "venv", "*.egg-info", ".env", ".env.*")
+USUAL = ("node_modules", ".venv", "venv", "*.egg-info", ".env", ".env.*", ".claude/hooks")
 """Patterns of ignored files that most projects need."""
 INCLUDE_FILE = ".worktreeinclude"
 """A project's own patterns; other programs read this file too."""

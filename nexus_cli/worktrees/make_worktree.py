@@ -16,10 +16,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
+from nexus_cli.config.foreign_items import ABOVE, KINDS
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.config.project_environment import split_environments
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
+from nexus_cli.config.trust import read_configuration
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
@@ -242,8 +244,9 @@ def _carry_ignored(record: WorktreeRecord, source: SourceProject, environments: 
     if not settings.include_mb:
         return ()
     found = find_needed(source.git, source.root, record.home / "include", settings.include)
-    own = _own_folders(source.root)
-    paths = [path for path in (*environments, *found) if not os.fsencode(path).startswith(own)]
+    own, files = _own_folders(source.root), read_configuration(source.root, KINDS).files
+    beside = (name.removeprefix(ABOVE) for name in files if name.startswith(ABOVE))  # git may ignore them
+    paths = [path for path in (*environments, *found, *beside) if not os.fsencode(path).startswith(own)]
     carried = carry_files(source.root, record.folder, paths, settings.include_mb * 1_000_000)
     (record.home / CARRIED).write_text(json.dumps(carried.stamps))
     return carried.notices

@@ -11,6 +11,8 @@ import pytest
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.trust import read_configuration, trust
+from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
+from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import ACTIVE, CHANGED, UNSUPPORTED, UNTRUSTED, list_hooks
 from nexus_cli.reports.hooks import hooks_report, hooks_text
 
@@ -190,3 +192,40 @@ def test_a_guard_that_must_answer_refuses_while_a_file_switches_it_off(
     (project / ".claude" / "settings.local.json").write_text('{"disableAllHooks": true}')
     (hook,) = list_hooks(project, ())
     assert (hook.state, hook.why) == (state, ".claude/settings.local.json has disableAllHooks")
+
+
+def test_in_a_worktree_the_trusted_hooks_of_its_source_run_whatever_its_files_say(project: Path) -> None:
+    guard: dict[str, object] = {"type": "command", "command": "sh .claude/guard.sh"}
+    folder = Path(os.path.realpath(worktrees_of(project))) / "fix"
+    for place in (project, project / "sub"):
+        (place / ".claude").mkdir(parents=True, exist_ok=True)
+        write_claude(place, guard)
+        (place / ".claude/guard.sh").write_text("exit 2\n")
+        trust(place)
+    WorktreeRecord("fix", folder, project, project / ".git", "b", "c", "d", "d").save()
+    (folder / ".git").mkdir(parents=True)
+    (folder / "sub/.claude").mkdir(parents=True)
+    (folder / "sub/.claude/guard.sh").write_text("exit 2\n")
+
+    def check(why: str) -> None:
+        first, second = list_hooks(folder / "sub", ())
+        assert (first.state, first.folder, first.why) == (CHANGED if why else ACTIVE, folder, why)
+        assert (second.state, second.folder) == (ACTIVE, folder / "sub")
+
+    gone, source = ".claude/guard.sh is gone or is not a regular file", f"; copy it from {project}"
+    check(gone + source)
+    (folder / ".claude").mkdir()
+    (folder / ".claude/guard.sh").write_text("exit 0\n")
+    check(".claude/guard.sh has changed since you trusted it" + source)
+    write_claude(folder, guard | {"timeout": 1})
+    check(".claude/guard.sh has changed since you trusted it" + source)
+    (folder / ".claude/settings.local.json").write_text('{"disableAllHooks": true}')
+    (folder / ".claude/guard.sh").write_text("exit 2\n")
+    check("")
+    (folder / ".nexus").symlink_to("/")
+    check("")
+    with pytest.raises(NexusError, match=f"it is a worktree of {project}/sub and shares its trust"):
+        trust(folder / "sub")
+    write_claude(project, guard | {"timeout": 2})
+    (folder / ".nexus").unlink()
+    assert list_hooks(folder, ())[0].state == CHANGED, "neither the source nor the worktree has what was trusted"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -414,6 +415,49 @@ def test_a_hook_that_was_removed_is_named_until_that_is_trusted(place: Stage) ->
     assert place.run("trust", stdin=b"y\n").status == 0
     assert place.run("status", "--json").result["hooks"] == []
     assert not any("hook" in line for line in place.ask("--allow", "edit", "add x").told)
+
+
+def test_hooks_and_rules_that_git_ignores_hold_in_every_worktree(place: Stage) -> None:
+    """In one of the person and in one of a worker, also after the worker has emptied its copy of the settings."""
+    log = {"matcher": "Bash", "hooks": [{"type": "command", "command": "sh .claude/log.sh"}]}
+    guards = {"PreToolUse": [*CLAUDE["hooks"]["PreToolUse"], log]}
+    (place.folder / ".claude/log.sh").write_text("echo logged > log.txt\n")
+    settings = {"hooks": guards, "permissions": {"deny": ["Bash(rm -rf *)", "Read(./docs/key)"]}}
+    (place.folder / ".claude/settings.json").write_text(json.dumps(settings))
+    (place.folder / ".claude/hooks/guard.py").write_text(f"import shared\n{GUARD}")
+    (place.folder / ".claude/hooks/shared.py").touch()
+    (place.folder / "docs").mkdir()
+    (place.folder / "docs/a.md").write_text("a\n")
+    (place.folder / "docs/key").write_text("key\n")
+    (place.folder / ".gitignore").write_text(".claude/\n__pycache__/\n")
+    for words in ("init -q", "add .", "-c user.name=A -c user.email=a@example.org commit -qm first"):
+        subprocess.run(["git", *words.split()], cwd=place.folder, check=True)
+    assert place.run("trust", stdin=b"y\n").status == 0
+    steps = (
+        ("read_file", {"path": "docs/key"}),
+        bash("echo '{\"disableAllHooks\": true}' > .claude/settings.json"),
+        bash("rm -rf docs"),
+        ("edit_file", {"path": "db/migrations/1.sql", "edits": [{"old": "a", "new": "b"}]}),
+        bash("cat docs/a.md db/migrations/1.sql log.txt"),
+    )
+    results: list[list[str]] = []
+    work = Worker(*steps)
+
+    def model(body: Any) -> dict[str, Any]:
+        tools = [str(one["content"]) for one in body["messages"] if one["role"] == "tool"]
+        if not any("TASK" in str(one["content"]) for one in body["messages"] if one["role"] == "user"):
+            return {"text": "Done."} if tools else calls(("agent", {"task": "TASK", "worktree": True}))
+        results.append(tools)
+        return work(body)
+
+    place.script(model)
+    for prompt in (("-w", "side", "TASK"), ("-w", "side", "TASK again"), ("delegate",)):
+        done = place.ask("--allow", "all", "--json", *prompt)
+        assert done.status == 0 and not any("is off" in line for line in done.told), done.told
+        unread, _, denied, guarded, shown = results[-1]
+        assert unread.startswith("not permitted: deny read_file(./docs/key)"), unread
+        assert denied.startswith("not permitted: deny bash(rm -rf *)") and "/.claude/settings.json)" in denied, denied
+        assert "Migrations are frozen" in guarded and shown.startswith("a\na\nlogged\n"), (guarded, shown)
 
 
 def answer(**value: Any) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -427,6 +429,54 @@ deny = ["bash(make *)"]
         (folder / name).write_text("x")
     hidden = find_denied_files(rules, folder, folder).paths
     assert set(hidden) == {folder / ".env", folder / "keys/a.pem"}
+
+
+def test_no_file_of_a_worktree_lifts_what_its_source_refuses(tmp_path: Path) -> None:
+    source, inner = tmp_path / "project", (".nexus/config.toml", ".claude/settings.json")
+    folder = Path(os.path.realpath(worktrees_of(source))) / "fix"
+    WorktreeRecord("fix", folder, source, source / ".git", "b", "c", "d", "d").save()
+    texts = (
+        '[rules]\ndeny = ["bash(make *)", "bash(a; b)"]\nallow = ["bash(touch *)"]\n',
+        json.dumps({"permissions": {"deny": ["Bash(rm -rf *)", "Read(./.env)"], "allow": ["Bash(cp *)"]}}),
+    )
+
+    def put(place: Path, *written: str) -> None:
+        for name, text in zip(inner, written, strict=True):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(text)
+
+    def check() -> None:
+        rules = read("", folder)
+        for command in ("make x", "rm -rf docs"):
+            assert decide(command, folder, "all", rules).decision == "deny", command
+        assert {rule.file for rule in rules.rules} >= {str(source / name) for name in inner}, "the files to change"
+        assert (
+            decide("touch x", folder, "ask", rules).decision == decide("cp a b", folder, "ask", rules).decision == "ask"
+        )
+        found = rules.find_for_path(TOOLS["read_file"], [folder / ".env"], folder)
+        assert found is not None and found.decision == "deny"
+        assert (len(rules.rules), len(rules.problems), len(rules.unread_denials)) == (5, 1, 1), rules
+
+    put(source, *texts)
+    put(folder, *texts)
+    assert not read("", folder).rules, "nothing is trusted"
+    trust.trust(source)
+    check()
+    put(folder, "", "{}")
+    check()
+    put(folder, "[rules]\ndeny = []\nallow = ['bash(rm *)']\n", '{"permissions": {"deny": ["Bash(true)"]}}')
+    check()
+    (folder / inner[1]).unlink()
+    shutil.rmtree(folder / ".nexus")
+    check()
+    (folder / ".nexus").symlink_to("/")
+    check()
+    (folder / ".nexus").unlink()
+    (source / inner[1]).unlink()
+    (folder / inner[1]).write_text(texts[1])
+    assert decide("rm -rf docs", folder, "all", read("", folder)).decision == "deny", "its own trusted file counts too"
+    trust.revoke_trust(source)
+    assert not read("", folder).rules
 
 
 @pytest.mark.parametrize(
