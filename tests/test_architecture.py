@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (738, 1_037, 0),
     "cli": (47_681, 0, 5),
     "client": (2_268, 0, 2),
-    "commands": (42_644, 0, 50),
+    "commands": (42_707, 0, 50),
     "config": (34_669, 0, None),
     "context": (8_931, 0, 18),
     "conversation": (50_589, 0, 90),
@@ -499,7 +499,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_518, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_900, 27_198, 54),
-    "tree undo worktrees": (67_432, 0, 61),
+    "tree undo worktrees": (67_441, 0, 61),
     "ui": (97_025, 0, 47),
     "workers": (10_486, 0, 1),
 }
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_833, 49_726)
+SUM = (971_905, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

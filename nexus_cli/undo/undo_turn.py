@@ -191,21 +191,20 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
     _refuse_unknown(request, read_steps(data, session))
     if not (data / "undo" / f"{session}.jsonl").exists():
         return _report(request, request.turn, [], RestoreResult(), redo=redo)
-    with disk_errors("nothing was undone"):
+    with disk_errors(f"nothing was {'redone' if redo else 'undone'}"):
         settle_killed(data, session)
-        lock = FileLock.wait_for(data / "undo" / f"{session}.lock", _SECONDS)
-    with lock:
-        if begun := read_begun_undos(data, session):
-            if request.dry_run:
-                raise NexusError(
-                    "usage", "--dry-run", "an earlier undo was interrupted", "Run nexus undo to complete it"
-                )
-            with Restorer(data, {step.root for step in begun}) as restorer:
-                restorer.resume(begun)
-            return _report(request, begun[0].turn, [], restorer.result, redo=begun[0].what.startswith("redo "))
-        every = read_steps(data, session)
-        every = every if redo or request.paths else leave_worktrees(every, data)
-        return _restore_steps(request, every, redo=redo)
+        with FileLock.wait_for(data / "undo" / f"{session}.lock", _SECONDS):
+            if begun := read_begun_undos(data, session):
+                if request.dry_run:
+                    raise NexusError(
+                        "usage", "--dry-run", "an earlier undo was interrupted", "Run nexus undo to complete it"
+                    )
+                with Restorer(data, {step.root for step in begun}) as restorer:
+                    restorer.resume(begun)
+                return _report(request, begun[0].turn, [], restorer.result, redo=begun[0].what.startswith("redo "))
+            every = read_steps(data, session)
+            every = every if redo or request.paths else leave_worktrees(every, data)
+            return _restore_steps(request, every, redo=redo)
 
 
 def _choose(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> tuple[int | None, list[Step], list[str]]:
