@@ -499,7 +499,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_518, 0, 0),
     "text": (3_427, 0, None),
     "tools": (57_900, 27_198, 54),
-    "tree undo worktrees": (67_491, 0, 61),
+    "tree undo worktrees": (67_581, 0, 61),
     "ui": (97_025, 0, 47),
     "workers": (10_486, 0, 1),
 }
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_971, 49_726)
+SUM = (972_061, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

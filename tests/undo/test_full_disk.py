@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import sqlite3
 from collections import namedtuple
@@ -95,6 +96,29 @@ def test_what_a_command_wrote_to_files_that_cannot_be_copied_is_undone_by_what_w
         assert [(one["path"], one["why"]) for one in report["kept"]] == [("a", NOT_KEPT)] and unread == ["a"]
         assert [*undo_text(report, 30)][-2:] == ["  kept      a (its earlier", "  content was not kept)"]
         assert count.offer_undo(1) == "2 files (+1 -0); /undo 1 leaves files of which the earlier content was not kept"
+
+
+def test_what_the_person_saved_since_a_command_is_not_taken_for_its_work(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, compare, journal = world.write("a", "mine\n"), follow_changes.compare_looks, ChangeJournal(world.data)
+
+    def save_meanwhile(*looks: Any) -> Any:
+        new = world.write("new", "ours\n")
+        os.utime(new, ns=(new.stat().st_atime_ns, new.stat().st_mtime_ns + 1))
+        return compare(*looks)
+
+    begun = journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
+    with monkeypatch.context() as patch:
+        patch.setattr(follow_changes, "compare_looks", save_meanwhile)
+        patch.setattr(ByteStore, "put", refuse)
+        place.write_text("its\n")
+        world.write("new", "its.\n")
+        journal.end(begun)
+    world.turns = 1
+    report = world.undo()
+    assert report["restored"] == ["a"] and [one["path"] for one in report["kept"]] == ["new"]
+    assert world.path("new").read_text() == "ours\n"
 
 
 def test_a_redo_on_a_full_disk_says_that_nothing_was_redone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
