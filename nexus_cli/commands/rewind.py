@@ -15,6 +15,7 @@ from nexus_cli.commands.undo import save_editor_texts
 from nexus_cli.commands.verb import ActReport, Noun, Option, Report, Verb, print_act, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shielded_work import wait_settled
 from nexus_cli.ledger import LaneLog
@@ -134,7 +135,12 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> Rewound:
     done: list[UndoReport] = []
     if part != CONVERSATION:
         stop = threading.Event()
-        done = await _undo_turns(context, turn.number, stop)
+        try:
+            await _undo_turns(context, turn.number, done, stop)
+        except NexusError:
+            if done:
+                show_report(context, Report("undo", _merge(done, done[-1]["turn"] or turn.number)))
+            raise
         stopped = f"Stopped. /rewind {turn.number} {part} continues." if stop.is_set() else ""
         report: Report[Any] = Report("undo", _merge(done, turn.number), note=stopped)
         if stopped or part == FILES:
@@ -151,24 +157,24 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> Rewound:
     return print_act(told, context.session.id)
 
 
-async def _undo_turns(context: CommandContext, first: int, stop: threading.Event) -> list[UndoReport]:
-    """Undo the turns from `first` on. If the command is stopped, it ends after the turn that is
-    being undone, and sets `stop`."""
+async def _undo_turns(context: CommandContext, first: int, done: list[UndoReport], stop: threading.Event) -> None:
+    """Undo the turns from `first` on, and add their reports to `done`. If the command is stopped, it ends after the
+    turn that is being undone, and sets `stop`."""
     from nexus_cli.undo.undo_files import rewind_files, undo_request  # noqa: PLC0415
 
-    record = read_log(read_source(context))
-    done: list[UndoReport] = []
+    source, loop = read_source(context), asyncio.get_running_loop()
+    record = read_log(source)
     request = undo_request(record, context.session.folder)
 
-    def rewind() -> list[UndoReport]:
+    def say(line: str) -> None:
+        loop.call_soon_threadsafe(source.say, line)
+
+    def rewind() -> None:
         with save_editor_texts(context.session):
-            return rewind_files(record, request, first, stop.is_set)
+            for report in rewind_files(record, request, first, say, stop.is_set):
+                done.append(report)
 
-    async def work() -> None:
-        done.extend(await wait_settled(asyncio.to_thread(rewind), stop.set))
-
-    await context.busy("rewinding", work())
-    return done
+    await context.busy("rewinding", wait_settled(asyncio.to_thread(rewind), stop.set))
 
 
 def _merge(reports: Sequence[UndoReport], first: int) -> JsonObject:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from nexus_cli.commands.arguments import read_log
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.elide import name_first
@@ -82,14 +83,14 @@ def open_undo(
 
     key, folder, data, log = source.named, source.folder(), places().data, None
     if source.live:
-        with disk_errors("nothing was undone: the last changes are not recorded yet"):
+        with disk_errors("the last changes are not recorded yet"):
             source.live.dispatcher.call_changes.journal.save_waiting()
     if _APPLIED.fullmatch(key) and (data / "undo" / f"{key}.jsonl").exists():
         project = os.path.realpath(project_root(folder))
         request = UndoRequest(data, key, 0, str(folder), project, turn, paths or (), dry_run)
     else:
         session = source.ledger.runs.find(key).session if _RUN.fullmatch(key) else key
-        log = source.ledger.log(source.ledger.find_session(session).id if key else source.session())
+        log = source.ledger.log(source.ledger.find_session(session).id) if key else read_log(source)
         request = undo_request(log, folder, turn=turn, paths=paths or (), dry_run=dry_run)
     for line in () if source.live else settle_projects([Path(request.project)]):
         source.say(line)
@@ -123,7 +124,7 @@ def restore(source: Source, log: LaneLog | None, request: UndoRequest, *, redo: 
     from nexus_cli.undo.undo_files import restore_files  # noqa: PLC0415
 
     with save_editor_texts(None if request.dry_run else source.live):
-        value = restore_files(log, request, redo=redo)
+        value = restore_files(log, request, source.say, redo=redo)
     if log is None and not request.dry_run and (done := [*value["restored"], *value["removed"]]):
         from nexus_cli.commands.worktree import NAMED, record_act, tell_its_session  # noqa: PLC0415  (rare)
 

@@ -99,7 +99,7 @@ def _name_references(rows: Sequence[JsonObject]) -> dict[str, JsonObject]:
 
 def _headline(value: JsonObject, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
-    if not counts and value["unfollowed"]:
+    if not counts and any(not what.endswith(KILLED_SINCE) for what in value["unfollowed"]):
         return f"Nothing to {verb} in the covered files."
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."

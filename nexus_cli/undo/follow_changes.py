@@ -28,7 +28,7 @@ from nexus_cli.core.real_files import open_real
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, hash_file
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
-from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, RACY, Seen, open_states
+from nexus_cli.tree.read_state import MOST_COPIED, NOTHING, RACY, Seen, make_stamp, open_states
 from nexus_cli.undo import unsure_changes
 from nexus_cli.undo.coverage import WHOLE
 from nexus_cli.undo.follow_repositories import Repositories, git_folder, make_rows, parse_rows
@@ -138,13 +138,13 @@ def _compare(path: str, old: Seen, new: Seen) -> FileChange | None:
     return FileChange(path, old.state, new.state, new.stamp[:3] if new.is_settled else (0, 0, 0))
 
 
-def _identify(root: str, change: FileChange) -> FileChange:
+def _identify(root: str, change: FileChange, seen: Seen) -> FileChange:
     """Return a change with the digest of a file that could not be copied, as on a full disk: without it an undo cannot
-    tell that nobody has changed the file since. Blocks."""
+    tell that nobody has changed the file since. A file that is not as it was `seen` has none. Blocks."""
     after = change.after
-    if after.kind == FILE and not after.content and after.size <= MOST_COPIED:
+    if after.kind == FILE and not (after.content or change.is_earlier) and after.size <= MOST_COPIED:
         with suppress(OSError), open_real(Path(root, change.path)) as file:
-            if os.fstat(file.fileno()).st_size == after.size:
+            if make_stamp(os.fstat(file.fileno()))[:3] == seen.stamp[:3]:
                 return replace(change, after=replace(after, content=hash_file(file)))
     return change
 
@@ -297,10 +297,11 @@ class ChangeJournal:
         """
         changes, names, told = list[FileChange](), list[str](), list[str]()
         step, look, not_covered, why = begun.step, begun.look, dict(begun.not_covered), ""
-        seconds, is_alone, shared = time.monotonic() - begun.started, True, set[str]()
+        seconds, is_alone, shared, seen = time.monotonic() - begun.started, True, set[str](), dict[str, Seen]()
         try:
             if look is not None:
                 after = begun.project.end(look)
+                seen = after.seen
                 changes, names = compare_looks(look, after)
                 made = begun.project.find_made(names)
                 names = [name for name in names if name not in made]
@@ -338,7 +339,7 @@ class ChangeJournal:
         except (NotFollowed, OSError, ValueError) as error:
             not_covered[WHOLE] = str(error)
         step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
-        self._record(replace(step, began=step.at, at=utc_now()))
+        self._record(replace(step, began=step.at, at=utc_now()), seen)
         self._note_running(step.id, ended=True)
         beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
         return names + beside
@@ -377,7 +378,8 @@ class ChangeJournal:
             if change := _compare(str(target.relative_to(root)), old, after[target]):
                 roots.setdefault(root, []).append(change)
         for root, changes in roots.items():
-            self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)))
+            seen = {one.path: after[root / one.path] for one in changes}
+            self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)), seen)
         return [
             one.path if root == project else str(root / one.path)
             for root, changes in roots.items()
@@ -416,12 +418,15 @@ class ChangeJournal:
             if self._lock is not None:
                 self._lock.write(json.dumps(list(self._running.values())))
 
-    def _record(self, step: Step) -> None:
-        """Put a step in the journal, if it changed something."""
+    def _record(self, step: Step, seen: Mapping[str, Seen]) -> None:
+        """Put a step in the journal, if it changed something; `seen` are the states after it by path."""
         if self._store is None:
             return
         end = time.monotonic() + _IDENTIFYING
-        changes = tuple(_identify(step.root, one) if time.monotonic() < end else one for one in step.changes)
+        changes = tuple(
+            _identify(step.root, one, seen.get(one.path, NOTHING)) if time.monotonic() < end else one
+            for one in step.changes
+        )
         self._waiting.append(replace(step, changes=changes))
         with suppress(OSError):
             self.save_waiting()

@@ -143,12 +143,11 @@ class Restorer:
     # Planning
 
     def plan(self, changes: Sequence[PathChange]) -> list[Action]:
-        """Return the actions for `changes`, with texts merged. Changes no file of the person. Raises `NexusError` if
-        the disk is full."""
+        """Return the actions for `changes`, with texts merged. Changes no file of the person. Raises `OSError` if the
+        disk is full."""
         self._whole = {one.place for one in changes if one.is_whole_folder}
         actions = plans.plan_restore(changes, self._look)
-        with disk_errors("nothing was undone"):
-            return [self._merge(one) if one.does == plans.MERGE else one for one in actions]
+        return [self._merge(one) if one.does == plans.MERGE else one for one in actions]
 
     def preview(self, actions: Sequence[Action]) -> RestoreResult:
         """Return the result that carrying out `actions` would have."""
@@ -213,20 +212,19 @@ class Restorer:
         """Carry out what is planned and record it in steps like `step`, one for each root, that undo the steps
         `undone`.
 
-        Raises `NexusError` if the disk is full. Before the first file is written, nothing has changed then; after it,
-        `resume` carries on.
+        If the disk is full, raises `OSError` before the first file is written, when nothing has changed; after it
+        `NexusError`, and `resume` carries on.
         """
         changes: dict[str, list[FileChange]] = {}
-        with disk_errors("nothing was undone"):
-            for action in track(actions, 0.4, 0.5):
-                changes.setdefault(action.change.root, []).extend(self._prepare(action))
-            steps = []
-            undoes = tuple(one.id for one in undone)
-            for number, root in enumerate(dict.fromkeys([*changes, *(one.root for one in references)]), 1):
-                moved = tuple(one.as_undone() for one in references if one.root == root)
-                own = replace(step, changes=tuple(changes.get(root, ())), references=moved)
-                steps.append(replace(own, id=f"{step.id}-{number}", root=root, undoes=undoes))
-                begin_step(self._data, steps[-1])
+        for action in track(actions, 0.4, 0.5):
+            changes.setdefault(action.change.root, []).extend(self._prepare(action))
+        steps = []
+        undoes = tuple(one.id for one in undone)
+        for number, root in enumerate(dict.fromkeys([*changes, *(one.root for one in references)]), 1):
+            moved = tuple(one.as_undone() for one in references if one.root == root)
+            own = replace(step, changes=tuple(changes.get(root, ())), references=moved)
+            steps.append(replace(own, id=f"{step.id}-{number}", root=root, undoes=undoes))
+            begin_step(self._data, steps[-1])
         self._execute(steps)
 
     def resume(self, begun: Sequence[Step]) -> None:

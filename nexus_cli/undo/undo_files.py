@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Memo
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
@@ -39,49 +40,59 @@ def undo_request(
     return UndoRequest(places().data, info.id, info.turns, str(folder), project, turn, paths, dry_run)
 
 
-def restore_files(log: LaneLog | None, request: UndoRequest, *, redo: bool = False) -> UndoReport:
-    """Undo a turn, or redo what was undone, and record what the next message tells the model. Blocks.
+def restore_files(
+    log: LaneLog | None, request: UndoRequest, say: Callable[[str], None], *, redo: bool = False
+) -> UndoReport:
+    """Undo a turn, or redo what was undone, and record what the next message tells the model; `say` prints a sentence
+    if that cannot be recorded. Blocks.
 
     Without a record, for a worktree, nobody is told. A file that the session has read must be read again before an
     edit. Raises as `undo_turn`.
     """
     report = redo_turn(request) if redo else undo_turn(request)
     kept = any(one["why"] != UNSURE for one in report["kept"])
-    changed = report["restored"] or report["removed"] or _list_moved(report)
-    if log is None or request.dry_run or not (changed or kept):
-        return report
+    changed = [*report["restored"], *report["removed"], *_list_moved(report)]
+    if log is not None and not request.dry_run and (changed or kept):
+        try:
+            _record_act(log, request.project, report, name_first(changed, SHOWN))
+        except NexusError as error:
+            missing = "The model does not know of it: mention it in your next message."
+            say(f"this {report['action']} could not be recorded in the session: {error.why}. {missing}")
+    return report
+
+
+def _record_act(log: LaneLog, project: str, report: UndoReport, names: str) -> None:
+    """Record what an undo or redo did to what `names` lists. Raises `NexusError` if the ledger cannot be written."""
     for name in report["restored"]:
-        path = os.path.join(request.project, name)
+        path = os.path.join(project, name)
         with suppress(OSError, ToolError):
             if (known := log.digest(path)) and read_real_file(Path(path)).digest == known:
                 log.note(path, "", "read")
     paths = sha256_hex(os.fsencode("\0".join(sorted([*report["restored"], *report["removed"]]))))
-    names = name_first([*report["restored"], *report["removed"], *_list_moved(report)], SHOWN)
     did = "undid" if report["action"] == "undo" else "redid"
     left = name_first([one["path"] for one in report["kept"]], SHOWN)
     act = {"shown": f"you {did} turn {report['turn']}: {names or 'nothing'}{f'; kept {left}' if left else ''}"}
     act |= {} if report["kept"] else {"action": report["action"], "paths": paths}
     _tell(log, _describe(report), report["turn"] or 0, act)
-    return report
 
 
-def rewind_files(log: LaneLog, request: UndoRequest, first: int, is_stopped: Callable[[], bool]) -> list[UndoReport]:
-    """Undo every turn from `first` on, the newest one first, each as an undo of its own; stop between two if
-    `is_stopped`. Blocks.
+def rewind_files(
+    log: LaneLog, request: UndoRequest, first: int, say: Callable[[str], None], is_stopped: Callable[[], bool]
+) -> Iterator[UndoReport]:
+    """Undo every turn from `first` on, the newest one first, each as an undo of its own, and yield its report; stop
+    between two if `is_stopped`. Blocks.
 
     An undo that was killed is completed before. Raises as `undo_turn`, and if nexus was killed in one of the turns.
     """
-    reports, data, session = list[UndoReport](), request.data, request.session
+    data, session = request.data, request.session
     with disk_errors("nothing was undone"):
-        turns, begun = find_turns(data, session, first), read_begun_undos(data, session)
-    if begun:
-        reports.append(restore_files(log, replace(request, turn=turns[0] if turns else first)))
+        if read_begun_undos(data, session):
+            yield restore_files(log, replace(request, turn=first), say)
         turns = find_turns(data, session, first)
     for turn in turns:
         if is_stopped():
             break
-        reports.append(restore_files(log, replace(request, turn=turn)))
-    return reports
+        yield restore_files(log, replace(request, turn=turn), say)
 
 
 def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = ()) -> SessionInfo:

@@ -191,21 +191,20 @@ def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
     _refuse_unknown(request, read_steps(data, session))
     if not (data / "undo" / f"{session}.jsonl").exists():
         return _report(request, request.turn, [], RestoreResult(), redo=redo)
-    with disk_errors("nothing was undone"):
+    with disk_errors(f"nothing was {'redone' if redo else 'undone'}"):
         settle_killed(data, session)
-        lock = FileLock.wait_for(data / "undo" / f"{session}.lock", _SECONDS)
-    with lock:
-        if begun := read_begun_undos(data, session):
-            if request.dry_run:
-                raise NexusError(
-                    "usage", "--dry-run", "an earlier undo was interrupted", "Run nexus undo to complete it"
-                )
-            with Restorer(data, {step.root for step in begun}) as restorer:
-                restorer.resume(begun)
-            return _report(request, begun[0].turn, [], restorer.result, redo=begun[0].what.startswith("redo "))
-        every = read_steps(data, session)
-        every = every if redo or request.paths else leave_worktrees(every, data)
-        return _restore_steps(request, every, redo=redo)
+        with FileLock.wait_for(data / "undo" / f"{session}.lock", _SECONDS):
+            if begun := read_begun_undos(data, session):
+                if request.dry_run:
+                    raise NexusError(
+                        "usage", "--dry-run", "an earlier undo was interrupted", "Run nexus undo to complete it"
+                    )
+                with Restorer(data, {step.root for step in begun}) as restorer:
+                    restorer.resume(begun)
+                return _report(request, begun[0].turn, [], restorer.result, redo=begun[0].what.startswith("redo "))
+            every = read_steps(data, session)
+            every = every if redo or request.paths else leave_worktrees(every, data)
+            return _restore_steps(request, every, redo=redo)
 
 
 def _choose(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> tuple[int | None, list[Step], list[str]]:
@@ -243,31 +242,38 @@ def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
 def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
     turn, chosen, unsure = _choose(request, every, redo=redo)
     seen = [one for one in every if not (redo or one.undoes) and (turn is None or one.turn >= turn)]
-    unfollowed = [f"{step.what}: {step.unfollowed}" for step in seen if step.unfollowed]
-    not_covered = find_uncovered(seen, find_paths(request.paths, request.folder))
+    unfollowed = [
+        f"{step.what}: {step.unfollowed}"
+        for step in seen
+        if step.unfollowed and (step.unfollowed != KILLED_SINCE or step.turn == turn)  # of later turns it is in them
+    ]
+    asked = find_paths(request.paths, request.folder)
+    not_covered = find_uncovered(seen, asked)
     left = [KeptPath(place, UNSURE) for place in unsure]
     if not has_effect(chosen):
         shown, result = turn if request.turn else None, RestoreResult(kept=left)
         return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
-    if request.turn is None and not redo and any(step.unfollowed == KILLED_SINCE for step in chosen):
-        hint = f"`nexus diff --turn {turn}` shows these changes; `nexus undo --turn {turn}` undoes all of them"
-        raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
     changes = merge_changes(chosen)
     with Restorer(request.data, {one.root for one in changes}) as restorer:
-        asked = find_paths(request.paths, request.folder)
         actions = [one for one in restorer.plan(changes) if one.does != NOTHING or is_inside(one.change.place, asked)]
+        is_due = merge_references(chosen) or any(
+            one.does != NOTHING or one.change.before.kind == REPOSITORY for one in actions
+        )
+        if is_due and not (request.turn or redo) and any(step.unfollowed == KILLED_SINCE for step in chosen):
+            hint = f"`nexus diff --turn {turn}` shows these changes; `nexus undo --turn {turn}` undoes all of them"
+            raise NexusError("usage", f"turn {turn}", KILLED_SINCE, hint)
         result = restorer.preview(actions) if request.dry_run else restorer.result
         if not redo:  # first: the undo of the files is what says that all is done
             unfollowed += _put_repositories_back(request, chosen, result)
         references = _plan_references(request, chosen)
         if not request.dry_run:
-            what = f"{'redo' if redo else 'undo'} turn {turn}"
+            act = "redo" if redo else "undo"
             step = Step(
-                id=f"{'redo' if redo else 'undo'}.{os.urandom(8).hex()}",
+                id=f"{act}.{os.urandom(8).hex()}",
                 session=request.session,
                 turn=turn or 0,
                 call="",
-                what=what,
+                what=f"{act} turn {turn}",
                 at="",
                 root="",
             )

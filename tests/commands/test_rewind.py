@@ -24,6 +24,7 @@ from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_newest_turn
 from nexus_cli.undo import undo_files
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
+from nexus_cli.undo.undo_turn import UndoRequest
 
 BETWEEN = "1\n2\n3\n4\n5\n"
 
@@ -273,6 +274,21 @@ def test_a_fork_and_an_edited_message_can_undo_the_turns_that_they_have(context:
     context.run("edit")
     context.run("undo")
     assert shown(context).startswith("Undid turn 2")
+
+
+def test_what_was_undone_before_an_error_is_reported(
+    context: FakeContext, work: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def restore(log: Any, request: UndoRequest, *more: Any) -> Any:
+        if request.turn == 2:
+            raise NexusError("internal", "nothing was undone", "no space left on device")
+        return undo_files_restore(log, request, *more)
+
+    undo_files_restore = undo_files.restore_files
+    monkeypatch.setattr(undo_files, "restore_files", restore)
+    with pytest.raises(NexusError, match="nothing was undone: no space left on device"):
+        context.run("rewind 2 both")
+    assert shown(context).startswith("Undid turn 4: 1 file restored, 1 file removed.")
 
 
 def test_a_stop_ends_after_a_turn_and_leaves_the_conversation(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from commands.conftest import FakeContext
+from ledger.conftest import fail_writes
 from undo.world import World
 
 from nexus_cli.config.paths import places
@@ -17,6 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.forms import find_form
 from nexus_cli.undo import follow_changes
 from nexus_cli.undo.follow_changes import StepOwner
+from nexus_cli.undo.undo_files import restore_files
 
 
 def work_of(context: FakeContext) -> World:
@@ -124,6 +126,25 @@ def test_an_undo_made_before_the_session_was_resumed_is_told(context: FakeContex
     asyncio.run(context.reopen(context.options))
     context.turn("go on")
     assert str(context.provider.seen[-1]).count("took back the file changes of turn 1") == 1
+
+
+def test_what_an_undo_did_is_reported_and_told_though_the_ledger_cannot_be_written(
+    context: FakeContext, work: World
+) -> None:
+    ledger, said = context.session.ledger, list[str]()
+    assert ledger is not None
+    context.turn("more")
+    fail_writes(ledger)
+    assert shown(context, "undo 1") == "Undid turn 1: 2 files restored.\n  restored  a\n  restored  b"
+    assert shown(context, "redo").startswith("Redid turn 1: 2 files restored.")
+    assert shown(context, "undo").startswith("Undid turn 1: 2 files restored.") and context.said == []
+    context.turn("go on")
+    assert str(context.provider.seen[-1]).count("took back the file changes of turn 1: a, b as before it") == 1
+    work.turns = 1
+    report = restore_files(ledger.log(context.session.id), work.request(), said.append, redo=True)
+    assert report["restored"] == ["a", "b"] and work.path("a").read_text() == "new\n"
+    (line,) = said
+    assert line.startswith("this redo could not be recorded in the session: it cannot be written. The model does not")
 
 
 def test_what_a_full_disk_kept_from_being_written_down_is_written_before_it_is_taken_back(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import sqlite3
 from collections import namedtuple
@@ -12,11 +13,12 @@ from typing import Any
 import pytest
 from undo.world import World
 
+from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.database import ledger_error
 from nexus_cli.reports.turn_changes import count_turn
 from nexus_cli.reports.undo import turn_diff, undo_text
 from nexus_cli.tree.byte_store import ByteStore
-from nexus_cli.undo import follow_changes
+from nexus_cli.undo import follow_changes, restore
 from nexus_cli.undo.coverage import describe_uncovered
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.plan_restore import NOT_KEPT
@@ -24,14 +26,15 @@ from nexus_cli.undo.plan_restore import NOT_KEPT
 Usage = namedtuple("Usage", "total used free")
 
 
+def refuse(*_: Any, **__: Any) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 @pytest.mark.parametrize("is_freed", [True, False])
 def test_a_command_that_fills_the_disk_can_be_undone_when_it_is_free_again(
     world: World, monkeypatch: pytest.MonkeyPatch, is_freed: bool
 ) -> None:
     place, journal = world.write("a", "mine\n"), ChangeJournal(world.data)
-
-    def refuse(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     begun = journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
     with monkeypatch.context() as patch:
@@ -53,9 +56,6 @@ def test_a_command_that_cannot_be_written_down_is_named_as_not_covered_before_it
 ) -> None:
     place, journal = world.write("a", "mine\n"), ChangeJournal(world.data)
 
-    def refuse(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     with monkeypatch.context() as patch:
         patch.setattr(follow_changes, "begin_step", refuse)
         begun = journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
@@ -75,9 +75,6 @@ def test_what_a_command_wrote_to_files_that_cannot_be_copied_is_undone_by_what_w
 ) -> None:
     place, new, journal = world.write("a", "mine\n"), world.path("new"), ChangeJournal(world.data)
     world.turns = 1
-
-    def refuse(*_: Any, **__: Any) -> str:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
         if not is_kept:
@@ -101,13 +98,42 @@ def test_what_a_command_wrote_to_files_that_cannot_be_copied_is_undone_by_what_w
         assert count.offer_undo(1) == "2 files (+1 -0); /undo 1 leaves files of which the earlier content was not kept"
 
 
+def test_what_the_person_saved_since_a_command_is_not_taken_for_its_work(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, compare, journal = world.write("a", "mine\n"), follow_changes.compare_looks, ChangeJournal(world.data)
+
+    def save_meanwhile(*looks: Any) -> Any:
+        new = world.write("new", "ours\n")
+        os.utime(new, ns=(new.stat().st_atime_ns, new.stat().st_mtime_ns + 1))
+        return compare(*looks)
+
+    begun = journal.begin(StepOwner(world.session, 1), "bash", "c1", world.project)
+    with monkeypatch.context() as patch:
+        patch.setattr(follow_changes, "compare_looks", save_meanwhile)
+        patch.setattr(ByteStore, "put", refuse)
+        place.write_text("its\n")
+        world.write("new", "its.\n")
+        journal.end(begun)
+    world.turns = 1
+    report = world.undo()
+    assert report["restored"] == ["a"] and [one["path"] for one in report["kept"]] == ["new"]
+    assert world.path("new").read_text() == "ours\n"
+
+
+def test_a_redo_on_a_full_disk_says_that_nothing_was_redone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.turn(lambda: world.write("a", "its\n"))
+    world.undo()
+    monkeypatch.setattr(restore, "begin_step", refuse)
+    with pytest.raises(NexusError, match="nothing was redone: no space left on device"):
+        world.redo()
+    assert not world.path("a").exists()
+
+
 def test_an_edit_is_refused_if_its_file_cannot_be_kept(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     place, new = world.write("notes.md", "the only copy\n"), world.path("new.md")
     journal = ChangeJournal(world.data)
     assert journal.find_unkept(journal.read_targets([place, new])) == ""
-
-    def refuse(*_: Any, **__: Any) -> str:
-        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(ByteStore, "put", refuse)
     assert journal.find_unkept(journal.read_targets([new])) == ""

@@ -14,6 +14,8 @@ from undo.test_looks import git
 from undo.world import World, files, tree
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.reports.undo import undo_text
+from nexus_cli.tree.file_state import ABSENT_STATE
 from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
 from nexus_cli.undo.plan_restore import BETWEEN
 from nexus_cli.undo.records import FileChange
@@ -326,6 +328,24 @@ def test_a_turn_in_which_nexus_was_killed_is_taken_back_only_by_its_number(world
         world.undo()
     assert "nexus undo --turn 1" in caught.value.hint and world.path("f").read_text() != "one\n"
     assert world.undo(turn=1)["restored"] == ["f"] and world.path("f").read_text() == "one\n"
+
+
+def test_a_killed_turn_is_told_of_with_its_own_undo_alone_and_not_refused_if_nothing_is_left(world: World) -> None:
+    world.write("f", "one\n")
+    world.turn(lambda: world.write("f", "two\n"))
+    made = world.state(world.write("slow.txt", "one\n"))
+    world.turns = 2
+    world.record((FileChange("slow.txt", ABSENT_STATE, made),), unfollowed=KILLED_SINCE)
+    first = world.undo(turn=1)
+    assert first["restored"] == ["f"] and first["unfollowed"] == []
+    with pytest.raises(NexusError, match="turn 2: nexus was killed"):
+        world.undo()
+    world.path("slow.txt").unlink()
+    told = f"bash sh -c x: {KILLED_SINCE}"
+    for report in (world.undo(dry_run=True), world.undo(turn=2, dry_run=True), world.undo()):
+        assert (report["turn"], report["removed"], report["unfollowed"]) == (2, [], [told])
+        assert next(iter(undo_text(report, 80))) == "Nothing to undo in turn 2."
+    assert world.undo()["turn"] is None
 
 
 def test_an_edit_is_taken_back_by_its_path_in_the_project_and_outside_of_it(world: World, tmp_path: Path) -> None:
