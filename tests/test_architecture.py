@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_276, 0, 1),
     "adapters": (738, 1_037, 0),
-    "cli": (47_746, 0, 5),
+    "cli": (47_781, 0, 5),
     "client": (2_268, 0, 2),
     "commands": (42_707, 0, 50),
     "config": (34_742, 0, None),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_811, 49_726)
+SUM = (972_846, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

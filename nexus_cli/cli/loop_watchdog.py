@@ -72,6 +72,12 @@ class LoopWatchdog:
         """Record that a signal requests the end of the turn. Called by its handler."""
         self._signal = number
 
+    def forget_signal(self) -> None:
+        """Record that the loop has handled the signal. Called in the loop."""
+        if self._entered:
+            self._signals.read()
+        self._signal = 0
+
     def __enter__(self) -> LoopWatchdog:
         self._entered += 1
         if self._entered == 1:

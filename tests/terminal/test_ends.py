@@ -49,6 +49,21 @@ def test_ctrl_c_clears_the_line_and_twice_on_an_empty_one_leaves(repl: Opens) ->
     assert made.status() == 0
 
 
+@pytest.mark.parametrize("dumb", [True, False])
+def test_one_ctrl_c_as_a_signal_does_not_end_the_session_later(repl: Opens, dumb: bool) -> None:
+    late = "from nexus_cli.cli import loop_watchdog; loop_watchdog.TICK = 0.05"
+    made = repl(bug=late, env={"TERM": "dumb"} if dumb else {})
+    if dumb:
+        made.send(ctrl("c"))
+    else:
+        made.signal(signal.SIGINT)
+    made.wait_for("Ctrl+C again")
+    time.sleep(1.5)  # what has to end is ended after one second here
+    made.say("hello")
+    made.send(ctrl("d"))
+    assert made.status() == 0
+
+
 def test_the_end_of_input_in_a_question_is_a_no(repl: Opens) -> None:
     made = repl([call("bash", command="touch made"), "well then"])
     made.say("go", ends=False)

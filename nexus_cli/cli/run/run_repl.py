@@ -158,7 +158,12 @@ class _ReplRun:
 
     async def _run_loop(self, repl: Repl, watchdog: LoopWatchdog) -> int:
         interrupt = Interrupt()
-        interrupt.install(repl.request_exit, on_arrival=watchdog.note_signal, stop=lambda: repl.view.interrupt())
+
+        def stop() -> None:
+            watchdog.forget_signal()
+            repl.view.interrupt()
+
+        interrupt.install(repl.request_exit, on_arrival=watchdog.note_signal, stop=stop)
         loop = asyncio.get_running_loop()
         sys.stderr = StderrLines(lambda line: loop.call_soon_threadsafe(repl.show_note, line, "warn"))
         self._greet(repl)
