@@ -58,14 +58,22 @@ class TurnReference:
         return ReferenceChange(self.change.repository, self.change.name, *values)
 
 
-def merge_references(steps: Iterable[Step]) -> list[TurnReference]:
+IsSame = Callable[[str, str, str], bool]
+"""Returns True if two values of a name are the same."""
+
+
+def _is_equal(name: str, one: str, other: str) -> bool:
+    return one == other
+
+
+def merge_references(steps: Iterable[Step], is_same: IsSame = _is_equal) -> list[TurnReference]:
     """Return the change of each reference from before the first of `steps` to after the last."""
     found: dict[tuple[str, str, str], TurnReference] = {}
     for step in steps:
         for one in step.references:
             key = step.root, one.repository, one.name
             first = found.get(key)
-            is_broken = first is not None and (first.is_broken or first.change.after != one.before)
+            is_broken = first is not None and (first.is_broken or not is_same(one.name, first.change.after, one.before))
             before = first.change.before if first else one.before
             found[key] = TurnReference(step.root, replace(one, before=before), is_broken)
     return list(found.values())
@@ -74,12 +82,12 @@ def merge_references(steps: Iterable[Step]) -> list[TurnReference]:
 def plan_references(
     rows: Sequence[TurnReference],
     find_present: Callable[[str, str], Mapping[str, str]],
-    is_same: Callable[[str, str, str], bool],
+    is_same: IsSame,
 ) -> list[TurnReference]:
     """Return `rows` with what is done to each.
 
-    `find_present` returns the values of the repository at a path of a root, `is_same` compares two of a name. Index
-    and unfinished merges go with HEAD: they stay if HEAD or its branch has moved on.
+    `find_present` returns the values of the repository at a path of a root. Index and unfinished merges go with HEAD:
+    they stay if HEAD or its branch has moved on.
     """
     found = []
     for (root, repository), own in group_references(rows).items():
@@ -100,7 +108,7 @@ def group_references(rows: Iterable[TurnReference]) -> dict[tuple[str, str], lis
     return groups
 
 
-def _plan(row: TurnReference, now: str, is_same: Callable[[str, str, str], bool]) -> TurnReference:
+def _plan(row: TurnReference, now: str, is_same: IsSame) -> TurnReference:
     change = row.change
     if is_same(change.name, now, change.before):
         return replace(row, now=now, does=NOTHING)

@@ -285,7 +285,9 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
 
 def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:
     """Plan what is done to the references that `steps` changed, and put back the objects that they name."""
-    store, rows = ByteStore(request.data), merge_references(steps)
+    store = ByteStore(request.data)
+    is_same = partial(is_same_value, store)
+    rows = merge_references(steps, is_same)
 
     def find_present(root: str, repository: str) -> Mapping[str, str]:
         with suppress(OSError):
@@ -295,7 +297,7 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnRe
         state = read_present(root, repository, store)
         return state.values if state else {}
 
-    return plan_references(rows, find_present, partial(is_same_value, store))
+    return plan_references(rows, find_present, is_same)
 
 
 def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: RestoreResult) -> list[str]:

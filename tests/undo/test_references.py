@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from undo.test_only_copies import command
+from undo.test_only_copies import command, followed
 from undo.world import World, files, tree
 
 from nexus_cli.reports.forms import find_form
@@ -115,6 +115,19 @@ def test_a_look_of_git_alone_is_no_change(world: World) -> None:
     os.utime(world.path("b"), (1, 1))
     command(world, "git status; git log -1; git gc -q; git fetch -q . main; git diff")
     assert world.undo()["turn"] is None
+
+
+def test_a_look_of_git_between_two_commands_of_a_turn_keeps_nothing_from_coming_back(world: World) -> None:
+    fill(world.project)
+    before, world.turns = read(world.project), 1
+    for line in ("git add a", "git rm -q --cached b"):
+        with followed(world):
+            shell(world.project, line)
+        os.utime(world.path("a"), (1, 1))
+        shell(world.project, "git status")  # notes the new time of the file in the index
+    report = world.undo()
+    assert [(one["name"], one["restored"]) for one in report["references"]] == [("index", True)]
+    assert read(world.project) == before
 
 
 def test_a_branch_that_moved_on_since_stays_and_the_command_is_told(world: World) -> None:
