@@ -44,17 +44,24 @@ class HookTable:
     """`deny`: what the hook guards is refused if the hook does not end in time or cannot run."""
 
 
-def parse_hook(value: object) -> HookTable | None:
-    """Return the hook of a table `[[hook]]`, None if it is invalid."""
-    if not isinstance(value, dict) or not {"event", "command"} <= set(value) <= set(HookTable.__slots__):
-        return None
+def parse_hook(value: object) -> HookTable:
+    """Return the hook of a table `[[hook]]`; raise `ValueError` with what is wrong in it."""
+    if not isinstance(value, dict):
+        raise ValueError("it is not a table [[hook]]")
+    if unknown := [key for key in value if key not in HookTable.__slots__]:
+        raise ValueError(f"unknown key `{unknown[0]}`")
     texts = {key: value.get(key, "") for key in ("event", "command", "matcher")}
     seconds, late = value.get("timeout", SECONDS), value.get("on_timeout", "allow")
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= LONGEST_SECONDS
-    if not all(isinstance(text, str) for text in texts.values()) or not texts["command"].strip():
-        return None
-    if texts["event"] not in EVENTS or not is_number or late not in ("allow", "deny"):
-        return None
+    if wrong := [key for key, text in texts.items() if not isinstance(text, str)]:
+        raise ValueError(f"`{wrong[0]}` is not a string")
+    if texts["event"] not in EVENTS:
+        raise ValueError(f'`event` is "{texts["event"]}", not one of {", ".join(EVENTS)}')
+    if not texts["command"].strip():
+        raise ValueError("`command` is missing or empty")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds <= LONGEST_SECONDS:
+        raise ValueError(f"`timeout` is not a number of seconds up to {LONGEST_SECONDS}")
+    if late not in ("allow", "deny"):
+        raise ValueError('`on_timeout` is neither "allow" nor "deny"')
     return HookTable(**texts, timeout=float(seconds), on_timeout=late)
 
 

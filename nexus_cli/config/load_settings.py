@@ -114,7 +114,10 @@ def check_value(key: str, value: Any, where: str = "") -> SettingValue:
         raise NexusError(
             "config", where or "the settings", f"{key} does not name an absolute path", "Use an absolute path or ~/..."
         )
-    fit = rule.read(value) if rule else None
+    try:
+        fit = rule.read(value) if rule else None
+    except ValueError as error:
+        raise NexusError("config", where or "the settings", f"{key}: {error}", "Correct the value") from error
     if fit is None:
         shown = f'"{value}"' if isinstance(value, str) else str(value)
         if len(shown) > LONGEST_SHOWN:

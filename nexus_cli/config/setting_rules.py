@@ -26,7 +26,8 @@ class Rule:
     """Converts text as typed to the value that it names."""
 
     def read(self, value: Any) -> SettingValue | None:
-        """Validate and convert `value`: a list to a tuple, an integer to a float if needed; None if it is invalid."""
+        """Validate and convert `value`: a list to a tuple, an integer to a float if needed; None if it is invalid,
+        or `ValueError` with the reason."""
         if self.kind is float and type(value) is int:
             value = float(value) if value.bit_length() < 1024 else math.inf
         if self.kind is str and isinstance(value, str):
@@ -52,7 +53,7 @@ class TablesRule(Rule):
     """The rule of `[[check]]` and `[[hook]]`: a list of tables, held as one line each."""
 
     encode: Callable[[object], str | None] = lambda table: None
-    """Returns the line of a table, None if the table is invalid."""
+    """Returns the line of a table, None if the table is invalid; raises `ValueError` if it knows why."""
 
     def read(self, value: Any) -> SettingValue | None:
         lines = [self.encode(one) for one in value] if isinstance(value, list) else [None]

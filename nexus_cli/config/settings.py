@@ -309,11 +309,10 @@ def _encode_check(table: object) -> str | None:
     return encode_check(check) if check else None
 
 
-def _encode_hook(table: object) -> str | None:
+def _encode_hook(table: object) -> str:
     from nexus_cli.config.hook_tables import encode_hook, parse_hook  # noqa: PLC0415  (few settings have hooks)
 
-    hook = parse_hook(table)
-    return encode_hook(hook) if hook else None
+    return encode_hook(parse_hook(table))
 
 
 @dataclass(frozen=True, slots=True)

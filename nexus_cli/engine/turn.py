@@ -224,7 +224,9 @@ def _repetition_error(
     if is_refused:
         refused += 1
     why = f"the model repeated the same {newest.name} call {len(row)} times"
-    if refused >= len(earlier):
+    if newest.raw:
+        why += ", with arguments that were cut off or are not a JSON object; none ran"
+    elif refused >= len(earlier):
         why += f"; {refused} were refused"
     else:
         why += f"; {ran} ran with the same result" + f", refused: {refused}" * bool(refused)

@@ -248,13 +248,13 @@ def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
 def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
     source, place = source or shown_path(item.file), Path(os.path.realpath(folder))
-    table, problem, keys = None, "it is not a valid [[hook]]", dict[str, Any]()
+    table, problem, keys = None, "", dict[str, Any]()
     try:
         value = json.loads(text)
         if isinstance(value, list):
             keys = value[2]
             table, problem = _read_foreign(*value)
-        elif isinstance(value, dict):
+        else:
             table = parse_hook(value)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         problem = one_line(str(error))[:200]
@@ -293,8 +293,7 @@ def _read_foreign(event: str, matcher: str, hook: JsonObject) -> tuple[HookTable
         return None, "`args` is not a list of strings"
     value: JsonObject = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}
     command = " ".join([command, *map(shlex.quote, args)])
-    table = parse_hook({"event": event, "matcher": matcher, "command": command, **value})
-    return table, "" if table else "its `command`, `timeout` or `on_timeout` is invalid"
+    return parse_hook({"event": event, "matcher": matcher, "command": command, **value}), ""
 
 
 def _check_matcher(hook: Hook) -> Hook:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
@@ -84,7 +84,7 @@ class ResultLine(StreamLine, AskResult):
 
 def failure_result(error: NexusError) -> AskResult:
     """Return the result object of a run that failed before it had a session."""
-    return result_of(replace(Outcome().with_error(error), finish=""))
+    return result_of(Outcome().with_error(error))
 
 
 def result_of(

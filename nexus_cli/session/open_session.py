@@ -15,9 +15,13 @@ from nexus_cli.session.options import Options
 def open_ledger(options: Options, notices: list[str]) -> Ledger:
     """Open the person's ledger, or one in memory if nothing is to be saved or the ledger cannot be written.
 
-    With `save` off it still has the person's facts, read-only. A session may be resumed from a read-only ledger.
-    Raises `NexusError("ledger", ...)` if that cannot be read either, or on any failure with `require_save`.
+    A session may be resumed from a read-only ledger, which `save` off opens for it; else it still has the person's
+    facts. Raises `NexusError("ledger", ...)` if that cannot be read either, or on any failure with `require_save`.
     """
+    if not options.save and needs_ledger(options) and ledger_exists(ledger_place()):
+        ledger = Ledger.open_for_reading(ledger_place())
+        ledger.record_in_memory()
+        return ledger
     if not options.save:
         ledger = Ledger.open(None)
         ledger.facts.borrow(read_facts(ledger_place(), options.cwd))

@@ -108,6 +108,7 @@ def test_an_error_before_there_is_a_session_is_a_result_too(engine: Run, way: An
         (line,) = done.stdout.splitlines()
         value = json.loads(line)
         assert (value["type"], value["ok"], value["exit"]) == ("result", False, done.returncode)
+        assert value["finish"] == kind
         assert value["error"]["kind"] == kind and b"nexus: " in done.stderr
 
 

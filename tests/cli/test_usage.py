@@ -45,7 +45,7 @@ WRONG = [
     (["ask", "--no-save", "--require-save", "hi"], b"contradict", b""),
     (["ask", "-C", "nowhere", "hi"], b"nowhere", b"no such folder"),
     (["ask"], b"nothing to ask", b"stdin is empty"),
-    (["ask", ""], b"nothing to ask", b""),
+    (["ask", ""], b"nothing to ask", b"the prompt is empty"),
     (["ask", "hi"], b"no model", b"--model NAME"),
     (["-m", "x", "context"], b"put options after the command", b"nexus context --help"),
     (["-m", "x", "memory", "list"], b"put options after the command", b"nexus memory --help"),

@@ -95,6 +95,8 @@ def resumed(root: Path) -> dict[str, Any]:
         fork = place.run("sessions", "fork", first, "--name", "a copy")
         forked = place.ask("--json", "-r", "a copy", "in the copy")
         listed = place.run("sessions", "list", "--all", "--json").result["sessions"]
+        unsaved = place.ask("--no-save", "--json", "-c", "-C", "sub", "aside")
+        still = place.run("sessions", "list", "--all", "--json").result["sessions"]
         deleted = place.run("sessions", "delete", "--yes", first)
         return {
             "first": first,
@@ -105,6 +107,8 @@ def resumed(root: Path) -> dict[str, Any]:
             "fork": fork,
             "forked": forked,
             "listed": listed,
+            "unsaved": unsaved,
+            "still": still,
             "deleted": deleted,
             "requests": list(place.server.requests),
             "after": place.run("sessions", "list", "--all", "--json").result["sessions"],
@@ -213,6 +217,12 @@ def test_a_session_is_found_by_id_by_name_and_as_the_newest_of_its_folder(seen: 
     requests = shown["requests"]
     lane = [requests[0], *requests[2:6]]
     assert all(is_prefix(first.blocks, second.blocks) for first, second in pairwise(lane))
+
+
+def test_a_session_goes_on_without_being_saved(seen: Seen) -> None:
+    shown = seen["resumed"]
+    assert (shown["unsaved"].status, shown["unsaved"].result["session"]) == (0, shown["forked"].result["session"])
+    assert is_prefix(shown["requests"][5].blocks, shown["requests"][6].blocks) and shown["still"] == shown["listed"]
 
 
 def test_a_fork_begins_as_its_origin_and_outlives_it(seen: Seen) -> None:

@@ -226,6 +226,7 @@ class PromptReader:
             return
         if not self._from_stdin or self._reader is None or self._reader.empty:
             why = "there is no prompt, and stdin is empty" if self._reader else "there is no prompt"
+            why = why if self._from_stdin else "the prompt is empty"
             raise NexusError("usage", "nothing to ask", why, 'Try nexus ask "..." or pipe text to nexus ask')
 
     def read(self) -> tuple[Trigger, list[str]]:
