@@ -46,6 +46,7 @@ from nexus_cli.core.event import (
     TurnStart,
     WorkerState,
 )
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, PLAN
 from nexus_cli.core.request import close_if_closable
 from nexus_cli.core.services import EditorTexts
@@ -493,7 +494,7 @@ class EditorAgent:
         one.session.listen(partial(self._tell_beside, one))
         one.stream()
 
-    def _offer(self, one: EditorSession) -> dict[str, Any]:
+    def _offer(self, one: EditorSession) -> JsonDict:
         """Return the levels as modes, and the options, as they are when a session is opened."""
         one.level = one.session.status().allow
         levels = [schema.SessionMode(id=level, name=level, description=about) for level, about in _LEVELS.items()]

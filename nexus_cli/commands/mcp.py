@@ -16,6 +16,7 @@ from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.services import ServerTools
 from nexus_cli.mcp.server_entries import fit_name, parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
@@ -65,7 +66,7 @@ def add(
     """
     words = target[1:] if target[0] == "--" else target
     is_url = len(words) == 1 and words[0].startswith(("https://", "http://"))
-    entry: dict[str, Any] = {"url": words[0]} if is_url else {"command": words}
+    entry: JsonDict = {"url": words[0]} if is_url else {"command": words}
     entry |= ({"env": env} if env else {}) | ({"headers": header} if header else {})
     try:
         parsed = parse_entry(name, entry, os.environ)

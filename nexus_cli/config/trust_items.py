@@ -35,7 +35,7 @@ from nexus_cli.config.foreign_items import (
 )
 from nexus_cli.config.trust_beside import read_scripts
 from nexus_cli.config.trust_files import LeftOut
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 
 SETTINGS, OWN_SERVERS = "config.toml", "mcp.json"
 GUIDE = "SKILL.md"
@@ -226,7 +226,7 @@ def _server_entry(name: str, entry: Any) -> _Entry:
 
 def _take_items(
     table: Mapping[str, Any],
-) -> tuple[dict[str, Any], list[tuple[str, Any]], list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[JsonDict, list[tuple[str, Any]], list[JsonDict], JsonDict]:
     """Separate the settings from what is trusted by itself; return them, the rules with their kinds, the hooks and the
     servers by name."""
     rules, hooks, servers = table.get("rules"), table.get("hook"), table.get("mcp")

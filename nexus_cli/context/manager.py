@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.groups import (
@@ -32,7 +32,7 @@ from nexus_cli.core.clock import Clock, format_local_time, local_now
 from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.request import ModelInfo
@@ -172,7 +172,7 @@ class ContextManager:
         """Return a copy of all messages ever added."""
         return [_own(entry.message) for entry in self.conversation.read(1, self.conversation.last)]
 
-    def get_tool_definitions(self) -> list[dict[str, Any]]:
+    def get_tool_definitions(self) -> list[JsonDict]:
         """Return a copy of the tool schemas."""
         return [deepcopy(dict(tool)) for tool in self.conversation.epoch.tools]
 

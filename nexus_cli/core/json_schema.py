@@ -26,7 +26,7 @@ from typing import (
 )
 
 from nexus_cli.core.event import LineEvent, StreamLine
-from nexus_cli.core.json_value import JsonOf, shown_paths
+from nexus_cli.core.json_value import JsonDict, JsonOf, shown_paths
 
 NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
@@ -100,7 +100,7 @@ def _is_json_of(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, JsonOf) and kind is not JsonOf
 
 
-def json_schema(kind: Any) -> dict[str, Any]:
+def json_schema(kind: Any) -> JsonDict:
     """Return the JSON Schema of `kind`, with nested types inline. Additional keys are allowed."""
     kind = json_type(kind)
     origin, parts = get_origin(kind), get_args(kind)

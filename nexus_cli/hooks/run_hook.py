@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, name_first, one_line
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.hooks.hook_list import CHANGED, Hook
 from nexus_cli.permission.call_permission import CallPermission
@@ -101,7 +100,7 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     )
 
 
-def _read_object(text: str) -> dict[str, Any] | None:
+def _read_object(text: str) -> JsonDict | None:
     try:
         value = json.loads(text) if text.lstrip().startswith("{") else None
         return value if isinstance(value, dict) else None
@@ -109,7 +108,7 @@ def _read_object(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _take(value: dict[str, Any], key: str) -> str:
+def _take(value: JsonDict, key: str) -> str:
     """Return a text of an answer without blanks around, "" for none, and remove its key: those that stay are unread."""
     found = value.pop(key, None)
     return found.strip() if isinstance(found, str) else ""

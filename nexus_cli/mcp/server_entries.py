@@ -23,7 +23,7 @@ from nexus_cli.config.trust import Configuration
 from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
 from nexus_cli.provider.endpoint import is_provider_key
@@ -295,7 +295,7 @@ def _find_tables(
 
 def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[str]) -> JsonObject:
     """Return the trusted servers of a project's file, from the bytes that were judged."""
-    table: dict[str, Any] = {}
+    table: JsonDict = {}
     is_invalid = (file, NO_SERVERS) in trusted.left_out
     for item in (one for one in trusted.items.values() if one.file == file):
         name = item.name if file == FILE else item.name.removeprefix(f"{file.removeprefix(ABOVE)}: ")

@@ -17,7 +17,7 @@ from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import UntilObject
-from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import ASK, LevelFields, level_fields
 from nexus_cli.core.run import (
     APPROVAL,
@@ -148,10 +148,10 @@ class SignalObject(JsonOf[Signal]):
 class RunReport(RunObject, VersionedReport):
     """One run."""
 
-    trigger: dict[str, Any]
+    trigger: JsonDict
     signals: list[SignalObject]
     report: str
-    questions: list[dict[str, Any]]
+    questions: list[JsonDict]
     done: NotRequired[str]
     """The result of `cancel` or `resume`."""
 

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.clock import format_moment, utc_now
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.run import WAITING, Plan
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.plan_times import CronTimes
@@ -31,7 +30,7 @@ class Firing:
     next_at: float | None
 
 
-def instruction_facts(plan: Plan, moment: float) -> dict[str, Any]:
+def instruction_facts(plan: Plan, moment: float) -> JsonDict:
     """Return the facts of the TRIGGER block for a run started by a plan."""
     named = {"name": plan.name or one_line(plan.prompt)[:TITLE], "id": plan.id}
     return {"type": "plan", "plan": named, "instruction": plan.prompt, "scheduledAt": format_moment(moment)}

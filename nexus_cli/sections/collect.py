@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import Count
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.sections.contributor import Contributor, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
 from nexus_cli.sections.planner import (
@@ -75,7 +75,7 @@ class ChangedSections:
         """Return the text to append to a tool result, with each section marked as not being part of it."""
         return "\n".join(map(as_note, self.texts))
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[JsonDict]:
         """Return its sections for `nexus docs json`."""
         return [one.to_json(cached=False) for one in self.plan.chosen if not one.is_off]
 

@@ -19,7 +19,7 @@ from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.core.json_value import JsonDict, JsonObject, VersionedReport
 from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerRow, ServerTools
 from nexus_cli.core.tool import ToolContext
@@ -423,7 +423,7 @@ class AskForServer:
         if not isinstance(fields, Mapping) or not fields:
             told = await self._questions.ask([PersonQuestion(lead, ("yes", "decline"))])
             return {} if told and told[0].strip() == "yes" else None
-        answers: dict[str, Any] = {}
+        answers: JsonDict = {}
         for name, schema in list(fields.items())[:20]:
             schema = schema if isinstance(schema, Mapping) else {}
             text = one_line(str(schema.get("title") or schema.get("description") or name))

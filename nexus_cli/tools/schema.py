@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
 from nexus_cli.core.errors import nearest_name
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
@@ -70,7 +70,7 @@ def check_arguments(value: Any, schema: JsonObject, at: str = "") -> tuple[Any, 
             faults.append(f"{where} must be at most {schema['maximum']}, not {_quote(value)}")
     if isinstance(value, Mapping):
         known, required = schema.get("properties", {}), schema.get("required", ())
-        prefix, checked = f"{at}." if at else "", dict[str, Any]()
+        prefix, checked = f"{at}." if at else "", JsonDict()
         faults += [f"`{prefix}{name}` is required" for name in required if name not in value]
         for name, one in value.items():
             inner = known.get(name, schema.get("additionalProperties", True))
