@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.paths import Places, private_dir, project_root
+from nexus_cli.core.shared_types import Environ
 
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 """Variables by which programs find an interpreter in a virtual environment."""
@@ -24,7 +24,7 @@ def own_environment() -> str:
     return os.path.realpath(sys.prefix) if sys.prefix != sys.base_prefix else ""
 
 
-def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
+def is_of_project(own: str, folder: Path, environ: Environ) -> bool:
     """Return True if the environment `own` belongs to the project of `folder`.
 
     It does if its parent is `folder` or a folder above, up to the repository's root (`.venv` of the working folder), or
@@ -47,7 +47,7 @@ def working_folder() -> Path:
         return Path(os.sep)
 
 
-def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
+def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, str]:
     """Return `environ` without nexus's own virtual environment, for a program that runs in `folder` (default: the
     working folder)."""
     env = dict(environ)

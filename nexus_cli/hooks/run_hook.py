@@ -20,6 +20,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, name_first, one_line
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ASK
+from nexus_cli.core.shared_types import Environ
 from nexus_cli.hooks.hook_list import CHANGED, Hook
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.sandbox.denial import NETWORK_ERRORS
@@ -144,7 +145,7 @@ class HookRun:
 
     common_problem: str = ""
     """A line for the person about the cause, if other hooks of the file will have it too; else ""."""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Environ = field(default_factory=dict)
     """Those that a hook at `SessionStart` sets for later commands, by its script in `CLAUDE_ENV_FILE`."""
 
     @property
@@ -218,7 +219,7 @@ def _start(
 ) -> tuple[ProcessResult, str, Mapping[str, str]]:
     """Run the command; return its result with stdout, its stderr, and the variables that it sets."""
     folder, confinement = project_root(cwd) if hook.is_plugin else hook.folder or cwd, None
-    env: Mapping[str, str] = os.environ
+    env: Environ = os.environ
     if not hook.is_personal:
         probe = permission.load(ASK)
         if probe is None or probe.backend == "none":

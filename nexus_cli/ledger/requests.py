@@ -6,17 +6,16 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.core.entry import Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import FixedValues
+from nexus_cli.core.shared_types import T
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, entries, epochs, lanes, sessions
-from nexus_cli.ledger.database import Database
-
-T = TypeVar("T")
+from nexus_cli.ledger.database import Database, Query
 
 LOST = "lost"
 """Finish of a request whose process was ended before the answer."""
@@ -207,12 +206,12 @@ def list_of_session(db: Database, session: int, which: str) -> list[RequestRow]:
     return _list_requests(db, session, WHICH[which]("SELECT id FROM lanes WHERE session = ?1", lanes.END))
 
 
-def reported_query(lane: int) -> tuple[Any, ...]:
+def reported_query(lane: int) -> Query:
     """Return the query of the reported requests of `lane`, with its values."""
     return _select(WHICH["reported"]("?1", lanes.END)), lane
 
 
-def lost_query(session: str) -> tuple[Any, ...]:
+def lost_query(session: str) -> Query:
     """Return the query of the requests of a session without an outcome, with its values."""
     return f"SELECT step FROM requests WHERE {_OPEN}", session
 

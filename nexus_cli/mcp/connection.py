@@ -30,6 +30,7 @@ from nexus_cli import __version__
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
 from nexus_cli.core.errors import iterate_causes
 from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
 from nexus_cli.mcp.server_values import Fault, ServerError
 from nexus_cli.mcp.stdio_server import MAX_MESSAGE, ServerProcess, printable_line, run_server
@@ -94,7 +95,7 @@ class Call:
     """A call that is in flight: its question goes to the person who waits for it."""
 
     ask: Ask | None
-    progress: Callable[[str], None]
+    progress: TakeText
     seconds: float
     limit: asyncio.Timeout | None = None
     begun: float = 0.0

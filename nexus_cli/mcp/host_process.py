@@ -29,6 +29,7 @@ from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.certificates import certificate_file
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.shared_types import Environ, TakeText
 from nexus_cli.mcp.server_tools import describe_resources
 from nexus_cli.mcp.server_values import (
     AskPerson,
@@ -99,7 +100,7 @@ class McpHost:
         *,
         revision: str = "",
         ask: AskPerson | None = None,
-        progress: Callable[[str], None] | None = None,
+        progress: TakeText | None = None,
     ) -> ServerAnswer:
         """Call a tool. Cancelling this cancels the call at the server. Raises `ServerError("changed", ...)` if the
         server's tools have another `revision`; "": whatever it is."""
@@ -143,7 +144,7 @@ class McpHost:
         sent: JsonDict | None = None,
         *,
         ask: AskPerson | None = None,
-        progress: Callable[[str], None] | None = None,
+        progress: TakeText | None = None,
         show_url: ShowUrl | None = None,
     ) -> Any:
         message = {"do": do, "target": self._target(server), "asks": ask is not None, **(sent or {})}
@@ -157,7 +158,7 @@ class McpHost:
         message: JsonDict,
         seconds: float,
         ask: AskPerson | None = None,
-        progress: Callable[[str], None] | None = None,
+        progress: TakeText | None = None,
         show_url: ShowUrl | None = None,
     ) -> Any:
         await self._start()
@@ -315,7 +316,7 @@ def _answer(result: JsonDict) -> ServerAnswer:
     return ServerAnswer(result["text"], result.get("is_error", False), tuple(images), result["revision"])
 
 
-def _keep_harmless(environ: Mapping[str, str]) -> dict[str, str]:
+def _keep_harmless(environ: Environ) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name in HARMLESS or name.startswith("LC_")}
 
 

@@ -24,6 +24,7 @@ from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.shared_types import Environ
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
 from nexus_cli.provider.endpoint import is_provider_key
@@ -62,7 +63,7 @@ class ServerFiles:
 
 def read_servers(
     cwd: Path,
-    environ: Mapping[str, str] = os.environ,
+    environ: Environ = os.environ,
     added: Iterable[ServerEntry] = (),
     plugins: Iterable[InstalledPlugin] | None = None,
 ) -> ServerFiles:
@@ -123,7 +124,7 @@ def fit_name(name: str) -> str:
 def parse_entry(
     name: str,
     value: Any,
-    environ: Mapping[str, str],
+    environ: Environ,
     source: ServerSource = "personal",
     file: str = "",
     folder: Path | None = None,
@@ -198,7 +199,7 @@ def _refuse_keys(names: Iterable[str], what: str) -> None:
             raise ValueError(f"{what} refers to {plain}: only your own servers can get a provider key")
 
 
-def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> str:
+def _find_value(name: str, environ: Environ, folder: Path | None) -> str:
     """Return the value of `NAME` or `NAME:-DEFAULT`."""
     name, has_default, default = name.partition(":-")
     if name == "workspaceFolder":
@@ -253,7 +254,7 @@ def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple
     return tuple(sorted(names)), values
 
 
-def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
+def _read_headers(value: Any, environ: Environ) -> dict[str, str]:
     """Return headers; `${NAME}` stays in their values, because a value with a key is read only when it is sent."""
     if isinstance(value, list | tuple) and all(isinstance(one, str) and ":" in one for one in value):
         value = {name.strip(): text.strip() for one in value for name, _, text in [one.partition(":")]}

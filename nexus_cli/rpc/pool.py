@@ -9,7 +9,6 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +25,7 @@ from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.event import Notice, Outcome
 from nexus_cli.core.limits import ASK, Limits, parse_level, require_level
 from nexus_cli.core.request import Provider, close_if_closable
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
@@ -119,7 +119,7 @@ class AgentPool:
     def __init__(self, shared: SharedComponents | None = None, *, provider: Provider | None = None) -> None:
         """Open nothing yet: the ledger is opened with the first agent. `aclose` closes `provider`."""
         self.shared = shared or SharedComponents()
-        self.note: Callable[[str], None] = lambda line: None
+        self.note: TakeText = lambda line: None
         """Gets a line when a turn of an agent begins or ends."""
         self.notices: list[str] = []
         """Notices from opening the ledger; every agent reports them."""

@@ -46,11 +46,14 @@ class Word:
         return self.is_known or (quoted and not {"@", "*", "\\"} & set(self.text))
 
 
+Words = tuple[Word, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
     """A program and its arguments, wherever in the line it stands."""
 
-    words: tuple[Word, ...]
+    words: Words
     assignments: tuple[str, ...] = ()
     """Names of the variables set for it alone."""
     is_certain: bool = False
@@ -84,7 +87,7 @@ class Binding(NamedTuple):
     """Values that a variable of the line may have."""
 
     name: str
-    words: tuple[Word, ...]
+    words: Words
     start: int
     end: int
     """The place at which it surely has one of them."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.rule_set import RuleSet, path_matches, whole_path_pattern
 
@@ -26,7 +27,7 @@ _LATER = frozenset({"node_modules", "__pycache__", "venv", ".venv", "target", "v
 class DeniedFiles:
     """The files and folders that were found."""
 
-    paths: tuple[Path, ...] = ()
+    paths: Paths = ()
     """Real paths of files and folders; a folder counts with all that is in it."""
     is_whole: bool = True
     """False where a bound was reached."""

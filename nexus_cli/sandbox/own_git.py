@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,6 +27,7 @@ from nexus_cli.config.programs import ProgramRefused, find_program, git_command,
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import read_regular
+from nexus_cli.core.shared_types import Environ, Paths
 
 if TYPE_CHECKING:
     from nexus_cli.sandbox.walls import Walls
@@ -83,14 +84,14 @@ class Git:
 
     program: str
     cwd: Path
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Environ = field(default_factory=dict)
     seconds: float = SECONDS
     """Time limit of one run."""
     project: Path | None = None
     """The folder whose files git may read, with the git folder that belongs to it; None for the project of `cwd`."""
-    reads: tuple[Path, ...] = ()
+    reads: Paths = ()
     """Further folders that git may read."""
-    writes: tuple[Path, ...] = ()
+    writes: Paths = ()
     """Folders and files that git may write; no link among them is followed."""
 
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:

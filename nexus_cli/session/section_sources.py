@@ -35,6 +35,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.tool import Effect
 from nexus_cli.engine.requests.engine import newest_words
@@ -410,7 +411,7 @@ def make_collector(
     log: Log,
     clock: Clock,
     started: datetime,
-    failed: Callable[[str], None],
+    failed: TakeText,
     dropped: Callable[[Drop], None] = lambda drop: None,
     settings: Settings,
     tools: Callable[[], Sequence[str]],

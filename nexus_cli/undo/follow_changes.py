@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 from nexus_cli.config.command_records import overlaps
 from nexus_cli.config.file_lock import FileLock, read_held
@@ -25,6 +24,7 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.real_files import open_real
+from nexus_cli.core.shared_types import T
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, hash_file
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
@@ -156,7 +156,6 @@ def _is_left_out(path: str, skipped: set[str]) -> bool:
     return path in skipped
 
 
-T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
 _IDENTIFYING = 2.0

@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from nexus_cli.config.paths import private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.shared_types import TakeText
 
 TAIL = 2 * 1024 * 1024
 """Bytes that are read at the end of the file."""
@@ -43,7 +44,7 @@ class ProjectHistory(History):
         project: Path,
         *,
         save: bool,
-        notice: Callable[[str], None],
+        notice: TakeText,
     ) -> None:
         """`notice` gets at most one line about the file, in the loop's thread. Without `save`, write nothing."""
         super().__init__()
