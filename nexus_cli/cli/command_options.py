@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -14,6 +14,7 @@ import typer
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import LEVELS, MAX_INT, Limits, require_level
 from nexus_cli.plugins.installed_plugins import switched_off
 
@@ -87,7 +88,7 @@ SessionKey = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharedOptions:
     """The options that `nexus` and `nexus ask` share. A default value means that the option was not given."""
 
@@ -211,7 +212,7 @@ def take_shared(function: Callable[..., int | None], without: Collection[str] = 
     return run
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskOptions:
     """Values of the options and arguments of `nexus ask`."""
 
@@ -221,7 +222,7 @@ class AskOptions:
     json: bool = False
     stream_json: bool = False
     require_save: bool = False
-    limits: Limits = Limits()  # noqa: RUF009  (frozen)
+    limits: Limits = Limits()
     explain: bool = False
     until: str = ""
     schema: str = ""
@@ -245,7 +246,7 @@ class AskOptions:
             raise NexusError("usage", "--require-save and --no-save", "they contradict each other", "Give one of them")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreparedTurn:
     """A turn of `nexus ask` that is ready to start."""
 

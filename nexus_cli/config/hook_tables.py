@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+
+from nexus_cli.core.frozen import frozen
 
 EVENTS = (
     "SessionStart",
@@ -30,7 +32,7 @@ LONGEST_MATCHER = 200
 """Most characters of a matcher."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HookTable:
     """One hook as it is configured."""
 
@@ -46,7 +48,7 @@ class HookTable:
 
 def parse_hook(value: object) -> HookTable | None:
     """Return the hook of a table `[[hook]]`, None if it is invalid."""
-    if not isinstance(value, dict) or not {"event", "command"} <= set(value) <= set(HookTable.__slots__):
+    if not isinstance(value, dict) or not {"event", "command"} <= set(value) <= set(HookTable.__dataclass_fields__):
         return None
     texts = {key: value.get(key, "") for key in ("event", "command", "matcher")}
     seconds, late = value.get("timeout", SECONDS), value.get("on_timeout", "allow")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import LEVELS, MAX_INT, Limits, parse_level
 from nexus_cli.core.shared_types import T
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """The type and range of one key."""
 
@@ -38,7 +39,7 @@ class Rule:
         return fit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServersRule(Rule):
     """The rule of `[mcp.NAME]`: the names of the tables. `nexus_cli.mcp.server_entries` reads what is in them."""
 
@@ -47,7 +48,7 @@ class ServersRule(Rule):
         return tuple(sorted(map(str, value))) if is_table else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TablesRule(Rule):
     """The rule of `[[check]]` and `[[hook]]`: a list of tables, held as one line each."""
 
@@ -136,7 +137,7 @@ ACTION = Rule(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """The declaration of a setting: the check of its value, its part of the commented file, what a project may do."""
 
@@ -162,7 +163,7 @@ class Setting:
         return mine and theirs if self.in_projects == "both" else mine or theirs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedTable:
     """A table of tables with names that the person chooses: `[models."openai/x"]`."""
 

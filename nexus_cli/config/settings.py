@@ -8,7 +8,7 @@ follow from it. `nexus_cli.config.load_settings` reads and merges the files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.setting_rules import (
@@ -29,6 +29,7 @@ from nexus_cli.config.setting_rules import (
     whole_number,
 )
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ASK, AUTO, Limits
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ STEPS = Limits(max_steps=200)
 UNLIMITED = Limits()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactSettings:
     """`[compact]`: compaction."""
 
@@ -80,7 +81,7 @@ class CompactSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SectionSettings:
     """`[sections]`: the parts of a request."""
 
@@ -92,7 +93,7 @@ class SectionSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TruncationSettings:
     """`[truncation]`: what is left out of a request that does not fit."""
 
@@ -110,7 +111,7 @@ class TruncationSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProviderSettings:
     """`[provider]`: requests to the model's provider."""
 
@@ -126,7 +127,7 @@ class ProviderSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UiSettings:
     """`[ui]`: the terminal."""
 
@@ -154,7 +155,7 @@ class UiSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SandboxSettings:
     """`[sandbox]`: the confinement of commands, see `nexus_cli/sandbox`."""
 
@@ -179,7 +180,7 @@ class SandboxSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AssessSettings:
     """`[assess]`: the assessment of a task before its turn."""
 
@@ -191,7 +192,7 @@ class AssessSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpaceSettings:
     """`[spaces]`: conversations of several people and agents."""
 
@@ -213,7 +214,7 @@ class SpaceSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunSettings:
     """`[runs]`: unattended runs of schedules, services and agents of spaces."""
 
@@ -240,7 +241,7 @@ class RunSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorktreeSettings:
     """`[worktree]`: what a new worktree contains besides the commit."""
 
@@ -261,7 +262,7 @@ class WorktreeSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobSettings:
     """`[jobs]`: background commands."""
 
@@ -273,7 +274,7 @@ class JobSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UndoSettings:
     """`[undo]`: the copies of files that take back what calls changed."""
 
@@ -295,7 +296,7 @@ class UndoSettings:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LedgerSettings:
     """`[ledger]`, without `ledger.url`, which `config.ledger_place` reads."""
 
@@ -316,7 +317,7 @@ def _encode_hook(table: object) -> str | None:
     return encode_hook(hook) if hook else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """All settings in force, without the options of the command line."""
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +34,7 @@ from nexus_cli.config.foreign_items import (
 )
 from nexus_cli.config.trust_beside import read_scripts
 from nexus_cli.config.trust_files import LeftOut
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
 SETTINGS, OWN_SERVERS = "config.toml", "mcp.json"
@@ -57,7 +57,7 @@ _SPLIT = {SETTINGS, *_SERVER_FILES, *(ABOVE + path for path in HOOKS)}
 """Files of which each part is an item."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrustItem:
     """A part of the configuration that is trusted by itself."""
 

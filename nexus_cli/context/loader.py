@@ -10,7 +10,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ from nexus_cli.context.prompt_loader import (
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, LEVELS, parse_level
 from nexus_cli.core.shared_types import Paths
@@ -34,7 +35,7 @@ Name = Literal["global", "ancestor", "local"]
 TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local": "Project"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextLayer:
     """The instructions and settings of one folder."""
 
@@ -71,7 +72,7 @@ class ContextLayer:
         return tuple(path for path in (self.path, self.config_path, self.mcp_path) if path is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextSources:
     """Sources of a `LoadedContext`; layers without any file are left out."""
 
@@ -104,7 +105,7 @@ class ContextSources:
         return next((layer for layer in self.layers if layer.name == "local"), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadedContext:
     """The result of `ContextLoader.load`."""
 

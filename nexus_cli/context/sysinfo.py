@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.shared_types import Environ, Paths
 
 RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
@@ -20,7 +21,7 @@ SERVER_MODE = "HTTP JSON-RPC Server"
 """The mode for sessions that programs use."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Host:
     """Facts about the operating system; tests make their own."""
 

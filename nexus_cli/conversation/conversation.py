@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Self
 
 from nexus_cli.conversation.groups import (
@@ -31,6 +31,7 @@ from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import COMPACTED, UNDO, Drop, Entry, Epoch, ItemForm, Kind, Memo, Note, Notes, WindowItem
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
@@ -38,7 +39,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EpochHeader:
     """The frozen beginning of an epoch, without its head."""
 
@@ -66,7 +67,7 @@ class EpochHeader:
         return self.system_tokens + self.tools_tokens
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrozenRequest:
     """A rendered request, to be recorded before its first byte is sent."""
 

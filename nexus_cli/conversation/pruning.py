@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group, Measure, flatten, is_placeholder
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, FindTool, Reads, Tool
 from nexus_cli.core.wire import canonical
@@ -55,7 +56,7 @@ FAILED = (
 """Beginnings of results of calls that could not run, or did not end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StaleResult:
     """One result that the window no longer needs."""
 
@@ -167,7 +168,7 @@ def draft_stubs(
     return with_stubs(conversation.groups(), stubs), drops
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _NamedCall:
     """A call, its tool and the files that it names, as far as its words show."""
 

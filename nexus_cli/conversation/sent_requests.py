@@ -14,6 +14,7 @@ from nexus_cli.conversation.groups import flatten, group_tokens, group_tool_call
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
@@ -23,7 +24,7 @@ MOST_EPOCHS = 4
 """Earlier epochs whose requests are remembered: an undo may return to one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SentRequest:
     """One request as it was sent. Holds references instead of copies: sent content never changes."""
 
@@ -116,7 +117,7 @@ def source_of(found: Difference, *epochs: Epoch) -> str:
     return next((str(one["source"]) for one in named if one.get("source")), "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EarlierRequests:
     """Requests that may be cached, each with the last use of its epoch; the conversation's newest first."""
 

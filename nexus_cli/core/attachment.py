@@ -6,12 +6,13 @@ Separate from `message`, so that commands without messages need not import that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """An image that is attached, or part of a result."""
 
@@ -31,7 +32,7 @@ FOLDER, TEXT = "folder", "text"
 """Values of `AttachedFile.type`; that of an image is its media type."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttachedFile:
     """The record of a file or folder attached to a message of the person."""
 
@@ -75,7 +76,7 @@ def image_type(data: bytes) -> str:
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trigger:
     """The start of a turn. Without text the turn continues from the end of the window (resume)."""
 

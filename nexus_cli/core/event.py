@@ -8,12 +8,13 @@ the fields of the class: their docstrings are the texts of the page. A field who
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.core.approval import SAY_INSTEAD, Answer, PersonQuestion, Question
 from nexus_cli.core.entry import Drop, DropObject, drop_value
 from nexus_cli.core.errors import ErrorObject, NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
@@ -45,7 +46,7 @@ def question_id(call_id: str, worker: str) -> str:
     return f"{worker}:{call_id}" if worker else call_id
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionStart:
     """A session was opened."""
 
@@ -56,7 +57,7 @@ class SessionStart:
     resumed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnStart:
     """A turn begins."""
 
@@ -65,7 +66,7 @@ class TurnStart:
     """The message of the person; empty if a turn is resumed."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SteeringMessage:
     """A message sent during the turn has been delivered."""
 
@@ -73,7 +74,7 @@ class SteeringMessage:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepStart:
     """A request is prepared."""
 
@@ -82,7 +83,7 @@ class StepStart:
     """Number of the request in the lane, from 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextPlan:
     """The content of the request."""
 
@@ -90,7 +91,7 @@ class ContextPlan:
     plan: Annotated[JsonObject, "engine.turn.PlanObject"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     """Text of the answer."""
 
@@ -98,7 +99,7 @@ class Text:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thinking:
     """Text of the model's reasoning."""
 
@@ -106,7 +107,7 @@ class Thinking:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolQueue:
     """Calls of a step that wait for earlier ones; `tool.call` announces each when it begins."""
 
@@ -116,7 +117,7 @@ class ToolQueue:
     """The main argument of each on one line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCallEvent:
     """A call begins."""
 
@@ -126,7 +127,7 @@ class ToolCallEvent:
     """The main argument on one line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolOutput:
     """Live output of a call."""
 
@@ -135,7 +136,7 @@ class ToolOutput:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolResultEvent:
     """A call has ended."""
 
@@ -146,7 +147,7 @@ class ToolResultEvent:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApprovalRequest:
     """A call waits for permission."""
 
@@ -158,7 +159,7 @@ class ApprovalRequest:
         return {"id": question_id(self.question.call.id, worker)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApprovalAnswer:
     """The answer to `approval.ask`."""
 
@@ -171,7 +172,7 @@ class ApprovalAnswer:
         return {"id": question_id(self.call_id, worker)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PersonAsked:
     """The model asks the person; the method `answer` takes the answers."""
 
@@ -180,7 +181,7 @@ class PersonAsked:
     questions: tuple[PersonQuestion, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PersonAnswered:
     """`question.ask` is answered, or waits no longer."""
 
@@ -188,7 +189,7 @@ class PersonAnswered:
     id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextDrop:
     """Something was left out."""
 
@@ -200,7 +201,7 @@ class ContextDrop:
         return drop_value(self.drop)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextRecall:
     """The model read something that was left out."""
 
@@ -209,7 +210,7 @@ class ContextRecall:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CacheExpectation:
     """Tokens of the request expected in the provider's cache."""
 
@@ -218,7 +219,7 @@ class CacheExpectation:
     """Tokens of the request's beginning that the provider's cache should hold."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CacheResult:
     """Tokens of the request read from the cache."""
 
@@ -237,7 +238,7 @@ class CacheResult:
     """True if nexus caused the miss; null without a miss or if unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactionStart:
     """Older messages are summarized."""
 
@@ -250,7 +251,7 @@ TOO_LITTLE = "there is too little to summarize"
 """`CompactionDone.why` where nothing was tried."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompactionDone:
     """The summary was accepted or rejected."""
 
@@ -271,7 +272,7 @@ class CompactionDone:
     """Cost of the summary's requests, accepted or not; null if a price is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retry:
     """A request is sent again."""
 
@@ -284,7 +285,7 @@ class Retry:
     """The text of the reply so far is void: it starts again from the beginning."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice:
     """A notice for the person."""
 
@@ -296,7 +297,7 @@ class Notice:
     """The commands that undo what it is about. One that begins with `/` needs the session at a terminal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepEnd:
     """A reply is complete."""
 
@@ -306,7 +307,7 @@ class StepEnd:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnEnd:
     """The turn has ended."""
 
@@ -314,7 +315,7 @@ class TurnEnd:
     outcome: Outcome
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerState:
     """A worker is queued, has started or has ended. Always an event of that worker."""
 
@@ -322,7 +323,7 @@ class WorkerState:
     worker: Annotated[JsonObject, "workers.worker.WorkerStateObject"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentEvent:
     """An event of a worker, emitted by its parent session. Its JSON is that of the event, plus `agent` and `lane`."""
 
@@ -372,7 +373,7 @@ class UntilObject(TypedDict):
     """If the turn failed: the last lines of the newest run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """The end of a turn."""
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from nexus_cli.core.attachment import Part as Part
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
@@ -70,7 +71,7 @@ def _arguments(value: object, name: str) -> JsonObject:
     return made
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """A tool call of the model."""
 
@@ -130,7 +131,7 @@ def unwrap_call(call: ToolCall) -> ToolCall:
     return unwrap_call(ToolCall(call.id, name, given, is_wrapped=True)) if isinstance(given, Mapping) else call
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FilePart:
     """The lines of one file in a result that shows several parts."""
 
@@ -146,7 +147,7 @@ class FilePart:
     """Its path as the model wrote it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileEdit:
     """The lines of one file that a call changed."""
 
@@ -160,7 +161,7 @@ class FileEdit:
     """True if the call gave the whole new text."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolResult:
     """The result of a tool call. An error is text for the model, never an exception."""
 
@@ -288,7 +289,7 @@ def restore_result(text: str, note: JsonObject) -> tuple[ToolResult, float]:
     return ToolResult(output=output, error=error, **known), float(note.get("seconds", 0.0))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opaque:
     """Data to send back to a provider unchanged: signed thinking, reasoning text, signatures, its own call ids."""
 
@@ -302,7 +303,7 @@ class Opaque:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """One message, by value."""
 

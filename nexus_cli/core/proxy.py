@@ -6,12 +6,13 @@ import base64
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.certificates import client_context
+from nexus_cli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -24,7 +25,7 @@ class ProxyError(Exception):
 _SAFE = "/%:@!$&'()*+,;=~-._?[]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proxy:
     """A proxy for HTTP of the environment."""
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol
 
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.usage import Usage
 
@@ -18,7 +19,7 @@ class Sending:
     """True once the newest attempt goes out, until the provider refuses it: it may be charged for."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """A model request. `messages` are Chat Completions message objects, system first."""
 
@@ -41,21 +42,21 @@ class Request:
     sending: Sending = field(default_factory=Sending, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextDelta:
     """A piece of the reply's text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThinkingDelta:
     """A piece of the model's thinking."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallDelta:
     """A fragment of a tool call, as streamed by the provider."""
 
@@ -67,7 +68,7 @@ class CallDelta:
     """Fields to send back with this call (a thought signature)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpaqueDelta:
     """A piece to send back to the provider: a thinking block or reasoning text."""
 
@@ -75,21 +76,21 @@ class OpaqueDelta:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UsageDelta:
     """The usage that the provider reported."""
 
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FinishDelta:
     """The end of the stream, with the provider's reason: `stop`, `tool_calls`, `length`, `content_filter`."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetryDelta:
     """A failed attempt, and the seconds before the next one with the same bytes."""
 
@@ -98,7 +99,7 @@ class RetryDelta:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SentDelta:
     """The identity of the body that was sent; comes last, if at all."""
 
@@ -127,7 +128,7 @@ async def close_if_closable(opened: object) -> None:
         await close()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PriceTier:
     """Prices of a request with a long input, in US dollars per million tokens."""
 
@@ -139,7 +140,7 @@ class PriceTier:
     cache_write_price: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelInfo:
     """Data about a model. Prices are US dollars per million tokens; None means unknown, never free."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, TypedDict
 
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVELS
 
@@ -107,7 +108,7 @@ def find_mentions(text: str, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name for name in found if name is not None))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entity:
     """A member of spaces: a person or an agent."""
 
@@ -157,7 +158,7 @@ def make_goal(
     }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Space:
     """A named conversation of several members."""
 
@@ -178,7 +179,7 @@ MUTED_END = " is muted"
 """End of `SpaceMessage.quiet` if the agent that it names is muted in the space."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpaceMessage:
     """One message of a space. Never changes."""
 
@@ -219,7 +220,7 @@ class SpaceMessage:
         return f"no more agents were started: {self.quiet}. {again}." if self.is_first_quiet else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Brake:
     """Bounds of what one message of a person starts, with all messages that agents send for it. See `[spaces]`."""
 
@@ -237,7 +238,7 @@ KEY, DEBOUNCE = "key", "debounce"
 waits for further ones before it begins."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wait:
     """The event that a run waits for."""
 
@@ -263,7 +264,7 @@ class Wait:
         return cls(value["kind"], value["why"], value["value"], value["until"])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signal:
     """An event that a run waits for, or may wait for later."""
 
@@ -280,7 +281,7 @@ class Signal:
     none if it left the space)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """Work that survives its process: queued by a trigger, executed in its own session."""
 
@@ -379,7 +380,7 @@ def name_facts(record: JsonObject) -> list[str]:
     return [words.format(plural(len(record[key]), noun)) for key, words, noun in kinds if record.get(key)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """Scheduled work, once or repeatedly."""
 

@@ -7,13 +7,14 @@ several, and a reason for each that one class implements (`tests/test_architectu
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.shared_types import TakeText
@@ -47,7 +48,7 @@ class ServerRow(TypedDict):
     """One line for each tool that is not offered, with the reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FixedValues:
     """Values fixed for an entry when it is first sent."""
 
@@ -142,7 +143,7 @@ class Log(Protocol):
         """Open the log of a side conversation: a fork at `at_entry`, or (None) an empty one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """A part of a drop's original."""
 
@@ -207,7 +208,7 @@ class EditorTexts(Protocol):
         """Let the editor take over and save the text of a file; return why it has not, "" if it says so."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SkillGuides:
     """The skills that a model may read."""
 
@@ -222,7 +223,7 @@ class TextCounter(Protocol):
     def count(self, text: str) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calibration:
     """The difference between our token count and a provider's."""
 
@@ -241,7 +242,7 @@ class Calibration:
         return max(self.misses, default=0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerLimits:
     """A worker's share of the budget, and restrictions of its parent's rights."""
 
@@ -253,7 +254,7 @@ class WorkerLimits:
     tools: Annotated[tuple[str, ...] | None, {"sent": False}] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkerTask:
     """The arguments of a call of the tool `agent`."""
 
@@ -328,7 +329,7 @@ class Jobs(Protocol):
         end), `seconds`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PersonQuestions:
     """Puts questions of the model to the person, see the tool `ask_person`."""
 
@@ -344,7 +345,7 @@ class PersonQuestions:
         return await self.approver.put_questions(questions) if isinstance(self.approver, QuestionAsker) else []
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCatalogue:
     """The tools of a session, for a model that was not sent all schemas."""
 
@@ -391,7 +392,7 @@ class Waits(Protocol):
         """Return the reason why this session cannot wait, "" if it can."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PlanRequest:
     """The arguments of a call of the tool `plan`."""
 
@@ -472,7 +473,7 @@ class Counts(Protocol):
         """Store a count; the commit may be deferred or lost."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Footprint:
     """Counts of entries that are not in the window."""
 
@@ -482,7 +483,7 @@ class Footprint:
     """Number of results by tool name, the most frequent first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Goal:
     """A goal of the person, or one step of it."""
 
@@ -494,7 +495,7 @@ class Goal:
     """The goal of which it is a step; "" for a goal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeenFile:
     """A file that a session read or changed."""
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.shared_types import Environ, TakeText
@@ -68,7 +69,7 @@ class Reads(StrEnum):
 def _ignore_text(text: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandSandbox:
     """The sandbox of a command, and an environment without the person's keys."""
 
@@ -125,7 +126,7 @@ class ToolContext:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EditPreview:
     """The preview of an edit, for the question to the person."""
 

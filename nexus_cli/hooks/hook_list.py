@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -29,6 +29,7 @@ from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.config.unsupported import read_settings
 from nexus_cli.core.elide import cut_at_word, one_line
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.folder_rules import parse_condition
@@ -55,7 +56,7 @@ IGNORED = ("once", "statusMessage", "description")
 """Keys of a hook of Claude or codex that change nothing here."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hook:
     """One hook, its source, and whether it runs."""
 

@@ -24,6 +24,7 @@ from nexus_cli.config.settings_file import (
     set_value,
 )
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Decision
 from nexus_cli.imports.foreign_setup import ForeignSetup
@@ -34,7 +35,7 @@ Choose = Callable[[str, Sequence[str]], str]
 """Asks the person which of two to keep: the question, and the possible answers."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PersonalChange:
     """The new text of one personal file."""
 
@@ -100,7 +101,7 @@ def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPl
     return plan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Asked:
     """Questions to the person; the answer `mine` is noted."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Literal
 
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 
 Fault = Literal["start", "silent", "died", "protocol", "refused", "login", "too_large", "changed"]
@@ -16,7 +17,7 @@ answered with an error of the protocol; wants a login; answered with more than i
 decided by."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerEntry:
     """A server as its settings describe it."""
 
@@ -48,7 +49,7 @@ class ServerEntry:
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=dict).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerTool:
     """A tool as its server describes it."""
 
@@ -60,7 +61,7 @@ class ServerTool:
     """Annotations such as `readOnlyHint`: shown, never trusted by permission."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerPrompt:
     """A prompt of a server, which the person calls as a slash command."""
 
@@ -75,7 +76,7 @@ class ServerPrompt:
         return " ".join(name.upper() if required else f"[{name.upper()}]" for name, required in self.arguments)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerOffer:
     """Everything that a server lists."""
 
@@ -91,7 +92,7 @@ class ServerOffer:
     """Another text once the server has said that its tools changed, or was started again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerAnswer:
     """The result of a call, of a resource that was read, or of a prompt."""
 
@@ -104,7 +105,7 @@ class ServerAnswer:
     """That of the server's tools at the answer, see `ServerOffer`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerQuestion:
     """A server's question to the person in the middle of a call (elicitation)."""
 

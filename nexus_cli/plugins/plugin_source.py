@@ -11,12 +11,13 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.config.programs import GIT_OPTIONS, find_program, git_environment, run_program
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.plugins.installed_plugins import PluginSource
 from nexus_cli.plugins.marketplace import COMMIT, MarketPlugin, find_market, find_market_plugin, github_address
@@ -36,7 +37,7 @@ _WARNING = re.compile(r"\W*warning:", re.IGNORECASE)
 _HINT = "A source is PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpenedSource:
     """The folder of a plugin, while it is open."""
 

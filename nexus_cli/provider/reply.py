@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Opaque, Role, ToolCall, unwrap_call
 from nexus_cli.core.request import (
@@ -159,7 +160,7 @@ PROBLEMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """One model reply."""
 

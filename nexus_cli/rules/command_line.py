@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nexus_cli.core.frozen import frozen
+
 
 class WordPiece(NamedTuple):
     """One piece of a word that bash computes."""
@@ -19,7 +21,7 @@ class WordPiece(NamedTuple):
     """True for a substitution."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Word:
     """One word of a command, unquoted."""
 
@@ -49,7 +51,7 @@ class Word:
 Words = tuple[Word, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SimpleCommand:
     """A program and its arguments, wherever in the line it stands."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
+
+from nexus_cli.core.frozen import frozen
 
 
 class Backend(StrEnum):
@@ -17,7 +18,7 @@ class Backend(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackendProbe:
     """The backend that was found, and what was tested."""
 

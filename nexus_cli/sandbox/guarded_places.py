@@ -12,7 +12,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from nexus_cli.config.protected_places import (
     GIT_CONTROLS,
@@ -22,6 +22,7 @@ from nexus_cli.config.protected_places import (
     PROTECTED_FOLDERS,
     fold_name,
 )
+from nexus_cli.core.frozen import frozen
 from nexus_cli.sandbox.git_files import named_files, named_folder
 from nexus_cli.sandbox.kept_paths import name_with_ways
 from nexus_cli.tree.real_tree import RealTree
@@ -40,7 +41,7 @@ _DATA = ("objects", "refs", "logs", "lfs")
 _CONTROLS = tuple(control.split("/") for control in GIT_CONTROLS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GuardedFolder:
     """A listing of a folder whose protected names are guarded."""
 

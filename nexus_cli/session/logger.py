@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.frozen import frozen
 from nexus_cli.ledger import LaneLog, Ledger
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogConfig:
     """Ledger and fields of a new session."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nexus_cli.conversation.goals import open_until
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
 from nexus_cli.engine.requests.drop_list import returned_drops
@@ -12,7 +11,7 @@ from nexus_cli.session.cold_request import cold_price
 from nexus_cli.session.session_state import SessionState
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Status:
     """The figures of a session at one moment."""
 

@@ -7,13 +7,13 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.attachment import image_type
 from nexus_cli.core.elide import plural
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
@@ -35,7 +35,7 @@ _PICTURES = ("image/png", "image/jpeg")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DocumentPart:
     """The pages or cells that were asked for."""
 

@@ -12,10 +12,10 @@ import io
 import os
 import stat
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import HEAD, MARKS, DecodedText, decode
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import is_there, open_at, open_folder, stat_real
 from nexus_cli.core.tool import ToolContext
 
@@ -79,7 +79,7 @@ def _suggest_path(path: str, context: ToolContext) -> str:
     return f". Did you mean {near}?" if fits else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileContent:
     """The bytes of a file."""
 

@@ -6,16 +6,17 @@ import os
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+
+from nexus_cli.core.frozen import frozen
 
 _LISTENING = "0A"
 _TABLES = ("tcp", "tcp6")
 _TRIES = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListeningPort:
     """A port on which a process listens."""
 

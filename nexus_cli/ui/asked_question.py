@@ -7,11 +7,12 @@ terminal can do: redraw rows, or write a line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 from nexus_cli.commands import parse
+from nexus_cli.core.frozen import frozen
 from nexus_cli.text.cells import cells, cut, one_line, wrap
 
 TRIES = 5
@@ -31,7 +32,7 @@ SHORTEST = 4
 """Letters of the shortest word that is an instruction and not a typing error."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnswerKey:
     """One key that answers a question; the first word of its label answers too."""
 
@@ -58,7 +59,7 @@ class AnswerKey:
         return (self.key.casefold(), self.label.split()[0].casefold().rstrip(",:"), *self.also)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AskedQuestion:
     """A question as a person sees it."""
 
@@ -100,7 +101,7 @@ class AskedQuestion:
         return next((place for place, one in enumerate(self.keys) if one.key == self.default), None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GivenAnswer:
     """The meaning of an answer."""
 

@@ -23,6 +23,7 @@ from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import open_real
 from nexus_cli.core.shared_types import T
 from nexus_cli.tree.blob_hash import hash_blob
@@ -186,7 +187,7 @@ class BegunStep:
     """When the look was taken."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepOwner:
     """The session and turn whose undo takes a step back, and a prefix of what the step is called."""
 

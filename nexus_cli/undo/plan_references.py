@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypedDict
 
+from nexus_cli.core.frozen import frozen
 from nexus_cli.undo.plan_restore import KEEP, NOTHING, RESTORE
 from nexus_cli.undo.records import HEAD, ReferenceChange, Step
 
@@ -31,7 +32,7 @@ class MovedHead(TypedDict):
     """The command that restores the earlier value."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnReference:
     """The change of one reference by all steps of a turn, and what an undo does to it."""
 

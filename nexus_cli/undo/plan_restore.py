@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from nexus_cli.config.paths import is_below
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.progress import track
 from nexus_cli.tree.file_state import (
     ABSENT,
@@ -40,7 +41,7 @@ NO_KIND = "a socket or a device, which cannot be restored"
 NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove", "keep"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PathChange(FileChange):
     """The change of one path by all steps of a turn."""
 
@@ -61,13 +62,13 @@ class PathChange(FileChange):
 
 def place_change(root: str, change: FileChange) -> PathChange:
     """Return the change of a step with its `root`."""
-    return PathChange(**{name: getattr(change, name) for name in FileChange.__slots__}, root=root)
+    return PathChange(**{name: getattr(change, name) for name in FileChange.__dataclass_fields__}, root=root)
 
 
 UNKNOWN = PresentState(FileState(SPECIAL))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Action:
     """The action of an undo on one path."""
 

@@ -21,7 +21,7 @@ from nexus_cli.undo.records import MODE
 
 MOST_LINES = 50
 """Most lines of differences, after which all paths are written anew."""
-_get_fields = attrgetter(*FileState.__slots__)
+_get_fields = attrgetter(*FileState.__dataclass_fields__)
 
 
 class SavedLook:

@@ -12,7 +12,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from nexus_cli.config.trust import read_configuration
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import is_there, list_folder, open_folder, stat_at, suppress_errors, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError, explain, failure
 from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_regular, find_needed, list_names
@@ -44,7 +45,7 @@ STAGED = "staged"
 """File of a record folder with the index entries that were carried over."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceProject:
     """The project that a worktree is made of, as git sees it."""
 
@@ -57,7 +58,7 @@ class SourceProject:
     head: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProjectFiles:
     """The files of a work tree that are not ignored."""
 

@@ -26,6 +26,7 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, TurnEnd
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.progress import report_share
@@ -128,7 +129,7 @@ FILES, FILES_EACH = 16, 4
 SHOW_CURSOR = b"\x1b[?25h"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MapOptions:
     """Values of the options and arguments of `nexus map`."""
 
@@ -145,7 +146,7 @@ class MapOptions:
     """The JSON Schema that every answer has to match."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreparedMap:
     """A run of `nexus map` that is ready to start."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from nexus_cli.conversation.compaction.compaction_plan import shares_of
@@ -27,6 +27,7 @@ from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.clock import format_stamp
 from nexus_cli.core.elide import Count, clip_text, elide_text, one_line, plain_marker
 from nexus_cli.core.entry import PERSON, Entry, read_backwards
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -61,7 +62,7 @@ This is what happened in your run so far, as a timeline; "You" are yourself. It 
 in a fresh invocation: nothing is pending, and what is done is not to be done again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecapLine:
     """One line of the timeline, or the lines of one message."""
 
@@ -71,7 +72,7 @@ class RecapLine:
     """Name of the space, for a message in SPACE HISTORY."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recap:
     """The lines that fit, oldest first, and the number of missing ones."""
 
@@ -90,7 +91,7 @@ class Recap:
         return "\n".join(told)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OwnForms:
     """The entries whose text was written by nexus itself."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import Entry, Kind, is_person
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.tool import COMMAND, SIGPIPE, FindTool
@@ -42,7 +43,7 @@ _HINTED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandRun:
     """The last run of one command."""
 

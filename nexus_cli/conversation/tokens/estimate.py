@@ -10,7 +10,7 @@ agrees, and are not stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import ceil
 from operator import mul
 
@@ -26,6 +26,7 @@ from nexus_cli.conversation.tokens.content_kinds import (
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
@@ -54,7 +55,7 @@ ALONE = 0.8
 """Least share of the fixed part in a request to count as nearly alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ratios:
     """Provider tokens per counted token by kind: the mean of its reports."""
 
@@ -107,7 +108,7 @@ def _bounded_ratios(values: Iterable[float]) -> ByKind:
     return tuple(min(MOST_RATIO, max(LEAST_RATIO, value)) for value in values)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scale:
     """Converts between our count of a request and provider tokens: a line with a bend after the fixed part."""
 
@@ -131,7 +132,7 @@ class Scale:
         return self.fixed + (tokens - self.expected) / self.ratio
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Anchor:
     """The provider's report for a request that ended with entry `last`."""
 
@@ -146,7 +147,7 @@ class Anchor:
     """Number of reports since that were not plausible."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """The learned token counts of a model's provider, and its last report on a window.
 

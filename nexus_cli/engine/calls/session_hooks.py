@@ -25,6 +25,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ALL, AUTO, EDIT, PLAN
 from nexus_cli.core.memo_kinds import HOOK
@@ -71,7 +72,7 @@ NEVER_LIFTED = (CONFIRM, "protected")
 SHORT = 120
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CallRuling:
     """The decision of the hooks on one call."""
 

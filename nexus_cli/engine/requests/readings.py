@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from nexus_cli.conversation.section_rows import Sections
 from nexus_cli.core.entry import Drop, Epoch
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 
 
@@ -25,7 +26,7 @@ class NextEpoch:
     """The text of these sections."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preamble:
     """Text to add to the next request."""
 
@@ -50,5 +51,5 @@ class Readings:
     """The newest draft of an epoch; `Engine.next_epoch` is the draft that still holds."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
-    preamble: Preamble = Preamble()
+    preamble: Preamble = Preamble()  # noqa: RUF009  (frozen)
     """The text that was added to the next request, until it is sent."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate, groupby
 
@@ -17,6 +17,7 @@ from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import Estimate, apportion
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.model_info import load_model_info
@@ -35,7 +36,7 @@ ALONE = (ItemForm.FULL, ItemForm.ELIDED, ItemForm.STUB)
 """Forms of one message; the others stand for several."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldPart:
     """A run of consecutive messages that a request contained in one form."""
 
@@ -45,7 +46,7 @@ class HeldPart:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestFigures:
     """One request of the main conversation: its size by layer, its content and the drops at its time."""
 

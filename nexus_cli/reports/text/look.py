@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from nexus_cli.core.frozen import frozen
 
 PLOT_ROWS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReportStyle:
     """Colours and characters of a terminal; by default plain ASCII."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
 from nexus_cli.core.tool import ToolContext
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EnterSpaceArguments:
     """The arguments of `enter_space`."""
 

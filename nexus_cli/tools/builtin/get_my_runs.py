@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GetMyRunsArguments:
     """`get_my_runs` has no arguments."""
 

@@ -10,12 +10,13 @@ import asyncio
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.elide import plural
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import FilePart, ToolResult
 from nexus_cli.core.real_files import open_folder, open_listable, stat_real
 from nexus_cli.core.services import SeenFileStore
@@ -39,7 +40,7 @@ _RANGE = {"first", "total"}
 """Figures of a range, which parts do not add up to."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadFileArguments:
     """The arguments of `read_file`, or one part of a call: `limit` None for all that follows, 0 for an outline."""
 

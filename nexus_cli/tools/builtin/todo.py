@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Literal
 
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.memo_kinds import TODO_STATE
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.todo import LONGEST_TEXT, MOST_ITEMS, count_items
 from nexus_cli.core.tool import ToolContext
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TodoItem:
     """One step."""
 
@@ -19,7 +20,7 @@ class TodoItem:
     state: Literal["open", "doing", "done", "dropped"] = "open"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TodoArguments:
     """The arguments of `todo`."""
 

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ToolCatalogue
 from nexus_cli.core.tool import ToolContext
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedToolArguments:
     """Those of the named tool, of which none gets here."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UseToolArguments:
     """The arguments of `use_tool`."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.core.file_names import resolve_spelling
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import open_at, open_folder, stat_at
 from nexus_cli.core.services import SeenFileStore
@@ -39,7 +40,7 @@ from nexus_cli.tools.omission import find_new_omission
 _END, _END_OF_FILE = "*** End Patch", "*** End of File"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ApplyPatchArguments:
     """The arguments of `apply_patch`."""
 
@@ -68,7 +69,7 @@ class _FilePatch:
     hunks: list[_Hunk] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Change:
     """A change that is ready to be written."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from nexus_cli.core.frozen import frozen
 
 LONG_LINE = 8192
 """Characters after which an unfinished line is cut."""
@@ -29,7 +30,7 @@ DELIMITER = re.compile(r" {0,3}\|?[ \t]*+:?-++:?[ \t]*+(\|[ \t]*+:?-++:?[ \t]*+)
 """The second line of a table, repeated with the head if a long table is output in parts."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """One finished block."""
 

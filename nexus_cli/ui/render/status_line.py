@@ -3,9 +3,8 @@ facts are left out first."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nexus_cli.config.paths import is_below
+from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ALL
 from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
 from nexus_cli.session.recipes import FRONTS
@@ -23,7 +22,7 @@ FOLDER = 32
 """Most cells of a folder's name, whose end is kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Part:
     name: str
     text: str

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from nexus_cli.core.frozen import frozen
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 
 RESET = "\x1b[0m"
@@ -17,7 +18,7 @@ BAR = 20
 """Cells of a progress bar."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Glyphs:
     """Glyphs of one cell each, except `ok` without UTF-8."""
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import groupby, islice
 
 from nexus_cli.core.elide import plural
+from nexus_cli.core.frozen import frozen
 from nexus_cli.text.cells import cut, expand_tabs, fold, one_line
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
@@ -90,7 +91,7 @@ _HIGHLIGHTED = 500
 """Most lines of a hunk that get syntax colours."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiffLine:
     """One line of a diff."""
 

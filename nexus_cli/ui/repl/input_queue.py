@@ -12,6 +12,7 @@ from pathlib import Path
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.frozen import frozen
 from nexus_cli.reports.text.lines import cut_line
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
@@ -25,7 +26,7 @@ BRIEF = 500
 """Characters of a message that are used for a line about it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Attachment:
     """A text to send with the next message."""
 
@@ -34,7 +35,7 @@ class Attachment:
     """Its description for the person until then."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueuedMessage:
     """A message built from typed text."""
 
