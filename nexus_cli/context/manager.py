@@ -23,7 +23,7 @@ from nexus_cli.conversation.groups import (
 )
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.section_rows import Sections
+from nexus_cli.conversation.section_rows import SectionRows
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
@@ -338,7 +338,7 @@ class ContextManager:
         epoch: Epoch | None = None,
         items: Sequence[WindowItem] | None = None,
         anchor: Anchor | None = None,
-        told: Sections = (),
+        told: SectionRows = (),
         added: int = 0,
         texts: Sequence[str] = (),
     ) -> RequestPlan:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from nexus_cli.conversation.cache_diagnosis import expected_cached, seconds_between
 from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
-from nexus_cli.conversation.section_rows import Sections, scale_sections
+from nexus_cli.conversation.section_rows import SectionRows, scale_sections
 from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import FAR, LEAST, Estimate
@@ -54,7 +54,7 @@ class RequestPlan:
     """Texts waiting for the person's next message."""
     sent: int
     """The last entry that an earlier request of this epoch contained; -1 if there was none."""
-    told: Sections
+    told: SectionRows
     """Event sections included in its newest message."""
     counted: UsedTokens
     """Tokens by layer, by our own count."""
@@ -177,7 +177,7 @@ def project(
     room: int | None = None,
     earlier: EarlierRequests | None = None,
     waiting: Sequence[WindowItem] = (),
-    told: Sections = (),
+    told: SectionRows = (),
     added: int = 0,
     reported: int | None = None,
 ) -> RequestPlan:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nexus_cli.conversation.tokens.estimate import apportion
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
-Sections = Sequence[JsonObject]
+SectionRows = Sequence[JsonObject]
 """The `sections` of `nexus docs json`, with tokens by our own count."""
 Why = tuple[str | int, ...]
 """Words and, as numbers, tokens by our own count: a report converts them to the unit of its other figures."""
@@ -20,7 +20,7 @@ def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
     return form + kept + (f": {text}" if text else "")
 
 
-def scale_sections(rows: Sections, total: int, scale: float) -> list[JsonDict]:
+def scale_sections(rows: SectionRows, total: int, scale: float) -> list[JsonDict]:
     """Convert the tokens of section rows to the budget's unit; they sum to `total`, separators included."""
     tokens = apportion(total, [int(one["tokens"]) for one in rows])
     return [_scale_row(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]

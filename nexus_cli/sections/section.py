@@ -135,6 +135,9 @@ class Section:
         return dict(to_json_value(self))
 
 
+Sections = tuple[Section, ...]
+
+
 def unread_note(beyond: int, name: str) -> str:
     """Return the last line of a text whose file has `beyond` more bytes that were not read; "" if it has none."""
     return f"\n[... {beyond:,} more bytes of {name} are not read ...]" if beyond else ""

@@ -13,7 +13,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 HEADER = "# Capabilities"
 SKILLS = 40
@@ -42,7 +42,7 @@ def read(sources: Sources) -> Value:
     return list(capability_forms(value and {"capabilities": unready, "environment": value.get("environment", "")}))
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     if not value:
         return ()
     forms = shrink_forms([f"{HEADER}\n{form}" for form in value], view.count)

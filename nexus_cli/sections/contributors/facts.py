@@ -12,7 +12,7 @@ from dataclasses import replace
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import LONGEST, MemorySlot
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 LOOKED_AT = 200
 """Most facts of one slot that are requested."""
@@ -45,7 +45,7 @@ def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, st
         found = facts.relevant(slot, sources.about(), LOOKED_AT)
         return [{"id": fact.id, "text": fact.statement, "date": fact.at[:10]} for fact in found]
 
-    def render(value: Value, view: View) -> tuple[Section, ...]:
+    def render(value: Value, view: View) -> Sections:
         """Render `- TEXT (remembered 2026-11-20, m12)`: always the best fact, others as far as there is room, and one
         line for the rest."""
         chosen, rest, left = list[Section](), list[Value](), min(room, int(view.window * SHARE))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from nexus_cli.core.elide import one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 NAMED = 5
 """Most tools that are named; the others are counted together."""
@@ -18,7 +18,7 @@ def read(sources: Sources) -> Value:
     return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Render `[nexus: earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)]`."""
     turns, calls = value["turns"], value["calls"]
     if not turns and not calls:

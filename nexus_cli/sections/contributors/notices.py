@@ -12,7 +12,7 @@ from operator import methodcaller
 from nexus_cli.core.elide import one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 FEW = 3
 MOST_HOOK_TEXT = 1000
@@ -28,7 +28,7 @@ def read(sources: Sources) -> Value:
     return [line for line in map(one_line, sources.notices()) if line.strip()]
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return one section with a line for each notice. Its short form has the first few, shortened, and the number of
     the others; the last form only their number."""
     if not value:
@@ -50,14 +50,14 @@ def _shorten(line: str) -> str:
     return line if len(line) <= SHORT else line[:SHORT] + "..."
 
 
-def render_jobs(value: Value, view: View) -> tuple[Section, ...]:
+def render_jobs(value: Value, view: View) -> Sections:
     """Render `[nexus: running in the background: j1 (npm run dev)]`."""
     named = ", ".join(f"{job} ({command})" for job, command in value.items())
     forms = (f"[nexus: running in the background: {named}]",)
     return (Section("jobs", Phase.EVENT + 19, forms, Layer.EVENT, priority=90, sticky=True, source="the session"),)
 
 
-def render_hooks(value: Value, view: View) -> tuple[Section, ...]:
+def render_hooks(value: Value, view: View) -> Sections:
     """Render the text of each event's hooks; a small window gets its beginning and the call that reads the rest."""
     found = []
     for event, one in sorted(value.items()):

@@ -24,7 +24,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.contributors.rules import guide
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 from nexus_cli.text.untrusted_text import neutralize_message
 
 ID = "run"
@@ -99,7 +99,7 @@ def read(sources: Sources) -> Value:
     }
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return a section for each block that has a line, in the order of `BLOCKS`."""
     made = ((name, *_forms(name, value, view.count)) for name in BLOCKS if value.get(name))
     return tuple(
@@ -317,7 +317,7 @@ def read_instructions(sources: Sources) -> Value:
     return guide(load_prompt("run"), set(sources.tools()))
 
 
-def render_instructions(value: Value, view: View) -> tuple[Section, ...]:
+def render_instructions(value: Value, view: View) -> Sections:
     """Return one section, a line for each rule."""
     text = _block("INSTRUCTIONS:", [f"  - {rule}" for rule in value])
     source, order = "defaults/prompts/run.md", Phase.CONSTRAINT + 5

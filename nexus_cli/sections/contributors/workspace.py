@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nexus_cli.core.elide import one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 HEADER = "# Project files"
 FOLDERS, FEW_FOLDERS = 16, 6
@@ -30,7 +30,7 @@ def read(sources: Sources) -> Value:
     }
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return one section; nothing for a project without files."""
     if not value["files"]:
         return ()
