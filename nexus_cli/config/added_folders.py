@@ -10,6 +10,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import Paths
 
 
@@ -20,10 +21,10 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     contains one of them, the home folder, or credentials.
     """
     try:
-        real = Path(os.path.realpath(os.path.expanduser(named)))
+        real = real_path(os.path.expanduser(named))
     except (OSError, ValueError) as error:  # no name of a file: it has a NUL, or no bytes
         raise NexusError("usage", option, "not a valid path", "Name a folder outside the project") from error
-    home = Path(os.path.realpath(os.path.expanduser("~")))
+    home = real_path(os.path.expanduser("~"))
     secrets = SecretPlaces(places(), project)
     hint = "Name a folder outside the project"
     if not os.path.lexists(real):

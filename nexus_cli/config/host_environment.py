@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.paths import Places, private_dir, project_root
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import Environ
 
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
@@ -30,7 +31,7 @@ def is_of_project(own: str, folder: Path, environ: Environ) -> bool:
     It does if its parent is `folder` or a folder above, up to the repository's root (`.venv` of the working folder), or
     if it is activated and anywhere in that repository.
     """
-    here = Path(os.path.realpath(folder))
+    here = real_path(folder)
     root = project_root(here)
     if not Path(own).is_relative_to(root):
         return False
@@ -61,7 +62,7 @@ def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, 
         env["PATH"] = os.pathsep.join(left) or os.defpath
     for name in _NAMES_IT:
         value = env.get(name, "")
-        if value and Path(os.path.realpath(value)).is_relative_to(own):
+        if value and real_path(value).is_relative_to(own):
             del env[name]
             if name == "VIRTUAL_ENV":
                 env.pop("VIRTUAL_ENV_PROMPT", None)

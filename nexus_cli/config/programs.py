@@ -22,7 +22,7 @@ from nexus_cli.config.command_records import why_no_git
 from nexus_cli.config.host_environment import host_environment, working_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
-from nexus_cli.core.real_files import follow_path
+from nexus_cli.core.real_files import follow_path, real_path
 from nexus_cli.core.shared_types import Environ
 
 GIT_OPTIONS = (
@@ -133,7 +133,7 @@ def _project_places(folder: Path | None) -> tuple[str, ...]:
     folder, the worktrees of nexus, and their source projects."""
     found = [str(worktrees_root())]
     for place in {folder or working_folder(), working_folder()}:
-        root = project_root(Path(os.path.realpath(place)))
+        root = project_root(real_path(place))
         found += [str(root), os.path.realpath(find_source(root))]
     # A project that is `/` or the home folder contains the system's or the person's own programs.
     never = (os.sep, os.path.realpath(os.path.expanduser("~")))

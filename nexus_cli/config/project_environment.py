@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.frozen import frozen
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_beginning, real_path
 from nexus_cli.core.shared_types import Environ, Paths
 
 _MOST = 64 * 1024
@@ -55,8 +55,8 @@ class ProjectEnvironment:
 def find_project_environment(project: Path, cwd: Path, environ: Environ) -> ProjectEnvironment:
     """Find the environments of `project` for commands in `cwd`: the nearest one, then `.venv`, `venv`, what uv, poetry,
     pixi and conda are told. An activated environment of the project comes first. Never raises."""
-    root = Path(os.path.realpath(project))
-    folders = _folders_up(Path(os.path.realpath(cwd)), root)
+    root = real_path(project)
+    folders = _folders_up(real_path(cwd), root)
     node = (one / "node_modules" / ".bin" for one in folders)
     found = tuple(one for one in node if one.is_dir() and _is_inside(one, root))
     for candidate, may_be_outside in _candidates(folders, root, environ):
@@ -113,7 +113,7 @@ def _folders_up(cwd: Path, root: Path) -> list[Path]:
 
 def _is_inside(path: Path, root: Path) -> bool:
     """Return True if no link leads from `path` out of the real path `root`."""
-    return Path(os.path.realpath(path)).is_relative_to(root)
+    return real_path(path).is_relative_to(root)
 
 
 def _candidates(folders: list[Path], root: Path, environ: Environ) -> Iterator[tuple[Path, bool]]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import Places, is_below
 from nexus_cli.config.worktree_record import find_worktree
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_beginning, real_path
 from nexus_cli.core.shared_types import Environ, Paths
 
 _KEYS = (
@@ -391,10 +391,10 @@ class SecretPlaces:
         for path in found:
             self._places[_fold_path(path)] = path
             if os.path.lexists(path) and path not in _PROCESSES:
-                self._places[_fold_path(Path(os.path.realpath(path)))] = path
-        config = Path(os.path.realpath(own.config))
+                self._places[_fold_path(real_path(path))] = path
+        config = real_path(own.config)
         self._open = [_fold_path(config / name) for name in ("skills", *INSTRUCTION_FILES)]
-        self._open.append(_fold_path(Path(os.path.realpath(own.data)) / "plugins"))
+        self._open.append(_fold_path(real_path(own.data) / "plugins"))
 
     def find(self, target: Path, inside: Path | None = None) -> Path | None:
         """Return the secret place that contains the real path `target`, or None; with `inside` only places in it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from nexus_cli.config.unsupported import read_settings
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.folder_rules import parse_condition
 from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, InstalledPlugin, installed_plugins
@@ -236,7 +236,7 @@ def _project_hooks(folder: Path, source: Path, found: Configuration) -> Iterator
     is_known = bool(unread) and (bool(before) or trust_state(folder, found) in ("trusted", "changed"))
     for name in unread:
         state = UNSUPPORTED if is_known else UNTRUSTED
-        yield Hook(HookTable("", ""), shown_path(name), Path(os.path.realpath(folder)), state, f"it {left_out[name]}")
+        yield Hook(HookTable("", ""), shown_path(name), real_path(folder), state, f"it {left_out[name]}")
 
 
 def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
@@ -248,7 +248,7 @@ def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
 
 def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
-    source, place = source or shown_path(item.file), Path(os.path.realpath(folder))
+    source, place = source or shown_path(item.file), real_path(folder)
     table, problem, keys = None, "it is not a valid [[hook]]", JsonDict()
     try:
         value = json.loads(text)

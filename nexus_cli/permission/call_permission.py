@@ -26,7 +26,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.approval import DEFINITION
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ALL, ASK, EDIT, PLAN
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_beginning, real_path
 from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
@@ -88,7 +88,7 @@ class CallPermission:
         `answers`: the session answers people in their spaces, and may post messages without approval.
         """
         # Rules name real paths.
-        self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
+        self._cwd, self._project, self._config_dirs = cwd, real_path(project), tuple(config_dirs)
         self._settings, self._answers = sandbox, answers
         self.added: Paths = ()
         """Real paths of folders that are used like the project."""
@@ -335,7 +335,7 @@ class CallPermission:
         named = [word for line in lines for word in line[1:] if not word.startswith("-") and "\0" not in word]
         # A word with a slash in front is a path, though nothing may be there.
         found_paths = [os.path.join(self._cwd, os.path.expanduser(word)) for word in named]
-        paths = [Path(os.path.realpath(path)) for path in found_paths if path in named or os.path.lexists(path)]
+        paths = [real_path(path) for path in found_paths if path in named or os.path.lexists(path)]
         outside = [path for path in paths if not path.is_relative_to(self._project)]
         exact = [f"{call.tool.name}({shlex.join(words)})"] if words and not COMMAND_SIGNS & set("".join(words)) else []
         offers = found.offers if len(found.offers) == 1 else ()
@@ -444,7 +444,7 @@ class CallPermission:
             return DeniedFiles()
         added = self.added
         if added not in self._denied:
-            cwd = Path(os.path.realpath(self._cwd))
+            cwd = real_path(self._cwd)
             self._denied[added] = find_denied_files(self._read_rules(), self._project, cwd, added)
         # Of a command that may write the next one is kept from what it makes.
         return self._denied[added] if profile == "read" else self._denied.pop(added)

@@ -25,6 +25,7 @@ from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.event import Notice, Outcome
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ASK, Limits, parse_level, require_level
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.request import Provider, close_if_closable
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.engine.requests.spending import BUDGET
@@ -196,7 +197,7 @@ class AgentPool:
 
     async def _make(self, name: str, config: AgentConfig, stays: ExitStack) -> Agent:
         resumed = self._find_session(config.session) if config.session else None
-        folder = Path(os.path.realpath(config.cwd or self._folder_of(resumed)))
+        folder = real_path(config.cwd or self._folder_of(resumed))
         if not os.path.isdir(folder):
             raise NexusError("usage", f"folder {folder}", "there is no such folder", "Set cwd to an existing folder")
         settings = self.shared.config or settings_in(folder)

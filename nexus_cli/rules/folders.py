@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import is_below, places
 from nexus_cli.config.protected_places import HOLDS_SECRETS, SecretPlaces
+from nexus_cli.core.real_files import real_path
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
 
 MOST_FOLDERS = 8
@@ -104,7 +105,7 @@ def check_path(word: Word, folders: Folders) -> None:
         if word.has_glob:
             check_glob(path, folders)
         elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
-            secret = SecretPlaces(places(), Path(folders.project)).find(Path(os.path.realpath(path)))
+            secret = SecretPlaces(places(), Path(folders.project)).find(real_path(path))
             raise NotReadOnly(f"{shorten(text)} {HOLDS_SECRETS if secret else 'is outside the project'}")
 
 

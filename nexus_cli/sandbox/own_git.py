@@ -27,7 +27,7 @@ from nexus_cli.config.programs import ProgramRefused, find_program, git_command,
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.frozen import frozen
-from nexus_cli.core.real_files import read_regular
+from nexus_cli.core.real_files import read_regular, real_path
 from nexus_cli.core.shared_types import Environ, Paths
 
 if TYPE_CHECKING:
@@ -158,10 +158,10 @@ class Git:
         from nexus_cli.sandbox.git_settings import read_git_settings  # noqa: PLC0415  (the first run of git)
         from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (as above)
 
-        root = project_root(Path(os.path.realpath(self.cwd)))
+        root = project_root(real_path(self.cwd))
         source = find_source(root)
         passed = tuple((name, os.environ[name]) for name in _PASSED if name in os.environ)
-        told = read_git_settings(os.environ, Path(os.path.realpath(self.project or root))).variables
+        told = read_git_settings(os.environ, real_path(self.project or root)).variables
         env = {**_find_environment(self.cwd, working_folder(), source, passed), **told, **self.variables}
         walls = find_walls(Path(self.program), self.project or root, self.reads, self.writes)
         return git_command(self.program, {root, source}, *_BOUNDS, *arguments), env, walls
@@ -191,11 +191,11 @@ class Git:
         file: then git need not be asked."""
         from nexus_cli.sandbox.git_settings import read_git_settings  # noqa: PLC0415  (as in `prepare`)
 
-        root = project_root(Path(os.path.realpath(self.cwd)))
+        root = project_root(real_path(self.cwd))
         if not self.program.startswith(_SYSTEM_PROGRAMS) or self.variables or not os.path.isdir(root / ".git"):
             return True
         system = os.environ.get("GIT_CONFIG_SYSTEM") or _SYSTEM_SETTINGS
-        shown = read_git_settings(os.environ, Path(os.path.realpath(self.project or root))).shown
+        shown = read_git_settings(os.environ, real_path(self.project or root)).shown
         for file in (*shown, Path(system), root / ".git" / "config", root / ".git" / "config.worktree"):
             try:
                 data = read_regular(file, _MOST_SETTINGS).lower()

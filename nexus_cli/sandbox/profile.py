@@ -24,7 +24,7 @@ from nexus_cli.config.paths import is_below as is_in
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
 from nexus_cli.core.frozen import frozen
-from nexus_cli.core.real_files import LISTED, read_regular
+from nexus_cli.core.real_files import LISTED, read_regular, real_path
 from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.sandbox.visible_places import closed_places, hidden_in_tools, shown_places
 
@@ -146,7 +146,7 @@ def make_profile(
     `write` has the person's additions (`sandbox.write`), `denied` the files that deny rules hide. A project that is
     or contains the home folder is not writable, which a note says.
     """
-    project, cwd = Path(os.path.realpath(project)), Path(os.path.realpath(cwd))
+    project, cwd = real_path(project), real_path(cwd)
     secret = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
     hidden = (*secret, *denied)
     if name == "none":
@@ -156,7 +156,7 @@ def make_profile(
         hidden, shown = _narrow(project, cwd, own, environ, hidden, shown, tuple(added))
         shown = (*shown, temp) if temp else shown
         return SandboxProfile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
-    home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
+    home = real_path(environ.get("HOME") or os.path.expanduser("~"))
     added = tuple(added)
     wanted = (project, *added, *_personal_paths(write, home))
     writable = [one for one in wanted if one.parent != one and not home.is_relative_to(one)]
@@ -240,7 +240,7 @@ def _find_shown(project: Path, own: Places) -> Paths:
 
 def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
     named = [os.path.join(home, path[2:]) if path.startswith("~/") else path for path in paths]
-    return [Path(os.path.realpath(path)) for path in named if os.path.isabs(path) and os.path.lexists(path)]
+    return [real_path(path) for path in named if os.path.isabs(path) and os.path.lexists(path)]
 
 
 def find_caches(
@@ -268,7 +268,7 @@ def _cache_folder(own: Places, repository: Path, make: bool) -> Paths:
     name = hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
     folder = own.cache / "sandbox" / name
     try:
-        return (Path(os.path.realpath(private_dir(folder) if make else folder)),)
+        return (real_path(private_dir(folder) if make else folder),)
     except OSError:
         return ()
 
@@ -282,7 +282,7 @@ def find_worktree_folder(project: Path) -> Path | None:
     folder = read_git_file(project) or project
     try:
         back = _read_text(folder / "gitdir")
-        common = Path(os.path.realpath(folder / _read_text(folder / "commondir")))
+        common = real_path(folder / _read_text(folder / "commondir"))
     except (OSError, ValueError):
         return None
     fits = folder.parent == common / "worktrees" and not folder.is_relative_to(project)
@@ -300,7 +300,7 @@ class TempFolder:
         """Create the folder. Raises `OSError` if no place for it is writable."""
         base = next((base for base in ("/tmp", "/var/tmp") if os.access(base, os.W_OK)), None)
         _remove_stale(base or str(private_dir(own.cache)))
-        made = Path(os.path.realpath(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache)))
+        made = real_path(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache))
         # Locked while this process lives, so that others do not remove the folder. Renamed once it is locked.
         self._lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import PACKAGE, Places, defaults_dir
 from nexus_cli.config.protected_places import home_folders
-from nexus_cli.core.real_files import follow_links
+from nexus_cli.core.real_files import follow_links, real_path
 from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.sandbox.git_settings import read_git_settings
 from nexus_cli.sandbox.tool_folders import hidden_settings, tool_folders
@@ -91,7 +91,3 @@ def _existing(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if os.path.exists(path):
             yield from map(Path, follow_links(str(path)))
-
-
-def real_path(path: Path) -> Path:
-    return Path(os.path.realpath(path))

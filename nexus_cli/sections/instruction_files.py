@@ -24,6 +24,7 @@ from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, Fi
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.real_files import real_path
 from nexus_cli.sections.path_rules import FOLDER, PathRule, list_path_rules, list_personal_rules, list_rules
 from nexus_cli.sections.project_outline import walk_files
 
@@ -82,7 +83,7 @@ def layers_below(
     """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, outermost first, without
     those of `instruction_layers`, which `known` returns. Folders that tools install or build into have none, nor have
     other repositories."""
-    here = Path(os.path.realpath(cwd))
+    here = real_path(cwd)
     gate = UnaskedFiles(project_root(here), is_denied)
     below = os.path.join(gate.project, "")
     inside = [path for path in paths if path.startswith(below)]
@@ -100,7 +101,7 @@ def layers_below(
 def list_instructions(cwd: Path, is_denied: Callable[[Path], bool]) -> Iterator[tuple[ContextLayer, tuple[str, ...]]]:
     """Yield all layers that a session in `cwd` can send, rules as well, with the globs or the folder of the files that
     they are sent with. Blocks."""
-    root = Path(os.path.realpath(project_root(cwd)))
+    root = real_path(project_root(cwd))
     layers = instruction_layers(cwd, is_denied)
     yield from ((layer, ()) for layer in layers)
     names, _ = walk_files(root)

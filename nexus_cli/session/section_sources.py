@@ -33,6 +33,7 @@ from nexus_cli.core.entry import Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
 from nexus_cli.core.shared_types import TakeText
@@ -351,7 +352,7 @@ def _list_project(root: Path) -> Sequence[str]:
     timer.daemon = True
     timer.start()
     try:
-        real = Path(os.path.realpath(root))
+        real = real_path(root)
         return list_files(real, real, stop)
     except (ThreadStopped, OSError, ValueError):
         return ()

@@ -26,6 +26,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
@@ -247,7 +248,7 @@ class _Expansion:
         cwd = self._state.dispatcher.cwd
         gate = UnaskedFiles(project_root(cwd))
         place = Path(os.path.normpath(cwd / os.path.expanduser(path)))
-        if self._guide.origin == "personal" or not Path(os.path.realpath(place)).is_relative_to(gate.project):
+        if self._guide.origin == "personal" or not real_path(place).is_relative_to(gate.project):
             return ""
         try:
             gate.read(place, MOST_SEARCHED)

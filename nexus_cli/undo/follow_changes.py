@@ -24,7 +24,7 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import write_failure_hint
 from nexus_cli.core.frozen import frozen
-from nexus_cli.core.real_files import open_real
+from nexus_cli.core.real_files import open_real, real_path
 from nexus_cli.core.shared_types import T
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, hash_file
@@ -235,7 +235,7 @@ class ChangeJournal:
         calls: what no call changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
         begun = list[BegunStep]()
         for folder in (root, *added):
-            place = Path(os.path.realpath(folder))
+            place = real_path(folder)
             step = replace(self._make_step(owner, what, call, place), is_unsure=beside)
             if self.keeps and owner.session not in self._settled:
                 self._settled.add(owner.session)
@@ -257,7 +257,7 @@ class ChangeJournal:
     def find_uncovered(self, root: Path) -> Mapping[str, str]:
         """Return the changes that an undo of a command would not bring back now, after a look if there was none.
         Blocks."""
-        if (root := Path(os.path.realpath(root))) not in self._not_covered:
+        if (root := real_path(root)) not in self._not_covered:
             self._look(root)
         return self._not_covered[root]
 
@@ -267,7 +267,7 @@ class ChangeJournal:
         for root in roots:
             with suppress(Exception), self._looking:  # that command tells it
                 if not self._count:
-                    self._look_alone(Path(os.path.realpath(root)))
+                    self._look_alone(real_path(root))
 
     def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
         with self._looking:

@@ -19,6 +19,7 @@ from nexus_cli.context.loader import ContextLayer
 from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.real_files import real_path
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.sections.instruction_files import BESIDE, layers_below
 from nexus_cli.sections.path_rules import PathRule, list_path_rules
@@ -175,7 +176,7 @@ def read_path_rules(sources: Sources) -> Value:
     touched = _real_paths(sources.cwd, sources.touched())
     if not touched:
         return []
-    root = Path(os.path.realpath(project_root(sources.cwd)))
+    root = real_path(project_root(sources.cwd))
     found = [
         (layer.header, layer) for layer in layers_below(sources.cwd, touched, sources.instructions, sources.is_denied)
     ] + [

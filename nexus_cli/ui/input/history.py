@@ -21,6 +21,7 @@ from nexus_cli.config.paths import private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import TakeText
 
 TAIL = 2 * 1024 * 1024
@@ -121,7 +122,7 @@ def append(path: Path, line: bytes) -> None:
 
     An incomplete last line gets a newline first. A file above `LARGEST` is replaced by its newest half.
     """
-    real = Path(os.path.realpath(path))
+    real = real_path(path)
     private_dir(real.parent)
     if os.path.lexists(real) and not real.is_file():
         raise OSError(22, "it is not a regular file")
