@@ -12,7 +12,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import Database, Row, ledger_error, primary_code, retry_while_busy
 from nexus_cli.ledger.open_database import check_version
@@ -57,7 +57,7 @@ class ReadOnlyDatabase(Database):
                 connection.close()
                 raise
         except OSError as error:
-            raise NexusError("ledger", self._what, error.strerror or str(error), "Check its permissions") from error
+            raise NexusError("ledger", self._what, reason_of(error), "Check its permissions") from error
         except sqlite3.OperationalError as error:
             if primary_code(error) not in UNWRITABLE:
                 raise ledger_error(error, self._what) from error

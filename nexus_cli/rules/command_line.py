@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.frozen import frozen
 
 
@@ -120,4 +121,4 @@ class CommandLine:
 def shorten(text: str) -> str:
     """Return `text` for a message: on one line, at most 40 characters."""
     line = "".join(char if char.isprintable() else "?" for char in text[:41])
-    return line if len(line) <= 40 else line[:37] + "..."
+    return clip_text(line, 40, "...")

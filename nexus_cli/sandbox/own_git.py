@@ -25,7 +25,7 @@ from nexus_cli.config.host_environment import working_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.programs import ProgramRefused, find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import read_regular, real_path
 from nexus_cli.core.shared_types import Environ, Paths
@@ -238,7 +238,7 @@ def merge_texts(program: str, texts: Sequence[bytes], *options: str, folder: Pat
 
 def failure(what: str, error: GitError | OSError, hint: str = "The project's files were not changed") -> NexusError:
     """Return the error to show to a person when git or the disk failed, with `hint` unless the disk is full."""
-    why = getattr(error, "strerror", "") or str(error)
+    why = reason_of(error)
     named = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why
     full = "no space" in why.lower() or "quota" in why.lower()
     return NexusError("internal", what, named, "Free some space" if full else hint)

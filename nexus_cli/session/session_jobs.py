@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import MemoSource
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import JOB
@@ -207,7 +207,7 @@ class SessionJobs(Jobs):
             del self._jobs[job.id]
             if isinstance(error, asyncio.CancelledError):
                 raise
-            why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            why = reason_of(error)
             return ToolResult(error=f"the command could not be started: {why}", ran=False)
         notes = "".join(f"[sandbox: {note}]\n" for note in sandbox.notes)
         notes += f"{missing}\n" if (missing := sandbox.describe_missing(command, "")) else ""

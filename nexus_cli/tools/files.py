@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from nexus_cli.core.decode import HEAD, MARKS, DecodedText, decode
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import is_there, open_at, open_folder, real_path, stat_real
 from nexus_cli.core.tool import ToolContext
@@ -64,7 +65,7 @@ def decided_path(path: str, context: ToolContext) -> Path:
 
 def describe_problem(path: str, error: OSError | ValueError | ToolError, context: ToolContext) -> str:
     """Return a line for the model about an unusable path, with the nearest name if it does not exist."""
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    why = reason_of(error)
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     return f"{path}: {why}{_suggest_path(path, context) if missing else ''}"
 

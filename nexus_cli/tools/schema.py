@@ -13,6 +13,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import nearest_name
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import ToolCall
@@ -202,4 +203,4 @@ def _quote(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         text = repr(value)
-    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
+    return clip_text(text, _LONGEST_QUOTE, "...")

@@ -22,7 +22,7 @@ from nexus_cli.config.file_lock import FileLock, read_held
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import write_failure_hint
+from nexus_cli.core.errors import reason_of, write_failure_hint
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import open_real, real_path
 from nexus_cli.core.shared_types import T
@@ -249,7 +249,7 @@ class ChangeJournal:
                     project.save(look, make_rows(repositories))
                     begin_step(self.data, step)
                 except (OSError, ValueError) as error:  # as on a full disk
-                    why = f"{NOT_NOTED}: {getattr(error, 'strerror', '') or error}"
+                    why = f"{NOT_NOTED}: {reason_of(error)}"
                     begun[-1].not_covered = {**self._not_covered[place], WHOLE: why}
         begun[0].beside = begun[1:]
         return begun[0]
@@ -364,7 +364,7 @@ class ChangeJournal:
                         self._store.put(file)
                 except OSError as error:
                     if hint := write_failure_hint(error, ""):
-                        why = (error.strerror or str(error)).lower()
+                        why = reason_of(error).lower()
                         return f"{target.name} was not changed: its content cannot be kept for undo ({why}). {hint}"
         return ""
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from nexus_cli.config.paths import is_below
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.progress import track
 from nexus_cli.tree.file_state import (
@@ -220,7 +221,7 @@ def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -
     try:
         now = look(change)
     except OSError as error:
-        return Action(change, UNKNOWN, KEEP, why=(error.strerror or str(error)).lower())
+        return Action(change, UNKNOWN, KEEP, why=reason_of(error).lower())
     return _decide(change, now)
 
 

@@ -22,7 +22,7 @@ from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.request import Provider
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import json_text
@@ -253,7 +253,7 @@ class _Run:
         """Print an unhandled error of the loop as one line, instead of a traceback."""
         error = context.get("exception")
         if isinstance(error, OSError):
-            self._warn(f"{context['message']}: {error.strerror or error}")
+            self._warn(f"{context['message']}: {reason_of(error)}")
         elif error is not None:
             self._warn(report_bug(error).message)
 

@@ -24,6 +24,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.limits import ALL, UNASKED
 from nexus_cli.core.real_files import real_path, stamp_content
 from nexus_cli.core.tool import COMMAND
@@ -303,7 +304,7 @@ class EditChecks:
                 confinement=sandbox.confinement,
             )
         except (OSError, ValueError) as error:
-            state.fail(f"it could not be started ({getattr(error, 'strerror', None) or error})")
+            state.fail(f"it could not be started ({reason_of(error)})")
             return None
         size = len(done.output) + done.uncounted
         if done.timed_out or done.status in NO_PROGRAM or size > MOST_BYTES:

@@ -24,7 +24,7 @@ from nexus_cli.config.project_items import trusted_variables
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ALL, AUTO, EDIT, PLAN
@@ -479,7 +479,7 @@ class SessionHooks:
                 lines = claude_lines(entries, self.session, cwd, conversation.epoch.model)
                 await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
         except OSError as error:
-            self._tell_once(f"the transcript for hooks could not be written: {error.strerror or error}")
+            self._tell_once(f"the transcript for hooks could not be written: {reason_of(error)}")
             return ""
         return str(path)
 

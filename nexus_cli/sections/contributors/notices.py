@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from operator import methodcaller
 
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
@@ -34,7 +34,7 @@ def render(value: Value, view: View) -> Sections:
     if not value:
         return ()
     lines = [f"[nexus: {line}]" for line in value]
-    short = [f"[nexus: {_shorten(line)}]" for line in value[:FEW]]
+    short = [f"[nexus: {clip_text(line, SHORT, '...')}]" for line in value[:FEW]]
     rest = len(value) - FEW
     if rest > 0:
         short.append(f'[nexus: and {rest} more {"notice" if rest == 1 else "notices"}: recall("{DROP}")]')
@@ -44,10 +44,6 @@ def render(value: Value, view: View) -> Sections:
     many = f"{len(value)} notices" if len(value) > 1 else "1 notice"
     forms = shrink_forms((*made, f'[nexus: {many}: recall("{DROP}")]'), view.count)
     return (Section("notices", Phase.EVENT + 20, forms, Layer.EVENT, priority=96, sticky=True, source="session"),)
-
-
-def _shorten(line: str) -> str:
-    return line if len(line) <= SHORT else line[:SHORT] + "..."
 
 
 def render_jobs(value: Value, view: View) -> Sections:

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from nexus_cli.config.prompts import load_prompt
-from nexus_cli.core.elide import Count, cut_at_word, one_line
+from nexus_cli.core.elide import Count, clip_text, cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import Fact, MemorySlot
@@ -281,15 +281,13 @@ def _run_line(run: JsonObject) -> str:
 
 
 def _plain(text: Any) -> str:
-    line = one_line(neutralize_message(" ".join(str(text).split())))
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+    return clip_text(one_line(neutralize_message(" ".join(str(text).split()))), LONGEST, "...")
 
 
 def _quote(text: Any, most: int = LONGEST) -> str:
     """Return a text as a JSON string, so that its end is clear."""
     whole = "\n".join(replace_surrogates(str(text)).splitlines())
-    short = whole if len(whole) <= most else f"{whole[:most]}..."
-    return json.dumps(neutralize_message(short), ensure_ascii=False)
+    return json.dumps(neutralize_message(clip_text(whole, most, "...")), ensure_ascii=False)
 
 
 def _moment(at: Any) -> datetime | None:

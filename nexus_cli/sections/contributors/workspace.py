@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import Layer, Phase, Section, Sections
@@ -68,8 +68,7 @@ def _size(value: Value) -> str:
 
 
 def _name(name: str) -> str:
-    line = one_line(name)
-    return line if len(line) <= LONGEST else line[:LONGEST] + "..."
+    return clip_text(one_line(name), LONGEST, "...")
 
 
 CONTRIBUTORS = (Contributor("workspace", Layer.SYSTEM, read, render),)

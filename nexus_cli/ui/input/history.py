@@ -20,6 +20,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.clock import utc_now
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import TakeText
@@ -114,7 +115,7 @@ class ProjectHistory(History):
     def _trouble(self, what: str, error: OSError) -> None:
         if not self._told:
             self._told = True
-            self._notice(f"the history {what}: {self._path}: {error.strerror or error}. Continuing without it")
+            self._notice(f"the history {what}: {self._path}: {reason_of(error)}. Continuing without it")
 
 
 def append(path: Path, line: bytes) -> None:
