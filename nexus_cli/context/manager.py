@@ -29,7 +29,7 @@ from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_tok
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
-from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem
+from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem, sum_tokens
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.json_value import JsonDict, JsonObject
@@ -195,7 +195,7 @@ class ContextManager:
     def get_token_usage(self) -> dict[str, int]:
         """Return tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
         epoch = self.conversation.epoch
-        messages = sum(item.tokens for item in self._window())
+        messages = sum_tokens(self._window())
         return {
             "system": epoch.system_tokens,
             "tools": epoch.tools_tokens,
@@ -275,7 +275,7 @@ class ContextManager:
             for message in added
         ]
         items = flatten(from_first_user_message(group_tool_calls([*head, *new], self.measure)))
-        before, after = self.get_token_usage()["messages"], sum(item.tokens for item in items)
+        before, after = self.get_token_usage()["messages"], sum_tokens(items)
         total = header.header_tokens + after
         if after > before and total > self.available:
             raise ValueError(
@@ -545,7 +545,7 @@ class ContextManager:
         read = self.conversation.read(self._origin.base + 1, self.conversation.last)
         items = [*self._origin.head, *(self._with_preamble(WindowItem.of(entry)) for entry in read)]
         whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
-        if self.conversation.epoch.header_tokens + sum(item.tokens for item in whole) <= self.available:
+        if self.conversation.epoch.header_tokens + sum_tokens(whole) <= self.available:
             self.conversation.rewrite(items, "restore", ())
             self._hidden = False
 

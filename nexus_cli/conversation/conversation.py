@@ -30,7 +30,20 @@ from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
-from nexus_cli.core.entry import COMPACTED, UNDO, Drop, Entry, Epoch, ItemForm, Kind, Memo, Note, Notes, WindowItem
+from nexus_cli.core.entry import (
+    COMPACTED,
+    UNDO,
+    Drop,
+    Entry,
+    Epoch,
+    ItemForm,
+    Kind,
+    Memo,
+    Note,
+    Notes,
+    WindowItem,
+    sum_tokens,
+)
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Role
@@ -430,7 +443,7 @@ class Conversation:
         return 0
 
     def _count(self) -> None:
-        self.messages_tokens = sum(item.tokens for item in self.items)
+        self.messages_tokens = sum_tokens(self.items)
 
 
 def _epoch(

@@ -19,7 +19,7 @@ from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import FAR, LEAST, Estimate
 from nexus_cli.core.budget import TokenBudget, UsedTokens
-from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 
@@ -185,7 +185,7 @@ def project(
     default what the budget has. `added` are the tokens of texts that the contents do not have yet, by our count: of
     `told` and separators, or of one more message."""
     epoch, items, late = contents.epoch, contents.items, sum(int(one["tokens"]) for one in told)
-    messages = added + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
+    messages = added + sum_tokens(items) + sum_tokens(waiting)
     counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
     tokens = estimate.expected(counted.total, contents) if reported is None else reported
     return RequestPlan(

@@ -133,7 +133,7 @@ class ProviderError(NexusError):
 
 
 def reason_of(error: object) -> str:
-    """Return what an error says: the words of the system, where it has them."""
+    """Return the words of an error: those of the system if it has some."""
     return getattr(error, "strerror", None) or str(error)
 
 

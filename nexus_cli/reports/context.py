@@ -16,6 +16,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import apportion
 from nexus_cli.core.budget import TokenBudget, UsedTokens
+from nexus_cli.core.entry import sum_tokens
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
@@ -228,7 +229,7 @@ def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
 def request_value(view: RequestView) -> ContextReport:
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
-    waiting = sum(item.tokens for item in request.waiting)
+    waiting = sum_tokens(request.waiting)
     expected = {} if view.row else {"expected": min(request.repeated, request.cached)}
     listed = window_drops("", view.drops, request.items, view.memos, request.epoch.sections)
     tools = _tools(view, used.tools)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.conversation.goals import open_until
+from nexus_cli.core.entry import sum_tokens
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
@@ -112,7 +113,7 @@ def status(state: SessionState) -> Status:
         saved=state.is_saved(),
         jobs=tuple(jobs.names()) if jobs else (),
         addresses=tuple(jobs.addresses()) if jobs else (),
-        waiting=sum(item.tokens for item in request.waiting),
+        waiting=sum_tokens(request.waiting),
         until=until.get("command", ""),
         has_sandbox=level == ALL or probe is None or probe.backend != "none",
         settled=conversation.is_recorded and not engine.begins_undrafted,

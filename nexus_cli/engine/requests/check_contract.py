@@ -13,7 +13,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.context_contract import ContextContract
-from nexus_cli.core.entry import Drop
+from nexus_cli.core.entry import Drop, sum_tokens
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
@@ -92,7 +92,7 @@ def _parts(context: ContextManager, contract: ContextContract | None, request: R
     """Return the parts of a request and their tokens, in the unit of the budget; by input with a `contract`."""
     mine = sum(item.tokens for item in request.items if item.entry >= context.conversation.run)
     parts: dict[str, float] = {**context.fixed_parts()}
-    parts[HISTORY] = sum(item.tokens for item in request.items) - mine
+    parts[HISTORY] = sum_tokens(request.items) - mine
     parts |= {name: mine * contract.share(name) for name, _ in contract.inputs} if contract else {"this turn": mine}
     return {name: round(tokens * request.scale) for name, tokens in parts.items()}
 

@@ -19,7 +19,7 @@ MOST_HOOK_TEXT = 1000
 """Characters of a hook's text in its short form."""
 HOOK_SHARE = 20
 """A text of hooks above one part in so many of the window is shortened."""
-SHORT = 200
+SHORT = 203
 """Characters of one notice in the short form."""
 
 
