@@ -50,7 +50,7 @@ def question_id(call_id: str, worker: str) -> str:
 class SessionStart:
     """A session was opened."""
 
-    kind: ClassVar[str] = "session.start"
+    kind: ClassVar = "session.start"
     session: str
     model: str
     recipe: str
@@ -61,7 +61,7 @@ class SessionStart:
 class TurnStart:
     """A turn begins."""
 
-    kind: ClassVar[str] = "turn.start"
+    kind: ClassVar = "turn.start"
     text: str
     """The message of the person; empty if a turn is resumed."""
 
@@ -70,7 +70,7 @@ class TurnStart:
 class SteeringMessage:
     """A message sent during the turn has been delivered."""
 
-    kind: ClassVar[str] = "turn.steer"
+    kind: ClassVar = "turn.steer"
     text: str
 
 
@@ -78,7 +78,7 @@ class SteeringMessage:
 class StepStart:
     """A request is prepared."""
 
-    kind: ClassVar[str] = "step.start"
+    kind: ClassVar = "step.start"
     step: int
     """Number of the request in the lane, from 1."""
 
@@ -87,7 +87,7 @@ class StepStart:
 class ContextPlan:
     """The content of the request."""
 
-    kind: ClassVar[str] = "context.plan"
+    kind: ClassVar = "context.plan"
     plan: Annotated[JsonObject, "engine.turn.PlanObject"]
 
 
@@ -95,7 +95,7 @@ class ContextPlan:
 class Text:
     """Text of the answer."""
 
-    kind: ClassVar[str] = "text.delta"
+    kind: ClassVar = "text.delta"
     text: str
 
 
@@ -103,7 +103,7 @@ class Text:
 class Thinking:
     """Text of the model's reasoning."""
 
-    kind: ClassVar[str] = "thinking.delta"
+    kind: ClassVar = "thinking.delta"
     text: str
 
 
@@ -111,7 +111,7 @@ class Thinking:
 class ToolQueue:
     """Calls of a step that wait for earlier ones; `tool.call` announces each when it begins."""
 
-    kind: ClassVar[str] = "tool.queue"
+    kind: ClassVar = "tool.queue"
     calls: tuple[ToolCall, ...]
     subjects: tuple[str, ...]
     """The main argument of each on one line."""
@@ -121,7 +121,7 @@ class ToolQueue:
 class ToolCallEvent:
     """A call begins."""
 
-    kind: ClassVar[str] = "tool.call"
+    kind: ClassVar = "tool.call"
     call: ToolCall
     subject: str
     """The main argument on one line."""
@@ -131,7 +131,7 @@ class ToolCallEvent:
 class ToolOutput:
     """Live output of a call."""
 
-    kind: ClassVar[str] = "tool.output"
+    kind: ClassVar = "tool.output"
     call_id: str
     text: str
 
@@ -140,7 +140,7 @@ class ToolOutput:
 class ToolResultEvent:
     """A call has ended."""
 
-    kind: ClassVar[str] = "tool.result"
+    kind: ClassVar = "tool.result"
     call: ToolCall
     result: ToolResult
     tokens: int
@@ -151,7 +151,7 @@ class ToolResultEvent:
 class ApprovalRequest:
     """A call waits for permission."""
 
-    kind: ClassVar[str] = "approval.ask"
+    kind: ClassVar = "approval.ask"
     question: Question
 
     def line_keys(self, worker: str) -> QuestionKey:
@@ -163,7 +163,7 @@ class ApprovalRequest:
 class ApprovalAnswer:
     """The answer to `approval.ask`."""
 
-    kind: ClassVar[str] = "approval.answer"
+    kind: ClassVar = "approval.answer"
     call_id: str
     answer: Answer
 
@@ -176,7 +176,7 @@ class ApprovalAnswer:
 class PersonAsked:
     """The model asks the person; the method `answer` takes the answers."""
 
-    kind: ClassVar[str] = "question.ask"
+    kind: ClassVar = "question.ask"
     id: str
     questions: tuple[PersonQuestion, ...]
 
@@ -185,7 +185,7 @@ class PersonAsked:
 class PersonAnswered:
     """`question.ask` is answered, or waits no longer."""
 
-    kind: ClassVar[str] = "question.answer"
+    kind: ClassVar = "question.answer"
     id: str
 
 
@@ -193,7 +193,7 @@ class PersonAnswered:
 class ContextDrop:
     """Something was left out."""
 
-    kind: ClassVar[str] = "context.drop"
+    kind: ClassVar = "context.drop"
     drop: Drop
 
     def line_keys(self, worker: str) -> DropObject:
@@ -205,7 +205,7 @@ class ContextDrop:
 class ContextRecall:
     """The model read something that was left out."""
 
-    kind: ClassVar[str] = "context.recall"
+    kind: ClassVar = "context.recall"
     drop_id: str
     tokens: int
 
@@ -214,7 +214,7 @@ class ContextRecall:
 class CacheExpectation:
     """Tokens of the request expected in the provider's cache."""
 
-    kind: ClassVar[str] = "cache.expect"
+    kind: ClassVar = "cache.expect"
     tokens: int
     """Tokens of the request's beginning that the provider's cache should hold."""
 
@@ -223,7 +223,7 @@ class CacheExpectation:
 class CacheResult:
     """Tokens of the request read from the cache."""
 
-    kind: ClassVar[str] = "cache.result"
+    kind: ClassVar = "cache.result"
     expected: int
     read: int
     """Tokens that the provider reported as read from its cache."""
@@ -242,7 +242,7 @@ class CacheResult:
 class CompactionStart:
     """Older messages are summarized."""
 
-    kind: ClassVar[str] = "compaction.start"
+    kind: ClassVar = "compaction.start"
     cause: str
     tokens: int
 
@@ -255,7 +255,7 @@ TOO_LITTLE = "there is too little to summarize"
 class CompactionDone:
     """The summary was accepted or rejected."""
 
-    kind: ClassVar[str] = "compaction.done"
+    kind: ClassVar = "compaction.done"
     ok: bool
     before: int
     after: int
@@ -276,7 +276,7 @@ class CompactionDone:
 class Retry:
     """A request is sent again."""
 
-    kind: ClassVar[str] = "retry"
+    kind: ClassVar = "retry"
     attempt: int
     wait: float
     """Seconds."""
@@ -289,7 +289,7 @@ class Retry:
 class Notice:
     """A notice for the person."""
 
-    kind: ClassVar[str] = "notice"
+    kind: ClassVar = "notice"
     text: str
     warning: bool = True
     """False for information that needs no action."""
@@ -301,7 +301,7 @@ class Notice:
 class StepEnd:
     """A reply is complete."""
 
-    kind: ClassVar[str] = "step.end"
+    kind: ClassVar = "step.end"
     step: int
     finish: str
     usage: Usage
@@ -311,7 +311,7 @@ class StepEnd:
 class TurnEnd:
     """The turn has ended."""
 
-    kind: ClassVar[str] = "turn.end"
+    kind: ClassVar = "turn.end"
     outcome: Outcome
 
 
@@ -319,7 +319,7 @@ class TurnEnd:
 class WorkerState:
     """A worker is queued, has started or has ended. Always an event of that worker."""
 
-    kind: ClassVar[str] = "agent.state"
+    kind: ClassVar = "agent.state"
     worker: Annotated[JsonObject, "workers.worker.WorkerStateObject"]
 
 
@@ -327,7 +327,7 @@ class WorkerState:
 class AgentEvent:
     """An event of a worker, emitted by its parent session. Its JSON is that of the event, plus `agent` and `lane`."""
 
-    kind: ClassVar[str] = "agent"
+    kind: ClassVar = "agent"
     agent: str
     """Id of the worker: `w1`, or `w1.1` for a worker of `w1`."""
     lane: str
