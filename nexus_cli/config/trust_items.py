@@ -36,6 +36,7 @@ from nexus_cli.config.trust_beside import read_scripts
 from nexus_cli.config.trust_files import LeftOut
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.wire import as_table
 
 SETTINGS, OWN_SERVERS = "config.toml", "mcp.json"
 GUIDE = "SKILL.md"
@@ -230,10 +231,10 @@ def _take_items(
     """Separate the settings from what is trusted by itself; return them, the rules with their kinds, the hooks and the
     servers by name."""
     rules, hooks, servers = table.get("rules"), table.get("hook"), table.get("mcp")
-    rules = rules if isinstance(rules, dict) else {}
+    rules = as_table(rules)
     listed = {kind: rules[kind] for kind in _RULE_KINDS if isinstance(rules.get(kind), list)}
     own = [hook for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
-    named = servers if isinstance(servers, dict) else {}
+    named = as_table(servers)
     taken = {"rules": listed, "hook": own, "mcp": named}
     rest = {key: value for key, value in table.items() if not taken.get(key)}
     if listed and (other := {key: value for key, value in rules.items() if key not in listed}):

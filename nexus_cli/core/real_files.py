@@ -48,6 +48,11 @@ def real_path(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(path))
 
 
+def join_path(folder: str | os.PathLike[str], *names: str) -> str:
+    """Join names to a folder. `.` and `..` are resolved by words, through no link."""
+    return os.path.normpath(os.path.join(folder, *names))
+
+
 def follow_path(path: str) -> Iterator[tuple[str, bool]]:
     """Yield each place on the way to an absolute path and to what its links name, with True for a link; raise `OSError`
     with `ELOOP` for too many links."""

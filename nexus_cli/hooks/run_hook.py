@@ -22,6 +22,7 @@ from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.shared_types import Environ
+from nexus_cli.core.wire import as_table
 from nexus_cli.hooks.hook_list import CHANGED, Hook
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.sandbox.denial import NETWORK_ERRORS
@@ -82,9 +83,9 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     if value is None:
         return HookAnswer(context=stdout.strip() if event in SPEAKS and not status else "")
     inner = value.get("hookSpecificOutput")
-    more = inner if isinstance(inner, dict) else {}
+    more = as_table(inner)
     asked = more.pop("decision", None)
-    nested = asked if isinstance(asked, dict) else {}  # of PermissionRequest
+    nested = as_table(asked)  # of PermissionRequest
     word = _take(more, "permissionDecision") or _take(nested, "behavior") or _take(value, "decision")
     decision = DECISIONS.get(word, "")
     reason = _take(more, "permissionDecisionReason") or _take(nested, "message") or _take(value, "reason")

@@ -22,7 +22,7 @@ from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import UNKNOWN_OUTCOME, Message, Role, ToolCall, to_record
 from nexus_cli.core.usage import Usage
-from nexus_cli.core.wire import canonical
+from nexus_cli.core.wire import as_table, canonical
 
 MOST_LINE = 64 * 1024 * 1024
 """Bytes of one line that are read."""
@@ -156,7 +156,7 @@ def is_shallow(value: object) -> bool:
 
 def make_call(call: str, name: str, arguments: object) -> ToolCall:
     """Return a call whose arguments are an object, or else are kept as raw text."""
-    fit = arguments if isinstance(arguments, dict) else {}
+    fit = as_table(arguments)
     raw = "" if isinstance(arguments, dict) else arguments if isinstance(arguments, str) else json.dumps(arguments)
     return ToolCall(call, name or "unknown", fit, raw)
 

@@ -23,6 +23,7 @@ from nexus_cli.core.limits import Decision
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.redact_secrets import NAMED_SECRET, redact
 from nexus_cli.core.tool import Tool
+from nexus_cli.core.wire import as_table
 from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.provider.endpoint import KEY_VARIABLES
 from nexus_cli.rules.rule_set import parse_rule
@@ -111,7 +112,7 @@ class ForeignSetup:
             return {}
         if not isinstance(value, dict):
             self.skip_file(path, "does not contain an object", guards=guards)
-        return value if isinstance(value, dict) else {}
+        return as_table(value)
 
     def note(self, line: str) -> None:
         """Report what is not taken over, without the keys in the line."""

@@ -22,7 +22,7 @@ from nexus_cli.config.protected_places import (
 )
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ALL, ASK, LEVELS
-from nexus_cli.core.real_files import real_path
+from nexus_cli.core.real_files import join_path, real_path
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.tools.files import ToolError, resolve_path
@@ -137,7 +137,7 @@ def _is_in_repository(target: Path, root: Path) -> bool:
 
 def _written_path(path: str, cwd: Path) -> Path:
     """Return the absolute path with `~` and `..` expanded and links kept."""
-    return Path(os.path.normpath(os.path.join(os.path.realpath(cwd), os.path.expanduser(path))))
+    return Path(join_path(os.path.realpath(cwd), os.path.expanduser(path)))
 
 
 def _name_path(path: str, target: Path, cwd: Path) -> str:

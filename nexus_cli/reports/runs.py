@@ -38,6 +38,7 @@ from nexus_cli.core.run import (
     name_facts,
 )
 from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import as_table
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, cut_line, dollars, filled, plural
@@ -233,7 +234,7 @@ def name_signal(kind: str, value: JsonObject) -> str:
 def name_event(event: str, payload: Any) -> str:
     """Name an event of a service in one line: its kind, outcome and subject, such as `check_run failure unit-3`; one of
     another form by the beginning of its payload."""
-    fields = payload if isinstance(payload, dict) else {}
+    fields = as_table(payload)
     abouts = (fields.get(name) for name in (event, "comment", "review", "object_attributes"))
     found = [one for one in abouts if isinstance(one, dict)]
     known = {**fields, **(found[0] if found else {})}

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.core.frozen import frozen
+from nexus_cli.core.real_files import join_path
 from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.rule_set import RuleSet, path_matches, whole_path_pattern
@@ -63,7 +64,7 @@ def find_kept_paths(rules: RuleSet, project: Path, added: Sequence[Path] = ()) -
     roots, exact, patterns = (str(project), *map(str, added)), dict[str, None](), dict[str, None]()
     for rule in {rule.pattern: rule for rule in rules.of("deny", Effect.EDIT) if rule.pattern}.values():
         path = os.path.expanduser(rule.pattern).rstrip("/").removesuffix("/**")
-        named = [os.path.normpath(os.path.join(root, path)) for root in roots]
+        named = [join_path(root, path) for root in roots]
         if "/" not in rule.pattern.rstrip("/") or re.search(r"[*?]", path) or set(named) & set(roots):
             patterns[whole_path_pattern(rule, *roots)] = None
         else:
@@ -87,7 +88,7 @@ def _split_patterns(patterns: Sequence[str], roots: Sequence[str]) -> tuple[list
         elif fixed != path:
             bases[os.path.normpath(fixed)] = None
         else:
-            named = (os.path.normpath(os.path.join(root, path)) for root in roots)
+            named = (join_path(root, path) for root in roots)
             exact += [one for one in named if os.path.lexists(one) and not os.path.islink(one)]
     return exact, list(bases)
 

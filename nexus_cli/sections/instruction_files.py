@@ -24,7 +24,7 @@ from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, Fi
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.real_files import real_path
+from nexus_cli.core.real_files import join_path, real_path
 from nexus_cli.sections.path_rules import FOLDER, PathRule, list_path_rules, list_personal_rules, list_rules
 from nexus_cli.sections.project_outline import walk_files
 
@@ -217,7 +217,7 @@ class _ImportReader:
                 problems[f"all from line {number} on (limit of {MOST_LOOKED_FOR:,} per session reached)"] = None
                 break
             self.looked_for += 1
-            path = Path(os.path.normpath(os.path.join(layer.path.parent, os.path.expanduser(name))))
+            path = Path(join_path(layer.path.parent, os.path.expanduser(name)))
             made, problem = self._read(layer, name, path, gate, chain)
             if problem:
                 problems[one_line(f"@{name} (line {number}) {problem}")] = None

@@ -16,6 +16,7 @@ from nexus_cli.config.paths import is_below
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.frozen import frozen
 from nexus_cli.core.progress import track
+from nexus_cli.core.real_files import join_path
 from nexus_cli.tree.file_state import (
     ABSENT,
     ABSENT_STATE,
@@ -286,6 +287,6 @@ def is_inside(place: str, paths: Sequence[str]) -> bool:
 def find_paths(words: Sequence[str], folder: str) -> list[str]:
     """Return the absolute paths that a person may mean by `words` in `folder`: as written, and through links above
     the last name."""
-    found = [os.path.normpath(os.path.join(folder, word)) for word in words]
+    found = [join_path(folder, word) for word in words]
     real = [os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in found]
     return list(dict.fromkeys([*found, *real]))
