@@ -8,6 +8,7 @@ from dataclasses import astuple, replace
 from itertools import pairwise
 from typing import Any
 
+from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.frozen import frozen
@@ -271,6 +272,6 @@ def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = 
     """
     if 1 <= step <= len(requests):
         return requests[step - 1]
-    there = f"{len(requests)} {'request' if len(requests) == 1 else 'requests'}"
+    there = plural(len(requests), "request")
     why = f"this session has sent {there}, numbered from 1" if requests else "this session has not sent a request yet"
     raise NexusError("usage", named or f"--step {step}", why, hint if requests else "Send a message first")

@@ -21,7 +21,7 @@ from nexus_cli.config.text_file import read_text, read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layers
 from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, FilePromptSource, trim_text
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import join_path, real_path
@@ -225,8 +225,8 @@ class _ImportReader:
                 parts += self.with_imports(made, gate, chain)
         if not problems:
             return [layer, *parts]
-        told = list(problems)[:NAMED] + ([f"{len(problems) - NAMED} more"] if len(problems) > NAMED else [])
-        notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that were not read: {'; '.join(told)}"
+        told = name_first(list(problems), NAMED, "; ")
+        notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that were not read: {told}"
         return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
 
     def _read(

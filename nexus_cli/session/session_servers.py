@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.elide import name_first, one_line
+from nexus_cli.core.elide import name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject, VersionedReport
 from nexus_cli.core.message import USE_TOOL, ToolResult
@@ -314,8 +314,8 @@ class SessionServers(ServerTools):
             is_new = before is not None and before.get(name) != sha256
             if name in self._catalogue.lists and (is_new or not self._is_told(name, sent)):
                 self._announce(name)
-                count = len(self._names(name))
-                self._tell(f"MCP server {name}: {count} tool{'s' * (count != 1)}, sent after the next compaction")
+                offered = plural(len(self._names(name)), "tool")
+                self._tell(f"MCP server {name}: {offered}, sent after the next compaction")
         for name in (before or {}).keys() - (self._known or {}).keys():
             self._announce(name)
 

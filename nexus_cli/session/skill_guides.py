@@ -22,7 +22,7 @@ from nexus_cli.config.foreign_items import split_commands
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.unasked_files import MOST_SEARCHED, FileRefused, UnaskedFiles
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -76,8 +76,7 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     if file:
         return read_file_of(chosen, file)
     files = list_files(chosen)
-    more = f", and {len(files) - LISTED} more" if len(files) > LISTED else ""
-    others = f'; read its other files with skill("{chosen.name}", file=...): {", ".join(files[:LISTED])}{more}'
+    others = f'; read its other files with skill("{chosen.name}", file=...): {name_first(files, LISTED)}'
     return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{read_guide(chosen)}"
 
 

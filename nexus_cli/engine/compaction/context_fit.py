@@ -17,6 +17,7 @@ from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
+from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
@@ -186,7 +187,7 @@ def _images(conversation: Conversation) -> dict[str, int]:
     if not parts:
         return {}
     names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
-    return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
+    return {f"{plural(len(parts), 'image')}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
 
 
 def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:

@@ -13,6 +13,7 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.context_contract import ContextContract
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Drop, sum_tokens
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
@@ -124,8 +125,7 @@ def _check_drops(context: ContextManager, contract: ContextContract, request: Re
 def _name_drops(drops: Sequence[Drop], names: Mapping[str, str]) -> str:
     """Describe the largest drops; `names` has other descriptions of some, by id."""
     largest = sorted(drops, key=lambda drop: -drop.tokens)
-    named = ", ".join(f"{drop.id} {names.get(drop.id, drop.what)} ({drop.tokens:,})" for drop in largest[:NAMED])
-    return f"{named}, and {len(drops) - NAMED} more" if len(drops) > NAMED else named
+    return name_first([f"{drop.id} {names.get(drop.id, drop.what)} ({drop.tokens:,})" for drop in largest], NAMED)
 
 
 # -- sections ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
@@ -101,8 +101,7 @@ def _state(category: str, state: str, value: JsonObject) -> str:
 
 def _list_names(names: Sequence[str]) -> str:
     """Return the first of `names`, and the number of the others."""
-    some = [one_line(name) for name in names[:NAMES]]
-    return ", ".join([*some, *([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])])
+    return name_first([*map(one_line, names)], NAMES)
 
 
 CONTRIBUTORS = (Contributor("capabilities", Layer.SYSTEM, read, render),)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import LONGEST, MemorySlot
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
@@ -86,9 +87,7 @@ def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:
 
 
 def _names(facts: Sequence[Value]) -> str:
-    names = [fact["id"] for fact in facts[:NAMED]]
-    rest = len(facts) - len(names)
-    return f"facts {', '.join(names)}" + (f" and {rest} more" if rest else "")
+    return f"facts {name_first([fact['id'] for fact in facts], NAMED)}"
 
 
 CONTRIBUTORS = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from operator import methodcaller
 
-from nexus_cli.core.elide import clip_text, one_line
+from nexus_cli.core.elide import clip_text, one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
@@ -37,12 +37,11 @@ def render(value: Value, view: View) -> Sections:
     short = [f"[nexus: {clip_text(line, SHORT, '...')}]" for line in value[:FEW]]
     rest = len(value) - FEW
     if rest > 0:
-        short.append(f'[nexus: and {rest} more {"notice" if rest == 1 else "notices"}: recall("{DROP}")]')
+        short.append(f'[nexus: and {plural(rest, "more notice")}: recall("{DROP}")]')
     elif short != lines:
         short[-1] = f'{short[-1][:-1]} recall("{DROP}")]'
     made = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))
-    many = f"{len(value)} notices" if len(value) > 1 else "1 notice"
-    forms = shrink_forms((*made, f'[nexus: {many}: recall("{DROP}")]'), view.count)
+    forms = shrink_forms((*made, f'[nexus: {plural(len(value), "notice")}: recall("{DROP}")]'), view.count)
     return (Section("notices", Phase.EVENT + 20, forms, Layer.EVENT, priority=96, sticky=True, source="session"),)
 
 

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from nexus_cli.config.prompts import load_prompt
-from nexus_cli.core.elide import Count, clip_text, cut_at_word, one_line
+from nexus_cli.core.elide import Count, clip_text, cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import Fact, MemorySlot
@@ -208,7 +208,7 @@ def _space_lines(run: JsonObject) -> list[str]:
         how = "  [auto-set from trigger]" if space.get("auto") else ""
         line = f"{_quote(space['name'])} (id: {_plain(space['id'])}){how}"
         newer = space.get("newer", 0)
-        said = f"  {newer:,} newer {'message' if newer == 1 else 'messages'} behind SPACE HISTORY: read_messages"
+        said = f"  {plural(newer, 'newer message')} behind SPACE HISTORY: read_messages"
         return [line, *([said] if newer else [])]
     none = "none (call enter_space to enter a space first)  [send_message also takes the name of a space]"
     return [none] if run["identity"].get("entityId") else []

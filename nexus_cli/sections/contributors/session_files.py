@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
@@ -45,7 +45,7 @@ def _rest(rest: Sequence[Value], view: View) -> Sections:
     complete list is its drop."""
     if not rest:
         return ()
-    many = f"{len(rest):,} more file{'' if len(rest) == 1 else 's'}"
+    many = plural(len(rest), "more file")
     listed = ", ".join(map(_name, rest))
     names = f'[nexus: also changed on disk after you last saw them: {listed}; when: recall("{DROP}")]'
     pointer = f'[nexus: {many} changed on disk after you last saw them: recall("{DROP}") names them]'

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.core.elide import Count, one_line
+from nexus_cli.core.elide import Count, one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
@@ -70,7 +70,7 @@ def _forms(goal: Value, count: Count) -> tuple[tuple[str, ...], int]:
 def _more(rest: Sequence[Value]) -> tuple[str, ...]:
     """List all goals without their own section, and their number."""
     still = sum(1 for goal in rest if not goal["done"])
-    pointer = f'[{len(rest)} older {"goal" if len(rest) == 1 else "goals"}, {still} of them open: recall("{DROP}")]'
+    pointer = f'[{plural(len(rest), "older goal")}, {still} of them open: recall("{DROP}")]'
     return "\n".join(map(_line, rest)), pointer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.core.elide import clip_text, one_line
+from nexus_cli.core.elide import clip_text, one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import Layer, Phase, Section, Sections
@@ -64,7 +64,7 @@ def _some(names: Sequence[str], most: int, what: str = "") -> str:
 
 
 def _size(value: Value) -> str:
-    return f"{'' if value['whole'] else 'over '}{value['files']:,} file{'' if value['files'] == 1 else 's'}"
+    return f"{'' if value['whole'] else 'over '}{plural(value['files'], 'file')}"
 
 
 def _name(name: str) -> str:
