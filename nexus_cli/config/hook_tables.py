@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from nexus_cli.core.frozen import frozen
+from nexus_cli.core.json_value import is_number
 
 EVENTS = (
     "SessionStart",
@@ -52,10 +53,10 @@ def parse_hook(value: object) -> HookTable | None:
         return None
     texts = {key: value.get(key, "") for key in ("event", "command", "matcher")}
     seconds, late = value.get("timeout", SECONDS), value.get("on_timeout", "allow")
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds <= LONGEST_SECONDS
+    in_time = is_number(seconds) and 0 < seconds <= LONGEST_SECONDS
     if not all(isinstance(text, str) for text in texts.values()) or not texts["command"].strip():
         return None
-    if texts["event"] not in EVENTS or not is_number or late not in ("allow", "deny"):
+    if texts["event"] not in EVENTS or not in_time or late not in ("allow", "deny"):
         return None
     return HookTable(**texts, timeout=float(seconds), on_timeout=late)
 

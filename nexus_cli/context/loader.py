@@ -27,7 +27,7 @@ from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.frozen import frozen
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, is_number
 from nexus_cli.core.limits import ASK, LEVELS, parse_level
 from nexus_cli.core.shared_types import Paths
 
@@ -162,13 +162,11 @@ def tighten_settings(base: JsonObject, merged: JsonObject) -> JsonObject:
             result["allow"] = min(levels, key=LEVELS.index)
     old, new = base.get("limits"), result.get("limits")
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        numbers = {key: min(value, new[key]) for key, value in old.items() if _number(value) and _number(new.get(key))}
+        numbers = {
+            key: min(value, new[key]) for key, value in old.items() if is_number(value) and is_number(new.get(key))
+        }
         result["limits"] = {**new, **numbers}
     return result
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFiles | None = None) -> list[ContextLayer]:

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeGuard, TypeVar
 
 V = TypeVar("V")
 JsonObject = Mapping[str, Any]
@@ -38,6 +38,11 @@ class ReportOfSession(VersionedReport):
 
 class JsonOf(JsonDict, Generic[V]):
     """The JSON of a dataclass. A subclass declares more keys by annotations, see `ABSENT`."""
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """True for a number of JSON, which no boolean is."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @cache

@@ -24,7 +24,7 @@ from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.frozen import frozen
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
@@ -273,7 +273,7 @@ def _read_headers(value: Any, environ: Environ) -> dict[str, str]:
 
 def _read_seconds(value: JsonObject, key: str, default: float) -> float:
     seconds = value.get(key, default)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86400:
+    if not is_number(seconds) or not 0 < seconds <= 86400:
         raise ValueError(f"{key} must be a number of seconds above 0 and at most 86400")
     return float(seconds)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
 from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVELS, MODES, SETS, Limits, parse_level
 from nexus_cli.sections.contributor import contributor_names
 from nexus_cli.sections.section import Phase
@@ -112,7 +112,7 @@ def _multipliers(where: str, table: JsonObject) -> dict[str, float]:
     known = [*(phase.label for phase in Phase), *contributor_names()] if flat else []
     _only(where, "multipliers.", [key.partition(".")[0] for key in flat], known)
     for key, value in flat.items():
-        good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
+        good = is_number(value) and 0 <= value <= LARGEST
         _expect(where, f"multipliers.{key}", good, f"a number from 0 to {LARGEST}")
     return {key: float(value) for key, value in flat.items()}
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
 from nexus_cli.core.message import ToolCall, unwrap_call
 from nexus_cli.core.tool import Tool
 from nexus_cli.tools.schema import check_arguments
@@ -180,7 +180,7 @@ def _take(word: str, given: JsonObject, used: set[str]) -> Any:
 
 def _seconds(value: Any) -> int:
     """Convert milliseconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+    if not is_number(value) or not 0 < value < 1e12:
         raise _Inexact
     return math.ceil(value / 1000)
 

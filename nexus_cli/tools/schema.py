@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import nearest_name
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
@@ -172,7 +172,7 @@ def _cast(value: Any, kinds: Sequence[str]) -> Any:
     kind = kinds[0] if len(kinds) == 1 else ""
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
-    if kind == "string" and isinstance(value, int | float) and not isinstance(value, bool):
+    if kind == "string" and is_number(value):
         return json.dumps(value)
     if not isinstance(value, str) or kind in ("", "null"):
         return value
