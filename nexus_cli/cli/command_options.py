@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -14,7 +14,6 @@ import typer
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import LEVELS, MAX_INT, Limits, require_level
 from nexus_cli.plugins.installed_plugins import switched_off
 
@@ -88,7 +87,7 @@ SessionKey = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SharedOptions:
     """The options that `nexus` and `nexus ask` share. A default value means that the option was not given."""
 
@@ -212,7 +211,7 @@ def take_shared(function: Callable[..., int | None], without: Collection[str] = 
     return run
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskOptions:
     """Values of the options and arguments of `nexus ask`."""
 
@@ -246,7 +245,7 @@ class AskOptions:
             raise NexusError("usage", "--require-save and --no-save", "they contradict each other", "Give one of them")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PreparedTurn:
     """A turn of `nexus ask` that is ready to start."""
 

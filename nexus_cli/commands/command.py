@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.redact_secrets import redact
 
@@ -31,7 +30,7 @@ GROUPS = ("run", "context", "sessions", "setup", OWN)
 """Groups of commands, in the order of `/help`."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Choice:
     """One item to choose from."""
 

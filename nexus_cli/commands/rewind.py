@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_log, read_source, require_ledger, show_report
@@ -15,7 +16,6 @@ from nexus_cli.commands.verb import ActReport, Noun, Option, Report, Verb, print
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shielded_work import wait_settled
 from nexus_cli.ledger import LaneLog
@@ -34,7 +34,7 @@ SECONDS = 1.0
 """Seconds in which the lines of all turns are counted; older turns have the number of their files alone."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Turn:
     number: int
     entry: int

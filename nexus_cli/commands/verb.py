@@ -9,6 +9,7 @@ first one are the arguments and options (`Annotated` with an `Option`), its docs
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from inspect import Parameter, getdoc, iscoroutinefunction, signature
@@ -16,7 +17,6 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.core.shared_types import TakeText
@@ -72,7 +72,7 @@ def _keep_silent(told: object) -> None:
     """Print nothing."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Source:
     """The subject of a verb: the open session, or the ledger and the session that a shell command names."""
 
@@ -171,7 +171,7 @@ class ServerMethod(NamedTuple):
     """Returns its result, in the type that it declares; the value of the report without it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Option:
     """An argument or option of a verb; its value type is that of its parameter."""
 
@@ -245,7 +245,7 @@ class VerbParameter(NamedTuple):
         return self.shown if is_required or self.shown.startswith("[") else f"[{self.shown}]"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Verb:
     """Something that can be asked of a noun."""
 
@@ -335,7 +335,7 @@ class Verb:
         return " ".join(filter(None, (self.name, *(one.usage for one in shown))))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Noun:
     """A thing that nexus knows, under its word in the shell and behind `/`."""
 

@@ -10,13 +10,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_environment import find_project_environment
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import is_number
 from nexus_cli.core.real_files import read_real
 
@@ -27,7 +27,7 @@ _MOST = 64 * 1024
 _QUOTED = re.compile(r"\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EditCheck:
     """One command."""
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import is_number
 
 EVENTS = (
@@ -33,7 +32,7 @@ LONGEST_MATCHER = 200
 """Most characters of a matcher."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HookTable:
     """One hook as it is configured."""
 

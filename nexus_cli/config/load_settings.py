@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,14 +25,13 @@ from nexus_cli.config.setting_tables import (
 )
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict
 
 LONGEST_SHOWN = 24
 """Most characters of an invalid value in an error; a longer one may be a key, and is not shown."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LoadedSettings:
     """The settings, and the origin of every key that has a value."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from nexus_cli.config.repository_owner import is_own_repository
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Places:
     """The person's folders for nexus."""
 

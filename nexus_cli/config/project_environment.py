@@ -12,10 +12,10 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import read_beginning, real_path
 from nexus_cli.core.shared_types import Environ, Paths
 
@@ -32,7 +32,7 @@ _CONDA_NAME = re.compile(r"^(name|prefix):\s*[\"']?([^\s\"'#]+)", re.MULTILINE)
 _UNSAFE_NAME = re.compile(r'[ $`!*@"\\\r\n\t]')
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProjectEnvironment:
     """Folders of programs that commands in a project find first."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.setting_tables import FIXED_TABLES, REMOVED_TABLES, SETTINGS, TABLES
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import Limits
 
 FOLDER, FILE = ".nexus", "config.toml"
@@ -49,7 +48,7 @@ MOST_PROBLEMS = 3
 """Most problems listed one by one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProjectSettings:
     """The content of a project's file."""
 

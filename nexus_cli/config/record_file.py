@@ -7,19 +7,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
 WAIT = 10.0
 """Seconds to wait for another process's change of a record."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordFile:
     """A record."""
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import LEVELS, MAX_INT, Limits, parse_level
 from nexus_cli.core.shared_types import T
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Rule:
     """The type and range of one key."""
 
@@ -39,7 +38,7 @@ class Rule:
         return fit
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServersRule(Rule):
     """The rule of `[mcp.NAME]`: the names of the tables. `nexus_cli.mcp.server_entries` reads what is in them."""
 
@@ -48,7 +47,7 @@ class ServersRule(Rule):
         return tuple(sorted(map(str, value))) if is_table else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TablesRule(Rule):
     """The rule of `[[check]]` and `[[hook]]`: a list of tables, held as one line each."""
 
@@ -137,7 +136,7 @@ ACTION = Rule(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Setting:
     """The declaration of a setting: the check of its value, its part of the commented file, what a project may do."""
 
@@ -163,7 +162,7 @@ class Setting:
         return mine and theirs if self.in_projects == "both" else mine or theirs
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NamedTable:
     """A table of tables with names that the person chooses: `[models."openai/x"]`."""
 

@@ -8,7 +8,7 @@ follow from it. `nexus_cli.config.load_settings` reads and merges the files.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.setting_rules import (
@@ -29,7 +29,6 @@ from nexus_cli.config.setting_rules import (
     whole_number,
 )
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ASK, AUTO, Limits
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ STEPS = Limits(max_steps=200)
 UNLIMITED = Limits()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompactSettings:
     """`[compact]`: compaction."""
 
@@ -81,7 +80,7 @@ class CompactSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SectionSettings:
     """`[sections]`: the parts of a request."""
 
@@ -93,7 +92,7 @@ class SectionSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TruncationSettings:
     """`[truncation]`: what is left out of a request that does not fit."""
 
@@ -111,7 +110,7 @@ class TruncationSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProviderSettings:
     """`[provider]`: requests to the model's provider."""
 
@@ -127,7 +126,7 @@ class ProviderSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UiSettings:
     """`[ui]`: the terminal."""
 
@@ -155,7 +154,7 @@ class UiSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SandboxSettings:
     """`[sandbox]`: the confinement of commands, see `nexus_cli/sandbox`."""
 
@@ -180,7 +179,7 @@ class SandboxSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AssessSettings:
     """`[assess]`: the assessment of a task before its turn."""
 
@@ -192,7 +191,7 @@ class AssessSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SpaceSettings:
     """`[spaces]`: conversations of several people and agents."""
 
@@ -214,7 +213,7 @@ class SpaceSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunSettings:
     """`[runs]`: unattended runs of schedules, services and agents of spaces."""
 
@@ -241,7 +240,7 @@ class RunSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorktreeSettings:
     """`[worktree]`: what a new worktree contains besides the commit."""
 
@@ -262,7 +261,7 @@ class WorktreeSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class JobSettings:
     """`[jobs]`: background commands."""
 
@@ -274,7 +273,7 @@ class JobSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UndoSettings:
     """`[undo]`: the copies of files that take back what calls changed."""
 
@@ -296,7 +295,7 @@ class UndoSettings:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LedgerSettings:
     """`[ledger]`, without `ledger.url`, which `config.ledger_place` reads."""
 
@@ -317,7 +316,7 @@ def _encode_hook(table: object) -> str | None:
     return encode_hook(hook) if hook else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings in force, without the options of the command line."""
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.core import decode as decoding
 from nexus_cli.core.errors import NexusError, reason_of
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import replace_surrogates
 
 LIMIT = 64 * 1024 * 1024
@@ -20,7 +20,7 @@ LIMIT = 64 * 1024 * 1024
 CONTROLS = bytes(set(range(32)) - set(b"\t\n\v\f\r\b\x1a\x1b")) + b"\x7f"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileText:
     """The text of one file."""
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import INSTRUCTION_FILES, SecretPlaces, fold_name, has_password
 from nexus_cli.config.repository_owner import is_of_somebody_else
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import read_real, real_path
 
@@ -32,7 +32,7 @@ class FileRefused(Exception):
     """A file may not be sent; its text is the reason, to follow the file's name."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UnaskedFile:
     """The content of a file that may be sent."""
 

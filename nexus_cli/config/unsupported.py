@@ -9,13 +9,13 @@ import hashlib
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.foreign_items import RULES, read_json
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.config.trust_files import UnfitError, resolve_inside
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import read_regular
 
@@ -43,7 +43,7 @@ MOST_BYTES = 1 << 20
 """Most bytes read of a settings file."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Unsupported:
     """An existing file or folder that nexus does not read."""
 

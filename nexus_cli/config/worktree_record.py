@@ -12,13 +12,12 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import read_regular, real_path
 
 RECORD = "record.json"
@@ -29,7 +28,7 @@ _NESTED = 8
 """Most nested worktrees that are followed to their source."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorktreeRecord:
     """One worktree: its origin, and the state applied to its source project."""
 

@@ -10,7 +10,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,6 @@ from nexus_cli.context.prompt_loader import (
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject, is_number
 from nexus_cli.core.limits import ASK, LEVELS, parse_level
 from nexus_cli.core.shared_types import Paths
@@ -35,7 +34,7 @@ Name = Literal["global", "ancestor", "local"]
 TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local": "Project"}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ContextLayer:
     """The instructions and settings of one folder."""
 
@@ -72,7 +71,7 @@ class ContextLayer:
         return tuple(path for path in (self.path, self.config_path, self.mcp_path) if path is not None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ContextSources:
     """Sources of a `LoadedContext`; layers without any file are left out."""
 
@@ -105,7 +104,7 @@ class ContextSources:
         return next((layer for layer in self.layers if layer.name == "local"), None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LoadedContext:
     """The result of `ContextLoader.load`."""
 

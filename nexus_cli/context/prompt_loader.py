@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -17,7 +18,6 @@ from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import replace_surrogates
 
 __all__ = ["FilePromptSource", "LoadedPrompt", "PromptLoader", "PromptSource", "first_prompt", "get_system_info"]
@@ -86,7 +86,7 @@ FirstPrompt: TypeAlias = tuple[str, Path | None, list[FilePromptSource]]
 """See `first_prompt`."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LoadedPrompt:
     """The result of `PromptLoader.load`."""
 

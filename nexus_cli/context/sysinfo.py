@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.shared_types import Environ, Paths
 
 RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
@@ -21,7 +20,7 @@ SERVER_MODE = "HTTP JSON-RPC Server"
 """The mode for sessions that programs use."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Host:
     """Facts about the operating system; tests make their own."""
 

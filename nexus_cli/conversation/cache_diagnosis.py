@@ -7,10 +7,10 @@ Pure. The facts come from `cache_expectation` for a running session and from `re
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from nexus_cli.conversation.fingerprints import SYSTEM, Difference
-from nexus_cli.core.frozen import frozen
 from nexus_cli.provider.prompt_cache import CacheLife
 
 SLACK_SHARE = 0.01
@@ -37,7 +37,7 @@ CAUSES: Mapping[str, str] = {
 """Descriptions of epoch causes; other causes are shown as they are."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The tokens that missed the cache, and the cause."""
 
@@ -51,7 +51,7 @@ class Diagnosis:
     why: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CacheFacts:
     """Figures of an answered request and of its predecessor in the conversation, and their first difference."""
 

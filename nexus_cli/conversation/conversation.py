@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 from nexus_cli.conversation.groups import (
@@ -44,7 +44,6 @@ from nexus_cli.core.entry import (
     WindowItem,
     sum_tokens,
 )
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
@@ -52,7 +51,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EpochHeader:
     """The frozen beginning of an epoch, without its head."""
 
@@ -80,7 +79,7 @@ class EpochHeader:
         return self.system_tokens + self.tools_tokens
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FrozenRequest:
     """A rendered request, to be recorded before its first byte is sent."""
 

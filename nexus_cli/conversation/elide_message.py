@@ -6,18 +6,17 @@ Pure. `nexus_cli.conversation.truncation` chooses the messages and their sizes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.conversation.groups import Measure, is_placeholder
 from nexus_cli.conversation.tokens.counter import compact
 from nexus_cli.core.elide import Count, Marker, elide_text
 from nexus_cli.core.entry import ItemForm, WindowItem
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import Role, ToolCall
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MessageElider:
     """Shortens messages with these counters and markers."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.rewrite_cost import RewritePrice
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Drop, Epoch, Note
 from nexus_cli.core.event import Notice
-from nexus_cli.core.frozen import frozen
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PendingDrop:
     """The part of a section that a system text leaves out."""
 
@@ -21,7 +21,7 @@ class PendingDrop:
     """Kind and value of the memo beside it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EpochDraft:
     """The header of a possible new epoch, and the drops that its system text makes for the first time."""
 
@@ -39,7 +39,7 @@ class EpochDraft:
         return tuple(one.note for one in self.left)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Rewrite:
     """An epoch that may begin in place of the present one, and what is recorded with it."""
 

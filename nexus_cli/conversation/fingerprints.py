@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.wire import canonical
 
 Named = tuple[tuple[str, str], ...]
@@ -23,7 +23,7 @@ SYSTEM = "system text"
 """Last section, for text that no recorded section of an older epoch covers."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fingerprint:
     """The parts of one request."""
 
@@ -60,7 +60,7 @@ class Fingerprint:
         return None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Difference:
     """The first part in which a request differs from the one before it."""
 

@@ -9,10 +9,10 @@ placeholder. Pure; used for building, loading, resuming and truncation alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from nexus_cli.core.entry import ItemForm, WindowItem
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import Message, Role, ToolCall
 
 Group: TypeAlias = tuple[WindowItem, ...]
@@ -88,7 +88,7 @@ def newest_entry_id(groups: Iterable[Group]) -> int:
     return max(item.entry for group in groups for item in group)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NextStep:
     """The next step of the loop: a model request, unless there are calls to run or it is done."""
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group, Measure, flatten, is_placeholder
 from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, FindTool, Reads, Tool
 from nexus_cli.core.wire import canonical
@@ -56,7 +55,7 @@ FAILED = (
 """Beginnings of results of calls that could not run, or did not end."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StaleResult:
     """One result that the window no longer needs."""
 
@@ -168,7 +167,7 @@ def draft_stubs(
     return with_stubs(conversation.groups(), stubs), drops
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _NamedCall:
     """A call, its tool and the files that it names, as far as its words show."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.entry_ranges import join_ranges, subtract_ranges
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import EntryRange, Memo
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import LINES_READ
 from nexus_cli.core.message import FileEdit, FilePart, ToolResult
@@ -18,7 +18,7 @@ NAMED = 4
 """Most spans of lines that are listed; of more only the number of lines is shown."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReadLines:
     """The lines of one file that were sent, or written by the model, by their present numbers."""
 

@@ -20,14 +20,13 @@ from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import FAR, LEAST, Estimate
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 
 LEAST_READ = 1_000
 """A smaller report is no count: some servers report a constant, and none has a window of this size."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Outlook:
     """The expected cache hit of a request."""
 

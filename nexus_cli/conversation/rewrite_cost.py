@@ -7,10 +7,9 @@ Pure arithmetic. The session decides on the rewrite, and may have other reasons.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.price import MILLION, price_usage, request_cost
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
@@ -23,7 +22,7 @@ MOST_STEPS = 50
 """Most further steps that are expected."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RewritePrice:
     """The price and the benefit of one rewrite."""
 

@@ -14,7 +14,6 @@ from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
@@ -24,7 +23,7 @@ MOST_EPOCHS = 4
 """Earlier epochs whose requests are remembered: an undo may return to one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SentRequest:
     """One request as it was sent. Holds references instead of copies: sent content never changes."""
 
@@ -117,7 +116,7 @@ def source_of(found: Difference, *epochs: Epoch) -> str:
     return next((str(one["source"]) for one in named if one.get("source")), "")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EarlierRequests:
     """Requests that may be cached, each with the last use of its epoch; the conversation's newest first."""
 

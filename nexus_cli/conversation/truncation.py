@@ -8,12 +8,12 @@ Groups before the first kept user message are left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nexus_cli.conversation.elide_message import MessageElider, fill_level
 from nexus_cli.conversation.groups import Group, flatten, newest_entry_id, run_requests
 from nexus_cli.conversation.strategies import Strategy
 from nexus_cli.core.entry import ItemForm, WindowItem, sum_tokens
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import Role
 
 REQUEST_SHARE = 2 / 3
@@ -26,7 +26,7 @@ WORTH = 32
 replaced by a marker of the same length."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Hole:
     """Groups left out between two kept ones."""
 
@@ -45,7 +45,7 @@ class Hole:
     """The existing marker, if no more items were left out."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Truncation:
     """The result of a truncation: kept groups, holes, and shortened items (original, elided)."""
 

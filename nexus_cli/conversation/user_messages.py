@@ -7,19 +7,19 @@ its result. `find_others` finds messages that other parties wrote.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from heapq import merge
 from itertools import chain
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import PERSON, Memo
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.memo_kinds import DECISION, PASTED_RANGES, SOURCE, TRIGGER
 from nexus_cli.core.typed_text import split_attachments
 
 UNKNOWN = "unknown"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RefusalWords:
     """The reason given for refusing a call; its entry is the call's result."""
 

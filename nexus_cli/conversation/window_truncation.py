@@ -22,7 +22,6 @@ from nexus_cli.conversation.truncation import Hole, Truncation, truncate_window
 from nexus_cli.core.budget import REQUEST_FLOOR
 from nexus_cli.core.elide import RECALL, Count, Marker, drop_marker, plain_marker
 from nexus_cli.core.entry import Cause, Drop, EntryRange, ItemForm, WindowItem
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
 
@@ -31,7 +30,7 @@ MOST = 5
 _NAMED = re.compile(r'recall\("(d\d{1,18})"\)')
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HolePart:
     """The part of a hole that one drop contains."""
 
@@ -42,7 +41,7 @@ class HolePart:
     """The messages that it returns."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecallLinks:
     """The drops to create for a hole, and the existing ones."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall
 
@@ -20,7 +20,7 @@ SAY_INSTEAD = "Say what to do instead"
 """Hint of a turn that ended because the person declined a call without a reason (`Deny.stops`)."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Question:
     """A call that needs permission."""
 
@@ -55,7 +55,7 @@ class Question:
     """The unattended run that makes the call, for a person: "Ana (run-3)"; empty for other calls."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Allow:
     """Yes."""
 
@@ -67,7 +67,7 @@ class Allow:
     """True: the answer is also saved as a personal rule."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Deny:
     """No, with a reason for the model."""
 
@@ -84,7 +84,7 @@ class Deny:
     """The turn ends after the calls of this step, so that the person can type a message."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Defer:
     """Not now: the turn ends with the call open; a resume asks again."""
 
@@ -102,7 +102,7 @@ class Approver(Protocol):
         """Ask and return the answer, in call order within a step; cancelled if the call needs none any more."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PersonQuestion:
     """A question of the model to the person, see the tool `ask_person`."""
 

@@ -6,13 +6,12 @@ Separate from `message`, so that commands without messages need not import that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Part:
     """An image that is attached, or part of a result."""
 
@@ -32,7 +31,7 @@ FOLDER, TEXT = "folder", "text"
 """Values of `AttachedFile.type`; that of an image is its media type."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AttachedFile:
     """The record of a file or folder attached to a message of the person."""
 
@@ -76,7 +75,7 @@ def image_type(data: bytes) -> str:
     return next((kind for magic, kind in _MAGIC if data.startswith(magic)), "")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Trigger:
     """The start of a turn. Without text the turn continues from the end of the window (resume)."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonOf, to_json_value
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ REQUEST_FLOOR = 0.25
 """The person's request is never cut below this share of the budget."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UsedTokens:
     """Tokens by layer, and the tool schemas."""
 
@@ -42,7 +42,7 @@ class UsedTokens:
         return JsonOf(to_json_value(self))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TokenBudget:
     """`available` is the window minus both reserves; percentages in the laws refer to it."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.frozen import frozen
+from dataclasses import dataclass
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ContextContract:
     """The person's requirements on the requests of a turn."""
 

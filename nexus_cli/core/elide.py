@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Piece
 
@@ -38,7 +38,7 @@ _SAMPLES, _SAMPLE = 32, 8000
 """Number and characters of the samples: evenly spaced, so that equal texts get equal counts."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ElidedText:
     """A text that fits the cap, and the range that was cut out."""
 

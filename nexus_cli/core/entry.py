@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol, TypedDict
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical
@@ -53,7 +53,7 @@ class Kind(StrEnum):
     """Messages of a space from before the one that started the run."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Entry:
     """An event of a session, with its time and actor. Never changes once it was sent."""
 
@@ -114,7 +114,7 @@ class ItemForm(StrEnum):
     MARKER = "marker"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WindowItem:
     """One message of an epoch's head."""
 
@@ -160,7 +160,7 @@ UNDO = "undo"
 """Cause of the epoch that undoes a compaction."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Epoch:
     """The frozen beginning of a lane's requests, which is never rewritten."""
 
@@ -214,7 +214,7 @@ _WRITTEN = frozenset(
 """Contributors whose sections have the words of a person."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Drop:
     """A drop as the ledger has it: something left out of a request, which can be recalled by its id."""
 
@@ -262,7 +262,7 @@ def drop_value(drop: Drop) -> DropObject:
     }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Memo:
     """A record about a lane that is not an entry: a pin, a goal, the plan of a request, the price of a rewrite.
 
@@ -293,7 +293,7 @@ class MemoSource(Protocol):
         """Return all memos of one kind, oldest first."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One request as sent: enough to rebuild every line of it from the ledger."""
 

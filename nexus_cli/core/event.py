@@ -8,13 +8,12 @@ the fields of the class: their docstrings are the texts of the page. A field who
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.core.approval import SAY_INSTEAD, Answer, PersonQuestion, Question
 from nexus_cli.core.entry import Drop, DropObject, drop_value
 from nexus_cli.core.errors import ErrorObject, NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
@@ -46,7 +45,7 @@ def question_id(call_id: str, worker: str) -> str:
     return f"{worker}:{call_id}" if worker else call_id
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SessionStart:
     """A session was opened."""
 
@@ -57,7 +56,7 @@ class SessionStart:
     resumed: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TurnStart:
     """A turn begins."""
 
@@ -66,7 +65,7 @@ class TurnStart:
     """The message of the person; empty if a turn is resumed."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SteeringMessage:
     """A message sent during the turn has been delivered."""
 
@@ -74,7 +73,7 @@ class SteeringMessage:
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepStart:
     """A request is prepared."""
 
@@ -83,7 +82,7 @@ class StepStart:
     """Number of the request in the lane, from 1."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ContextPlan:
     """The content of the request."""
 
@@ -91,7 +90,7 @@ class ContextPlan:
     plan: Annotated[JsonObject, "engine.turn.PlanObject"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Text:
     """Text of the answer."""
 
@@ -99,7 +98,7 @@ class Text:
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Thinking:
     """Text of the model's reasoning."""
 
@@ -107,7 +106,7 @@ class Thinking:
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToolQueue:
     """Calls of a step that wait for earlier ones; `tool.call` announces each when it begins."""
 
@@ -117,7 +116,7 @@ class ToolQueue:
     """The main argument of each on one line."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToolCallEvent:
     """A call begins."""
 
@@ -127,7 +126,7 @@ class ToolCallEvent:
     """The main argument on one line."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToolOutput:
     """Live output of a call."""
 
@@ -136,7 +135,7 @@ class ToolOutput:
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToolResultEvent:
     """A call has ended."""
 
@@ -147,7 +146,7 @@ class ToolResultEvent:
     seconds: float
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A call waits for permission."""
 
@@ -159,7 +158,7 @@ class ApprovalRequest:
         return {"id": question_id(self.question.call.id, worker)}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ApprovalAnswer:
     """The answer to `approval.ask`."""
 
@@ -172,7 +171,7 @@ class ApprovalAnswer:
         return {"id": question_id(self.call_id, worker)}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PersonAsked:
     """The model asks the person; the method `answer` takes the answers."""
 
@@ -181,7 +180,7 @@ class PersonAsked:
     questions: tuple[PersonQuestion, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PersonAnswered:
     """`question.ask` is answered, or waits no longer."""
 
@@ -189,7 +188,7 @@ class PersonAnswered:
     id: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ContextDrop:
     """Something was left out."""
 
@@ -201,7 +200,7 @@ class ContextDrop:
         return drop_value(self.drop)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ContextRecall:
     """The model read something that was left out."""
 
@@ -210,7 +209,7 @@ class ContextRecall:
     tokens: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CacheExpectation:
     """Tokens of the request expected in the provider's cache."""
 
@@ -219,7 +218,7 @@ class CacheExpectation:
     """Tokens of the request's beginning that the provider's cache should hold."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CacheResult:
     """Tokens of the request read from the cache."""
 
@@ -238,7 +237,7 @@ class CacheResult:
     """True if nexus caused the miss; null without a miss or if unknown."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompactionStart:
     """Older messages are summarized."""
 
@@ -251,7 +250,7 @@ TOO_LITTLE = "there is too little to summarize"
 """`CompactionDone.why` where nothing was tried."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompactionDone:
     """The summary was accepted or rejected."""
 
@@ -272,7 +271,7 @@ class CompactionDone:
     """Cost of the summary's requests, accepted or not; null if a price is unknown."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Retry:
     """A request is sent again."""
 
@@ -285,7 +284,7 @@ class Retry:
     """The text of the reply so far is void: it starts again from the beginning."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Notice:
     """A notice for the person."""
 
@@ -297,7 +296,7 @@ class Notice:
     """The commands that undo what it is about. One that begins with `/` needs the session at a terminal."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepEnd:
     """A reply is complete."""
 
@@ -307,7 +306,7 @@ class StepEnd:
     usage: Usage
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TurnEnd:
     """The turn has ended."""
 
@@ -315,7 +314,7 @@ class TurnEnd:
     outcome: Outcome
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkerState:
     """A worker is queued, has started or has ended. Always an event of that worker."""
 
@@ -323,7 +322,7 @@ class WorkerState:
     worker: Annotated[JsonObject, "workers.worker.WorkerStateObject"]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AgentEvent:
     """An event of a worker, emitted by its parent session. Its JSON is that of the event, plus `agent` and `lane`."""
 
@@ -373,7 +372,7 @@ class UntilObject(TypedDict):
     """If the turn failed: the last lines of the newest run."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of a turn."""
 

@@ -7,11 +7,10 @@ requests and money, `engine/calls/dispatch` those on calls.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 
 ASK, EDIT, AUTO, ALL = LEVELS = ("ask", "edit", "auto", "all")
@@ -67,7 +66,7 @@ def level_fields(level: str) -> LevelFields:
     return {"allow": FORMER_NAMES.get(level, level), "level": level}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Limits of a run. None means no limit."""
 
@@ -143,7 +142,7 @@ def _meet(name: str, a: Any, b: Any) -> Any:
     return min(a, b)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Bound:
     """A limit in force, and the layers that set it."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import replace_surrogates
 
 LONGEST = 2_000
@@ -40,7 +40,7 @@ class FactState(StrEnum):
     """Waits for the person to accept it; never in a request."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fact:
     """A fact in memory."""
 
@@ -107,7 +107,7 @@ class Fact:
         return f"{self.colleague}: {text}" if self.colleague and text else text
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Episode:
     """A past session that the newest message is about."""
 
@@ -155,7 +155,7 @@ class Facts(Protocol):
         """Return the kept facts of one slot that are relevant to the message `about`, best first. Never raises."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FactMerger:
     """Merges facts, in runs that consolidate memory."""
 

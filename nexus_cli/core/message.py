@@ -9,12 +9,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from nexus_cli.core.attachment import Part as Part
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
@@ -71,7 +70,7 @@ def _arguments(value: object, name: str) -> JsonObject:
     return made
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToolCall:
     """A tool call of the model."""
 
@@ -131,7 +130,7 @@ def unwrap_call(call: ToolCall) -> ToolCall:
     return unwrap_call(ToolCall(call.id, name, given, is_wrapped=True)) if isinstance(given, Mapping) else call
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FilePart:
     """The lines of one file in a result that shows several parts."""
 
@@ -147,7 +146,7 @@ class FilePart:
     """Its path as the model wrote it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileEdit:
     """The lines of one file that a call changed."""
 
@@ -161,7 +160,7 @@ class FileEdit:
     """True if the call gave the whole new text."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result of a tool call. An error is text for the model, never an exception."""
 
@@ -289,7 +288,7 @@ def restore_result(text: str, note: JsonObject) -> tuple[ToolResult, float]:
     return ToolResult(output=output, error=error, **known), float(note.get("seconds", 0.0))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Opaque:
     """Data to send back to a provider unchanged: signed thinking, reasoning text, signatures, its own call ids."""
 
@@ -303,7 +302,7 @@ class Opaque:
     """
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message, by value."""
 

@@ -6,13 +6,12 @@ import base64
 import socket
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
 
 from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.certificates import client_context
-from nexus_cli.core.frozen import frozen
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection
@@ -25,7 +24,7 @@ class ProxyError(Exception):
 _SAFE = "/%:@!$&'()*+,;=~-._?[]"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Proxy:
     """A proxy for HTTP of the environment."""
 

@@ -13,10 +13,9 @@ import binascii
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nexus_cli.core.errors import REDACTED
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.shared_types import Environ
 
 _PASSWORD = r"passw(?:or)?d|passphrase|pwd|(?-i:(?<=_)PASS(?![A-Za-z]))"
@@ -75,7 +74,7 @@ _NAMED = re.compile(f"(?i:{_WORD})")
 _IS_PASSWORD = re.compile(f"(?i:{_PASSWORD})")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Place:
     """The place of a value."""
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.usage import Usage
 
@@ -19,7 +18,7 @@ class Sending:
     """True once the newest attempt goes out, until the provider refuses it: it may be charged for."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Request:
     """A model request. `messages` are Chat Completions message objects, system first."""
 
@@ -42,21 +41,21 @@ class Request:
     sending: Sending = field(default_factory=Sending, compare=False, repr=False)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TextDelta:
     """A piece of the reply's text."""
 
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ThinkingDelta:
     """A piece of the model's thinking."""
 
     text: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CallDelta:
     """A fragment of a tool call, as streamed by the provider."""
 
@@ -68,7 +67,7 @@ class CallDelta:
     """Fields to send back with this call (a thought signature)."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OpaqueDelta:
     """A piece to send back to the provider: a thinking block or reasoning text."""
 
@@ -76,21 +75,21 @@ class OpaqueDelta:
     value: Any
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UsageDelta:
     """The usage that the provider reported."""
 
     usage: Usage
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FinishDelta:
     """The end of the stream, with the provider's reason: `stop`, `tool_calls`, `length`, `content_filter`."""
 
     reason: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RetryDelta:
     """A failed attempt, and the seconds before the next one with the same bytes."""
 
@@ -99,7 +98,7 @@ class RetryDelta:
     why: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SentDelta:
     """The identity of the body that was sent; comes last, if at all."""
 
@@ -128,7 +127,7 @@ async def close_if_closable(opened: object) -> None:
         await close()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PriceTier:
     """Prices of a request with a long input, in US dollars per million tokens."""
 
@@ -140,7 +139,7 @@ class PriceTier:
     cache_write_price: float | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ModelInfo:
     """Data about a model. Prices are US dollars per million tokens; None means unknown, never free."""
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, TypedDict
 
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVELS
 
@@ -108,7 +107,7 @@ def find_mentions(text: str, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name for name in found if name is not None))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Entity:
     """A member of spaces: a person or an agent."""
 
@@ -158,7 +157,7 @@ def make_goal(
     }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Space:
     """A named conversation of several members."""
 
@@ -179,7 +178,7 @@ MUTED_END = " is muted"
 """End of `SpaceMessage.quiet` if the agent that it names is muted in the space."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SpaceMessage:
     """One message of a space. Never changes."""
 
@@ -220,7 +219,7 @@ class SpaceMessage:
         return f"no more agents were started: {self.quiet}. {again}." if self.is_first_quiet else ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Brake:
     """Bounds of what one message of a person starts, with all messages that agents send for it. See `[spaces]`."""
 
@@ -238,7 +237,7 @@ KEY, DEBOUNCE = "key", "debounce"
 waits for further ones before it begins."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Wait:
     """The event that a run waits for."""
 
@@ -264,7 +263,7 @@ class Wait:
         return cls(value["kind"], value["why"], value["value"], value["until"])
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Signal:
     """An event that a run waits for, or may wait for later."""
 
@@ -281,7 +280,7 @@ class Signal:
     none if it left the space)."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Run:
     """Work that survives its process: queued by a trigger, executed in its own session."""
 
@@ -380,7 +379,7 @@ def name_facts(record: JsonObject) -> list[str]:
     return [words.format(plural(len(record[key]), noun)) for key, words, noun in kinds if record.get(key)]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Scheduled work, once or repeatedly."""
 

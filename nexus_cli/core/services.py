@@ -7,14 +7,13 @@ several, and a reason for each that one class implements (`tests/test_architectu
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.shared_types import TakeText
@@ -48,7 +47,7 @@ class ServerRow(TypedDict):
     """One line for each tool that is not offered, with the reason."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FixedValues:
     """Values fixed for an entry when it is first sent."""
 
@@ -143,7 +142,7 @@ class Log(Protocol):
         """Open the log of a side conversation: a fork at `at_entry`, or (None) an empty one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A part of a drop's original."""
 
@@ -208,7 +207,7 @@ class EditorTexts(Protocol):
         """Let the editor take over and save the text of a file; return why it has not, "" if it says so."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SkillGuides:
     """The skills that a model may read."""
 
@@ -223,7 +222,7 @@ class TextCounter(Protocol):
     def count(self, text: str) -> int: ...
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Calibration:
     """The difference between our token count and a provider's."""
 
@@ -242,7 +241,7 @@ class Calibration:
         return max(self.misses, default=0.0)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkerLimits:
     """A worker's share of the budget, and restrictions of its parent's rights."""
 
@@ -254,7 +253,7 @@ class WorkerLimits:
     tools: Annotated[tuple[str, ...] | None, {"sent": False}] = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkerTask:
     """The arguments of a call of the tool `agent`."""
 
@@ -329,7 +328,7 @@ class Jobs(Protocol):
         end), `seconds`."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PersonQuestions:
     """Puts questions of the model to the person, see the tool `ask_person`."""
 
@@ -345,7 +344,7 @@ class PersonQuestions:
         return await self.approver.put_questions(questions) if isinstance(self.approver, QuestionAsker) else []
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToolCatalogue:
     """The tools of a session, for a model that was not sent all schemas."""
 
@@ -392,7 +391,7 @@ class Waits(Protocol):
         """Return the reason why this session cannot wait, "" if it can."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlanRequest:
     """The arguments of a call of the tool `plan`."""
 
@@ -473,7 +472,7 @@ class Counts(Protocol):
         """Store a count; the commit may be deferred or lost."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Footprint:
     """Counts of entries that are not in the window."""
 
@@ -483,7 +482,7 @@ class Footprint:
     """Number of results by tool name, the most frequent first."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Goal:
     """A goal of the person, or one step of it."""
 
@@ -495,7 +494,7 @@ class Goal:
     """The goal of which it is a step; "" for a goal."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SeenFile:
     """A file that a session read or changed."""
 

@@ -13,7 +13,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.shared_types import Environ, TakeText
@@ -69,7 +68,7 @@ class Reads(StrEnum):
 def _ignore_text(text: str) -> None: ...
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CommandSandbox:
     """The sandbox of a command, and an environment without the person's keys."""
 
@@ -126,7 +125,7 @@ class ToolContext:
         return found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EditPreview:
     """The preview of an edit, for the question to the person."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import unescape
 
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.frozen import frozen
 
 NOT_DONE = "Not done yet: "
 """Beginning of a message of `--until`. Its first sentence says how the command ended."""
@@ -45,7 +45,7 @@ _TAG = 64
 """Characters after the longest typed text that are searched for the first block."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AttachedText:
     """The content of a `<stdin>` or `<file>` block: `text[start:end]` of its message."""
 

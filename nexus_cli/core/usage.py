@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from operator import add, sub
 from typing import Any, ClassVar, Self
-
-from nexus_cli.core.frozen import frozen
 
 DECIMALS = 8
 """Of an amount of dollars wherever it is kept, streamed or shown."""
@@ -26,7 +24,7 @@ def dollars(value: Any) -> str:
     return f"${value:,.4f}" if round(value, 4) < 1 else f"${value:,.2f}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Amounts:
     """Amounts that `+` and `-` combine by field, dollars rounded. An unknown one (None) makes the result unknown."""
 
@@ -42,7 +40,7 @@ class Amounts:
         return type(self)(*(round_dollars(one) if isinstance(one, float) else one for one in combined))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Cost(Amounts):
     """Dollars by component, which `total` adds up."""
 
@@ -64,7 +62,7 @@ class Cost(Amounts):
         return self.input + self.cached + self.written + self.output
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Usage(Amounts):
     """Tokens and cost."""
 
@@ -93,7 +91,7 @@ class Usage(Amounts):
         return self.cost if is_split else None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UsageSum(Amounts):
     """The sum of several requests."""
 

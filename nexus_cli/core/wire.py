@@ -7,10 +7,9 @@ provider are data in `nexus_cli.provider.wire_rules`; an epoch stores its own as
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict
 
 
@@ -24,7 +23,7 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WireRules:
     """Sequences of roles that a provider refuses, with the text to insert between; "" if the sequence is allowed."""
 

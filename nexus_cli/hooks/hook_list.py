@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -28,7 +28,6 @@ from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.config.unsupported import read_settings
 from nexus_cli.core.elide import cut_at_word, one_line
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.version_memo import read_version
@@ -56,7 +55,7 @@ IGNORED = ("once", "statusMessage", "description")
 """Keys of a hook of Claude or codex that change nothing here."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Hook:
     """One hook, its source, and whether it runs."""
 

@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, name_first, one_line
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.shared_types import Environ
@@ -41,7 +40,7 @@ NAMED = 5
 """Most keys that a line names."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HookAnswer:
     """The decision of one run of a hook, and the text that it adds."""
 
@@ -133,7 +132,7 @@ NO_NETWORK = re.compile(rf"{NETWORK_ERRORS}|not found in the cache", re.IGNORECA
 OK, BLOCKED, FAILED, LATE, NOT_RUN = "ok", "blocked", "failed", "timed out", "not run"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HookRun:
     """One run of a hook."""
 

@@ -8,7 +8,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,6 @@ import yaml
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import AUTO, Decision
 from nexus_cli.core.wire import as_table
@@ -135,7 +134,7 @@ def _quote(word: object) -> str:
     return word
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlainProgram:
     """The places where a program keeps the few things that nexus takes over. Its rules are named, and not
     translated."""

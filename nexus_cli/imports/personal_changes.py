@@ -23,7 +23,6 @@ from nexus_cli.config.settings_file import (
     set_value,
 )
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.real_files import real_path
@@ -35,7 +34,7 @@ Choose = Callable[[str, Sequence[str]], str]
 """Asks the person which of two to keep: the question, and the possible answers."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PersonalChange:
     """The new text of one personal file."""
 
@@ -101,7 +100,7 @@ def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPl
     return plan
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Asked:
     """Questions to the person; the answer `mine` is noted."""
 

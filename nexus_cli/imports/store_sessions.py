@@ -16,7 +16,6 @@ from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import drop_marker, elide_text, name_first
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.progress import track
@@ -95,7 +94,7 @@ def _stamp(path: Path) -> list[int]:
     return [about.st_size, about.st_mtime_ns]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Known:
     """The session that an earlier import made of the same file; "" and {} if there is none."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import canonical
@@ -54,7 +54,7 @@ KEY = f"""({_INHERITED} SELECT key FROM (
 """SQL for the key of an epoch, with `key_values`; NULL if it is unknown."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EpochRow:
     """An epoch without its texts."""
 

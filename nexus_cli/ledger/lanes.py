@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import blobs
 from nexus_cli.ledger.database import Database, Query
@@ -29,7 +29,7 @@ _UP = """WITH RECURSIVE up (depth, lane, session, parent, parent_entry, last, se
 _ANCESTRY = f"{_UP} SELECT lane, session, parent_entry + 1, last, sent FROM up ORDER BY depth"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Segment:
     """The entries `first` to `last` of one lane in the ancestry; empty if `last < first`."""
 

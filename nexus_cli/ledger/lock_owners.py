@@ -11,19 +11,18 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock, read_held
 from nexus_cli.config.program_words import split_arguments
-from nexus_cli.core.frozen import frozen
 
 SUFFIX = ".lock"
 LOOK_SECONDS = 5.0
 """Most seconds to wait for processes that look for the owner of a lock."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LockOwner:
     """The process that has a session or a run locked."""
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Manifest
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.shared_types import T
 from nexus_cli.core.usage import Cost, Usage
@@ -29,7 +28,7 @@ _OPEN = "finish IS NULL AND lane IN (SELECT l.id FROM lanes l JOIN sessions s ON
 """The condition for requests of a session without an outcome."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequestRow:
     """One request and its outcome."""
 
@@ -66,7 +65,7 @@ class RequestRow:
         return self.usage or Usage(self.manifest.estimate, cost_usd=None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InheritedRequests:
     """The requests under the epochs that a lane shares with the lanes it was forked from, oldest first in each lane."""
 

@@ -9,10 +9,10 @@ import heapq
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import Message, from_record, replace_surrogates
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, lanes
@@ -25,7 +25,7 @@ AROUND = 60
 """Characters that are shown on either side of a match."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One entry that contains the text, and its first match."""
 
@@ -40,7 +40,7 @@ class Hit:
     """The text around the match, on one line."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     """The result of a search."""
 

@@ -9,12 +9,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.usage import Usage, round_dollars
@@ -46,7 +46,7 @@ LAST_USED = "used DESC, updated DESC, key DESC"
 """The session used last comes first, in the order of writing: a clock may have been set back."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SessionInfo:
     """Facts about a session that need no entry."""
 

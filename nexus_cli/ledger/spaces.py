@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import AGENT_NAME
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.run import (
@@ -56,7 +55,7 @@ _MESSAGE = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Posted:
     """A posted message and its consequences."""
 

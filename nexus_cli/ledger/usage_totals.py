@@ -4,15 +4,15 @@ of their parent session."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.usage import Usage, UsageSum
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.requests import LOST, USAGE, read_usage
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UsageTotal:
     """Usage of one model by one session on one day."""
 

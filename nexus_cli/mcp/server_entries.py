@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +23,6 @@ from nexus_cli.config.trust import Configuration
 from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.mcp.server_values import ServerEntry
@@ -43,7 +42,7 @@ UNCHECKED = "is skipped: a file named in its command is too large or unreadable,
 _HIDDEN = re.compile(r"[\x00-\x1f\x7f]")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServerFiles:
     """The servers that are in effect in a folder."""
 

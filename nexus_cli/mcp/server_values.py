@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 
 Fault = Literal["start", "silent", "died", "protocol", "refused", "login", "too_large", "changed"]
@@ -17,7 +16,7 @@ answered with an error of the protocol; wants a login; answered with more than i
 decided by."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServerEntry:
     """A server as its settings describe it."""
 
@@ -49,7 +48,7 @@ class ServerEntry:
         return hashlib.sha256(json.dumps(what, sort_keys=True, default=dict).encode()).hexdigest()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServerTool:
     """A tool as its server describes it."""
 
@@ -61,7 +60,7 @@ class ServerTool:
     """Annotations such as `readOnlyHint`: shown, never trusted by permission."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServerPrompt:
     """A prompt of a server, which the person calls as a slash command."""
 
@@ -76,7 +75,7 @@ class ServerPrompt:
         return " ".join(name.upper() if required else f"[{name.upper()}]" for name, required in self.arguments)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServerOffer:
     """Everything that a server lists."""
 
@@ -92,7 +91,7 @@ class ServerOffer:
     """Another text once the server has said that its tools changed, or was started again."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServerAnswer:
     """The result of a call, of a resource that was read, or of a prompt."""
 
@@ -105,7 +104,7 @@ class ServerAnswer:
     """That of the server's tools at the answer, see `ServerOffer`."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServerQuestion:
     """A server's question to the person in the middle of a call (elicitation)."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from nexus_cli.config.paths import places
@@ -17,7 +17,6 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_value
 from nexus_cli.core.wire import canonical
@@ -39,7 +38,7 @@ ENCODING = "o200k_base"
 """The tokens of a list must not depend on the model, or another model would be offered other tools."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToolList:
     """Hold the lists of one server."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.core.approval import Allow, Answer, Deny
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.core.limits import level_fields
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -36,7 +36,7 @@ MOST_PARTS = 50
 """Most parts of a command line that are recorded and shown; a line may have thousands."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CheckedCall:
     """A call with valid arguments."""
 
@@ -48,7 +48,7 @@ class CheckedCall:
     """The call as the model requested it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NarrowWay:
     """The options or rule that let one call run, and little else."""
 
@@ -58,7 +58,7 @@ class NarrowWay:
     """An option of the command line, such as `--add-dir /srv/data`; "" if none does."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CallDecision:
     """The decision on one call, by limits, hooks, rules, level, undo and the person."""
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.pruning import SAME
 from nexus_cli.core.entry import Entry, Kind, WindowItem
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import Role, ToolCall
@@ -44,7 +44,7 @@ SPARE = 2
 """Requests beyond the steps that may call tools: one for the answer, one in case the model requests a call again."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Signals:
     """State of a run before its next step."""
 
@@ -57,7 +57,7 @@ class Signals:
     """`communication` (a message of the person began the run), `building` (the run has changed something), or ""."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Row:
     """One line of the table."""
 
@@ -150,7 +150,7 @@ def repeat_notice(call: ToolCall, times: int) -> str:
     )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunHistory:
     """Entries since a run began."""
 
@@ -168,7 +168,7 @@ class RunHistory:
         return cls(start, tuple(e.message.tool_calls for e in since if e.message.tool_calls))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunLimits:
     """The limits on the tool calls of one step."""
 

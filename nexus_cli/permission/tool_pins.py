@@ -10,10 +10,10 @@ import difflib
 import hashlib
 import textwrap
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.core.elide import name_first, plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.tool import Tool
 from nexus_cli.text.hidden_signs import mark_on_one_line
@@ -35,7 +35,7 @@ ANY = "any"
 """Kept in place of the words of such a tool."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DefinitionChange:
     """A server says something else of a tool than when a person allowed it."""
 

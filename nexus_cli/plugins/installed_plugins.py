@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -17,7 +17,6 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.core.wire import as_table
@@ -30,7 +29,7 @@ ItemState = Literal["active", "off", "changed", "new", "removed"]
 """`active`: as it was accepted. `off`: not accepted. `changed`, `new`, `removed`: different from what was accepted."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PluginSource:
     """A folder of the disk, or a folder in a commit of a repository."""
 
@@ -49,7 +48,7 @@ class PluginSource:
         return f"{self.place}{version}{f':{self.inner}' if self.inner else ''}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InstalledPlugin:
     """A plugin on record, and its copy as it is now."""
 

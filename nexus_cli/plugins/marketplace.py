@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.foreign_items import RULES, read_json
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import join_path, read_regular
 from nexus_cli.plugins.installed_plugins import PluginSource
@@ -29,7 +29,7 @@ NAMED = 40
 """Most plugins that an error names."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MarketPlugin:
     """A plugin that a marketplace names."""
 

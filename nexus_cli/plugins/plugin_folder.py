@@ -11,6 +11,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 
 MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json", ".codex-plugin/plugin.json")
@@ -64,7 +64,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w-]{0,63}", re.ASCII)
 _HINT = "A plugin is a folder with plugin.json or .claude-plugin/plugin.json"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PluginFolder:
     """The content of a plugin folder, read once."""
 

@@ -11,13 +11,12 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nexus_cli.config.programs import GIT_OPTIONS, find_program, git_environment, run_program
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import real_path
 from nexus_cli.plugins.installed_plugins import PluginSource
@@ -38,7 +37,7 @@ _WARNING = re.compile(r"\W*warning:", re.IGNORECASE)
 _HINT = "A source is PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OpenedSource:
     """The folder of a plugin, while it is open."""
 

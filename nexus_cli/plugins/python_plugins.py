@@ -19,7 +19,6 @@ from importlib import import_module
 from typing import Any
 
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.shared_types import T
 from nexus_cli.plugins.installed_plugins import installed_plugins, switched_off
 
@@ -34,7 +33,7 @@ MOST_BYTES = 256 * 1024
 """Most bytes of a file of entry points."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EntryPoint:
     """An entry point as its package declares it."""
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.provider.available_models import keys_to_choose_from, named_model, resolve_alias
 from nexus_cli.provider.local_servers import LocalServer, local_servers
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ModelChoice:
     """A chosen model; `announce` is a line for stderr if the person did not name the model, else ""."""
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from nexus_cli.config.stored_keys import stored_key, stored_names
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.provider.local_servers import BASE_VARIABLES, SERVERS
 from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name, split_model_name
 from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
@@ -140,7 +139,7 @@ NO_KEY = "no-key-needed"
 """Placeholder key for a local server that needs none: the SDK under litellm requires a value."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """The destination of one request."""
 

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -20,7 +21,6 @@ from urllib.parse import urlsplit
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.errors import ProviderError, iterate_causes
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.proxy import ProxyError, find_proxy
 from nexus_cli.provider.endpoint import address_from_env, base_variable, check_address_hint, set_key_hint, stored_name
 from nexus_cli.provider.error_text import TRACE, find_error, format_error_line, parse_body
@@ -56,7 +56,7 @@ def overflow_numbers(text: str) -> tuple[int | None, int | None]:
     return limit, counted
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FailureRule:
     """One row of the table of failures. It fits an answer that has both one of `statuses` and `words`."""
 
@@ -204,7 +204,7 @@ BROKEN_ANSWERS = (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ErrorFacts:
     """Facts gathered from an exception and its causes."""
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.redact_secrets import SHORTEST
 from nexus_cli.provider.endpoint import KEY_VARIABLES, address_from_env
 from nexus_cli.provider.model_names import KEY_NAME, SUBSCRIPTIONS, provider_prefixes
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KeyShape:
     """The keys of one provider."""
 

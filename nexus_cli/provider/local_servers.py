@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from urllib.parse import urlsplit
-
-from nexus_cli.core.frozen import frozen
 
 SECONDS, FAR_SECONDS = 0.05, 1.0
 """Time limits of a connection on loopback, and of one to an address of the environment."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LocalServer:
     """A server that accepts connections."""
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import Request
 
@@ -84,7 +83,7 @@ def cache_key_arguments(key: str, provider: str) -> JsonObject:
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CacheLife:
     """The lifetime and minimum of one provider's cache."""
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Opaque, Role, ToolCall, unwrap_call
 from nexus_cli.core.request import (
@@ -160,7 +159,7 @@ PROBLEMS = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Reply:
     """One model reply."""
 

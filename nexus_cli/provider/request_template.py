@@ -15,14 +15,13 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.call_arguments import build_arguments
@@ -41,7 +40,7 @@ VOLATILE = re.compile(
 _PLACE = re.compile(r'"\\u0000(\w+)\\u0000"')
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Template:
     """A request with places: texts at even positions, names of places at odd ones. Without a body: requests with these
     inputs have no template."""
@@ -54,7 +53,7 @@ class Template:
     """The kinds of neighbouring messages in requests of litellm that were equal to it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Parts:
     """The parts of a request that its template lacks."""
 

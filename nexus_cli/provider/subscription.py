@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.stored_keys import store_key, stored_key
 from nexus_cli.core.errors import NexusError, ProviderError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import Endpoint, login_command, set_key_hint
@@ -43,7 +42,7 @@ SECRETS = ("access_token", "refresh_token", "id_token", "token")
 ENDINGS = {"access_denied": "it was declined", "expired_token": "the code has expired"}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Tokens:
     """The tokens of one request."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import unescape
 from itertools import groupby
@@ -20,7 +20,6 @@ from nexus_cli.core import event
 from nexus_cli.core.elide import RECALL, plural
 from nexus_cli.core.entry import Cause, Drop, Entry, Kind, Memo, read_backwards
 from nexus_cli.core.event import Event
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import (
     CLIPPED_MESSAGE,
@@ -56,7 +55,7 @@ CONTINUED = "continued"
 """Text shown to people for a message of ours in a turn."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PastEvent:
     """An event of the past."""
 

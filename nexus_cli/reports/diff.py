@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NotRequired
 
 from nexus_cli.config.project_environment import split_environments
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
@@ -113,7 +113,7 @@ def _by_git(folder: Path, stop: StopFlag) -> DiffReport:
     return diff_report(kept.decode("utf-8", "replace") + added, cut, unread, names)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ChangeText:
     """A change in the form that a reviewer gets."""
 

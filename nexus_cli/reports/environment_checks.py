@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,6 @@ from nexus_cli.core.certificates import (
 )
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError, write_failure_hint
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.install_hint import install_hint
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.proxy import ProxyError, open_connection
@@ -91,7 +90,7 @@ class DoctorReport(VersionedReport):
     checks: list[JsonOf[Check]]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Check:
     """The result of one check."""
 

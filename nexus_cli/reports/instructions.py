@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -20,7 +21,6 @@ from nexus_cli.config.text_file import read_text
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import Count, cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
@@ -86,7 +86,7 @@ class InstructionsReport(VersionedReport):
     findings: list[InstructionFinding]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Line:
     """One line of one file, as words."""
 
@@ -101,7 +101,7 @@ class Line:
         return {"kind": kind, "path": self.path, "line": self.number, "text": text, "other": other}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ConfiguredValue:
     """One setting of a tool of the project."""
 

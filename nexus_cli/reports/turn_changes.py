@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.reports.undo import change_text
 from nexus_cli.session.session import Session
 from nexus_cli.tree.file_state import FILE
@@ -25,7 +25,7 @@ MOST = 300
 """Most files of a turn whose lines are counted."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TurnCount:
     """The changes of one turn, in figures."""
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import InUseError, NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
 PARSE_ERROR, INVALID_REQUEST, NO_SUCH_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
@@ -57,7 +56,7 @@ class RpcError(Exception):
         return {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RpcCall:
     """One request object."""
 

@@ -8,12 +8,12 @@ for each parameter. `Annotated` gives the JSON Schema of a parameter whose type 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from inspect import Parameter, cleandoc, signature
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin
 
 from nexus_cli.commands.verb import Authority, Verb, read_value
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_schema import NAMES, json_schema, json_type, type_hints
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, NO_SUCH_AGENT, REFUSED, RpcError
@@ -41,7 +41,7 @@ class Param(TypedDict):
     schema: Schema
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Method:
     """One method."""
 

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,6 @@ from nexus_cli.context.prompt_loader import LoadedPrompt, PromptLoader
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.event import Notice, Outcome
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ASK, Limits, parse_level, require_level
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.request import Provider, close_if_closable
@@ -48,7 +47,7 @@ MOST_AGENTS = 400
 """Most agents: each keeps a lock file open."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SharedComponents:
     """The parts that all agents of a pool share. Everything has a default."""
 
@@ -68,7 +67,7 @@ class SharedComponents:
     """The folder of agents that name none; None: the current folder."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AgentConfig:
     """The settings of one agent; by default those of the pool."""
 
@@ -91,7 +90,7 @@ class AgentConfig:
     """True: a level above the pool's is an error; else the pool's applies."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Agent:
     """One agent: its dispatcher, with its session."""
 

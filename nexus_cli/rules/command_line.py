@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nexus_cli.core.elide import clip_text
-from nexus_cli.core.frozen import frozen
 
 
 class WordPiece(NamedTuple):
@@ -22,7 +21,7 @@ class WordPiece(NamedTuple):
     """True for a substitution."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Word:
     """One word of a command, unquoted."""
 
@@ -52,7 +51,7 @@ class Word:
 Words = tuple[Word, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SimpleCommand:
     """A program and its arguments, wherever in the line it stands."""
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from nexus_cli.core.approval import NETWORK, NO_SANDBOX, OUTSIDE
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ALL, AUTO, Decision
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import VARIABLE, read_command_line
@@ -50,7 +49,7 @@ _SHELL_STATE = frozenset(
 """Commands that change the shell itself: what follows one may not be what it seems."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CommandPart:
     """One simple command of a line, and what decided on it."""
 
@@ -64,7 +63,7 @@ class CommandPart:
     why: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CommandDecision:
     """The decision on a whole line."""
 

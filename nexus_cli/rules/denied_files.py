@@ -8,9 +8,9 @@ import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import join_path
 from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import Effect
@@ -24,7 +24,7 @@ _LATER = frozenset({"node_modules", "__pycache__", "venv", ".venv", "target", "v
 """Folders of installed and built files: looked into after all others."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DeniedFiles:
     """The files and folders that were found."""
 

@@ -24,7 +24,6 @@ from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import suggest_name
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.path_globs import compile_parts, read_parts
 from nexus_cli.core.tool import Effect, Reads, Tool
@@ -56,7 +55,7 @@ LONGEST_SERVER_TOOL = 64
 _FORM = re.compile(r"(mcp__[\w.-]+\*?|[A-Za-z_][\w.-]*)(?:\((.*)\))?", re.DOTALL)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PermissionRule:
     """One rule."""
 
@@ -152,7 +151,7 @@ class PermissionRule:
         return any(shown) if partly else all(shown)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RuleSet:
     """All rules in force."""
 

@@ -6,6 +6,7 @@ import hashlib
 import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +15,6 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.run import APPROVAL, FAILED, HUMAN, RUNNING, UNATTENDED, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import broken_runs, describe_run, name_origin
@@ -28,7 +28,7 @@ REPORT = 600
 """Most characters of an answer that the model gets."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AwayNote:
     """A line about unattended runs."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.clock import format_moment, utc_now
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.run import WAITING, Plan
 from nexus_cli.core.shared_types import TakeText
@@ -21,7 +21,7 @@ PUNCTUAL = 15 * 60.0
 """Seconds by which a run may be late and count as punctual: `nexus serve --once` may be called every few minutes."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Firing:
     """The outcome of a plan that is due."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
@@ -14,7 +14,6 @@ from nexus_cli.core.clock import format_moment, utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.limits import ASK, LEVELS, UNASKED, Limits, level_fields, require_level
 from nexus_cli.core.message import ToolResult
@@ -106,7 +105,7 @@ class ScheduleReport(SchedulesReport):
     """With `add`: how to keep its runs away from the person's files; "" if nothing of theirs is in the way."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NewPlan:
     """A plan as it was requested, not checked yet."""
 

@@ -16,7 +16,6 @@ from cronsim import CronSim, CronSimError
 
 from nexus_cli.core.duration import parse_duration
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.local_time import SUCH_AS, find_zone, is_real, local_zone, parse_time, to_moment
 
 MOST_YEARS = 10
@@ -38,7 +37,7 @@ ALIASES = {
 _DAY = timedelta(days=1)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PlanTime:
     """The first time of a plan, and the rule for the next ones."""
 

@@ -13,6 +13,7 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -24,7 +25,6 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import explain_unmet, fill_fields, holds
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import DEBOUNCE, JOINED, KEY, MISSED, QUEUED, Run, Signal
@@ -67,7 +67,7 @@ class ServiceObject(TypedDict):
     token_file: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Service:
     """A service of the person's settings."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from nexus_cli.config.settings import RunSettings
@@ -11,7 +11,6 @@ from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ASK, LEVELS, Limits
 from nexus_cli.core.memo_kinds import RESULT
@@ -35,7 +34,7 @@ KEPT = "the rest of today's budget is reserved for active runs"
 """Reason to hold back a run that may start when another one has ended."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UnattendedRules:
     """The rules of one person for unattended runs."""
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
 from nexus_cli.core.field_conditions import fill_fields
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.wire import as_table
 
 BEARER = "Authorization"
@@ -34,7 +34,7 @@ CAUSES: Mapping[str, tuple[str, ...]] = {
 _REPOSITORIES = ("repository.full_name", "project.id", "project_id")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServiceEvent:
     """One delivery of an event, checked and read."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
-
-from nexus_cli.core.frozen import frozen
 
 
 class Backend(StrEnum):
@@ -18,7 +17,7 @@ class Backend(StrEnum):
     NONE = "none"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BackendProbe:
     """The backend that was found, and what was tested."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.protected_places import holds_password
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.core.version_memo import read_version
@@ -29,7 +29,7 @@ _NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.igno
 """Settings whose value is the path of a file that git reads."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GitSettings:
     """The settings files to show, or the values to pass on if they are hidden."""
 

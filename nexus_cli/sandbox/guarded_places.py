@@ -12,7 +12,7 @@ import stat
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from nexus_cli.config.protected_places import (
     GIT_CONTROLS,
@@ -22,7 +22,6 @@ from nexus_cli.config.protected_places import (
     PROTECTED_FOLDERS,
     fold_name,
 )
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import join_path
 from nexus_cli.sandbox.git_files import named_files, named_folder
 from nexus_cli.sandbox.kept_paths import name_with_ways
@@ -42,7 +41,7 @@ _DATA = ("objects", "refs", "logs", "lfs")
 _CONTROLS = tuple(control.split("/") for control in GIT_CONTROLS)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GuardedFolder:
     """A listing of a folder whose protected names are guarded."""
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.config.programs import ProgramRefused, find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError, reason_of
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import read_regular, real_path
 from nexus_cli.core.shared_types import Environ, Paths
 
@@ -79,7 +78,7 @@ def explain(what: str, status: int, errors: bytes = b"", cwd: Path | None = None
     return f"git {what} failed: {why}{shown and f' ({shown})'}" if why else f"git {what} exited with status {status}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Git:
     """Git in one folder."""
 

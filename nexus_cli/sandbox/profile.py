@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -23,7 +23,6 @@ from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.paths import is_below as is_in
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import LISTED, read_regular, real_path
 from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.sandbox.visible_places import closed_places, hidden_in_tools, shown_places
@@ -60,7 +59,7 @@ _NESTED = 8
 """Most nested worktrees."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SandboxProfile:
     """The rights of a sandboxed command."""
 

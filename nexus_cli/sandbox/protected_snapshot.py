@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.worktree_record import find_worktree
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import join_path
 from nexus_cli.core.version_memo import file_version
 from nexus_cli.sandbox.git_files import linked_repositories, object_length
@@ -50,7 +49,7 @@ CLAUDE = ".claude"
 """The folder in which hooks keep their logs beside settings that programs obey."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SavedNode:
     """The saved state of one file, link or folder."""
 

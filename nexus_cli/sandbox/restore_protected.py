@@ -13,11 +13,10 @@ import secrets
 import stat
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from nexus_cli.config.protected_places import GIT_FOLDER
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sandbox.git_files import is_plain, runs_programs
 from nexus_cli.sandbox.guarded_places import (
@@ -45,7 +44,7 @@ _TICK = 20_000_000
 """Nanoseconds by which a file's timestamp may lag behind the clock."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RestoredPath:
     """A protected path that a command changed, or about which the person needs a warning."""
 

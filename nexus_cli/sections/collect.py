@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import Count
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sections.contributor import Contributor, View
@@ -56,7 +55,7 @@ def as_note(text: str) -> str:
     return f"[nexus: {text[1:-1] if text.startswith('[') and text.endswith(']') else text}]"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ChangedSections:
     """The event sections that the next request sends."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -20,7 +21,6 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.elide import Count
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import Episode, Facts
 from nexus_cli.core.services import Footprint, Goal, SeenFile
@@ -48,7 +48,7 @@ def find_nothing(_: object) -> tuple[()]:
     return ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Sources:
     """Everything that a contributor may read from: one-method seams, supplied by the factory."""
 
@@ -130,7 +130,7 @@ class Sources:
         return cls(cwd, started, **{"instructions": lambda: instruction_layers(cwd, is_denied), **seams})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class View:
     """Everything that rendering may depend on, besides the value."""
 
@@ -150,7 +150,7 @@ class View:
         return cls(model, recipe, budget.window, cap, count)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Contributor:
     """One source of sections."""
 

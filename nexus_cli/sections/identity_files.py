@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.planner import STAND_IN
 from nexus_cli.sections.section import DROP, unread_note
@@ -35,7 +35,7 @@ LEAST, MOST = 100, 1000
 """Tokens of a shortened text."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IdentityFile:
     """One of the files."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,6 @@ from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.path_globs import compile_parts, read_parts
 from nexus_cli.core.real_files import open_folder, real_path, walk_below
@@ -41,7 +40,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}")
 _COMMA = re.compile(r",(?![^{]*\})")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PathRule:
     """One rule."""
 

@@ -7,11 +7,11 @@ then by score, is applied up to the first that does not fit: so with a larger bu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from nexus_cli.conversation.section_rows import Why, reason_text
 from nexus_cli.core.elide import Count
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import ABSENT, JsonDict, JsonOf
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
 
@@ -57,7 +57,7 @@ class SectionObject(JsonOf[Section]):
     full_counted: int = ABSENT
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SectionChoice:
     """A section with the form in which it is sent."""
 
@@ -150,7 +150,7 @@ def join_why(one: Why, other: Why) -> Why:
     return (*one, "; ", *other) if one and other else one or other
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SectionPlan:
     """The forms of all sections within one budget."""
 
@@ -212,7 +212,7 @@ def plan_sections(
     return SectionPlan(chosen, budget, raised)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Ladder:
     """The useful forms of a section: each costs more than the one before."""
 

@@ -9,9 +9,9 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import open_folder, open_listable
 
 ENTRIES = 5000
@@ -67,7 +67,7 @@ LANGUAGES = {
 """Suffix to language."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Outline:
     """A project by its names."""
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.config.text_file import decode, read_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import Limits
 from nexus_cli.sections import recipe_file
 
@@ -23,7 +22,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 NONE = Limits()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """One kind of run."""
 
@@ -65,7 +64,7 @@ class Recipe:
         return self.overrides.get("contract", "")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProjectRecipes:
     """The recipes of a trusted project: they add names, and their contents can only tighten (law 7)."""
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import ClassVar
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, to_json_value
 
 DROP = "\0"
@@ -60,7 +59,7 @@ LADDERS: Mapping[int, tuple[str, ...]] = {
 """The names of a section's forms, by their number: from the whole text down to one line that points to it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Section:
     """One text in its forms, from full to pointer, with its place and its weight.
 

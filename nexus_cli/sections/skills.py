@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -26,7 +26,6 @@ from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, holds_credentials
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import open_folder, real_path, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
@@ -60,7 +59,7 @@ LONGEST_NAME, LONGEST_LINE = 64, 400
 _unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Skill:
     """One skill, command or agent, without its guide."""
 

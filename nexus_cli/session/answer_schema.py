@@ -12,6 +12,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any, ClassVar
@@ -25,7 +26,6 @@ from referencing.jsonschema import DRAFT202012, Schema, SchemaResource
 from nexus_cli.core.bounded_call import call_in_fork
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.wire import canonical, json_text
@@ -48,7 +48,7 @@ _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOT
 _PROBES: tuple[Any, ...] = (None, {}, [], "", 0)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """An answer, as far as it matches the schema."""
 

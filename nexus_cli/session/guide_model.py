@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.endpoint import resolve_endpoint
@@ -17,7 +18,7 @@ AS_IT_IS = ("", "inherit", "default")
 """Words for the session's own model."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GuideModel:
     """Hold the model and effort of a guide."""
 

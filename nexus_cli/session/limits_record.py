@@ -8,13 +8,12 @@ bind, limits can differ by request.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_level, read_value
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
@@ -118,7 +117,7 @@ def _value_text(name: str, limits: Limits) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NextLimits:
     """The limits of the next request."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.core.clock import Clock, format_utc, local_now
-from nexus_cli.core.frozen import frozen
 from nexus_cli.ledger import LaneLog, Ledger
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LogConfig:
     """Ledger and fields of a new session."""
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.price import price_input
 from nexus_cli.core.services import ServerTools
@@ -35,7 +34,7 @@ from nexus_cli.session.start_conversation import (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Rehearsal:
     """The first request of a turn."""
 

@@ -4,10 +4,10 @@ those of the rooms above."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import (
     Assembly,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 S_co = TypeVar("S_co", covariant=True)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ServiceMaker(Generic[S_co]):
     """A service that sessions may have."""
 

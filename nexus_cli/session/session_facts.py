@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
 from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
@@ -37,7 +36,7 @@ _ANSWERS = re.compile(
 """Words of facts about how to answer, which are relevant to every request, but not "reply address" and the like."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SessionFacts(Facts):
     """Implements `nexus_cli.core.memory.Facts` for one session. Safe in threads."""
 

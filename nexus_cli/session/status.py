@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.entry import sum_tokens
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
 from nexus_cli.engine.requests.drop_list import returned_drops
@@ -12,7 +13,7 @@ from nexus_cli.session.cold_request import cold_price
 from nexus_cli.session.session_state import SessionState
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Status:
     """The figures of a session at one moment."""
 

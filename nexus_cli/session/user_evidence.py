@@ -6,9 +6,10 @@ the person typed its quote in this session.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nexus_cli.conversation.user_messages import with_sources
 from nexus_cli.core.entry import PERSON, members_of
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.typed_text import enclosing_words, typed_text
 from nexus_cli.ledger import LaneLog
 
@@ -16,7 +17,7 @@ RECENT = 200
 """Number of newest entries whose tool results and space messages are searched for a quote."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Origin:
     """The entry that a quote comes from."""
 

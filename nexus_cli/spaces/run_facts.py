@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import ACTIVE_SPACE, SPACE_HISTORY
 from nexus_cli.core.memory import FactState
@@ -29,7 +29,7 @@ MEMBERS = 12
 """Most members of a space that are named."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LedgerRunFacts(RunFacts):
     """Implements `RunFacts` over the ledger."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from nexus_cli.conversation.compaction.recap import space_header
@@ -19,7 +20,6 @@ from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import SPACE_HISTORY
 from nexus_cli.core.message import Message, Role
@@ -211,7 +211,7 @@ def _group(message: SpaceMessage) -> HistoryLine:
     return HistoryLine(f"[{neutralize_message(message.sender.name)} ({message.sender.kind})]", is_frame=True)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HistoryLine:
     """The lines of one message, or another line of SPACE HISTORY."""
 
@@ -225,7 +225,7 @@ class HistoryLine:
         return self.text + self.ending
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TimelineLines:
     """Formats messages as lines of the timeline."""
 
@@ -268,7 +268,7 @@ class TimelineLines:
         return f'[sent because {origin["who"]} asked "{asked}" in "{origin["space"]}"]'
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _History:
     """The messages before a trigger that fit, and a line about the others."""
 

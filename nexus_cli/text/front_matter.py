@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-
-from nexus_cli.core.frozen import frozen
 
 FENCE = "---"
 LIMIT = 64 * 1024
@@ -28,7 +27,7 @@ _AS_WRITTEN = ("argument-hint",)
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FrontMatter:
     """The parts of a file."""
 

@@ -7,13 +7,13 @@ import json
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.attachment import image_type
 from nexus_cli.core.elide import plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import as_table
 from nexus_cli.tools.cancellable_thread import StopFlag
@@ -36,7 +36,7 @@ _PICTURES = ("image/png", "image/jpeg")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DocumentPart:
     """The pages or cells that were asked for."""
 

@@ -10,11 +10,11 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import FileEdit, replace_surrogates
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.editor_texts import read_shown_file
@@ -130,7 +130,7 @@ def _lines(text: str, marked: bool) -> list[str]:
     return lines
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Change:
     """Lines `old_start:old_end` of the old text that became `new_start:new_end` of the new one."""
 

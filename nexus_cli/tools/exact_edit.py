@@ -11,10 +11,10 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from nexus_cli.core.elide import plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError, keep_line_ends, near_line_end, to_lf
 from nexus_cli.tools.omission import find_new_omission
@@ -94,7 +94,7 @@ _COMPARED = 400
 """Most characters of a passage or line that are compared: the time is at least quadratic."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ExactEdit:
     """The replacement of one text."""
 
@@ -104,7 +104,7 @@ class ExactEdit:
     all: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EditedText:
     """A text after edits, with notes for the model."""
 

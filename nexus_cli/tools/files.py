@@ -12,11 +12,11 @@ import io
 import os
 import stat
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import HEAD, MARKS, DecodedText, decode
 from nexus_cli.core.errors import reason_of
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import is_there, open_at, open_folder, real_path, stat_real
 from nexus_cli.core.tool import ToolContext
 
@@ -80,7 +80,7 @@ def _suggest_path(path: str, context: ToolContext) -> str:
     return f". Did you mean {near}?" if fits else ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileContent:
     """The bytes of a file."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.path_globs import ONE, GlobPart, compile_parts
 
 MOST_RULES = 10_000
@@ -32,7 +32,7 @@ class UnmatchableRule(Exception):
     """The pattern cannot match: it has incomplete brackets or a trailing backslash."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IgnoreRule:
     """The rule of one line."""
 
@@ -43,7 +43,7 @@ class IgnoreRule:
     only_folders: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class IgnoreRules:
     """All rules of one file."""
 

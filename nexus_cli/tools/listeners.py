@@ -6,17 +6,16 @@ import os
 import socket
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-
-from nexus_cli.core.frozen import frozen
 
 _LISTENING = "0A"
 _TABLES = ("tcp", "tcp6")
 _TRIES = 20
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ListeningPort:
     """A port on which a process listens."""
 

@@ -13,8 +13,8 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.core.tool import SIGPIPE
 
@@ -35,7 +35,7 @@ trap '{{ builtin printf " %s" "${{PIPESTATUS[@]}}" >&{0} || :; }} 2>/dev/null' E
 """
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PipeStatuses:
     """The file in memory for one command."""
 

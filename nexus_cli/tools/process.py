@@ -16,13 +16,12 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.programs import find_program
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
@@ -81,7 +80,7 @@ _MARK = "NEXUS_CHILD_OF"
 """Environment variable that marks the processes of one child; a nested child appends its own value."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProcessResult:
     """The result of a child."""
 

@@ -14,11 +14,11 @@ import signal
 import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from nexus_cli.config.programs import run_program, start_program
-from nexus_cli.core.frozen import frozen
 
 RUNNING: set[tuple[int, str]] = set()
 """Pid and mark of each running child of this process."""
@@ -27,7 +27,7 @@ _CYCLE = 0.1
 """Seconds within which a system does not give out all numbers of processes: two cores take half a second for 32,768."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Process:
     """A running process; not equal to a later one with the same pid (if there is /proc)."""
 

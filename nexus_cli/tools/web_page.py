@@ -14,6 +14,7 @@ import socket
 import time
 import zlib
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
@@ -21,7 +22,6 @@ from urllib.parse import urljoin, urlsplit
 
 from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.proxy import Proxy, ProxyError, open_connection
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
@@ -60,7 +60,7 @@ class UnknownHostError(PageError):
     """The host has no address here."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WebPage:
     """The answer to one request."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.tree.blob_hash import blob_id
 
 FILE, LINK, FOLDER, PIPE, SPECIAL, ABSENT = "file", "link", "folder", "pipe", "special", "absent"
@@ -17,7 +17,7 @@ BLOCKED = "blocked"
 """Kind of a path besides those of `FileState`: a link or a file is where a folder above it was."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileState:
     """The state of one path at one moment."""
 
@@ -44,7 +44,7 @@ class FileState:
 ABSENT_STATE = FileState(ABSENT)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PresentState:
     """A path as it is now."""
 

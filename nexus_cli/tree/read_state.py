@@ -10,9 +10,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import FolderChain, open_folder, open_regular, stat_at
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, link_content
@@ -37,7 +36,7 @@ KINDS = {stat.S_IFREG: FILE, stat.S_IFLNK: LINK, stat.S_IFDIR: FOLDER, stat.S_IF
 _ACCESS = ("system.posix_acl_access", "system.posix_acl_default")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Seen:
     """The state of a path, and the stamp of its file."""
 

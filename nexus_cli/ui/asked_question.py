@@ -7,12 +7,11 @@ terminal can do: redraw rows, or write a line.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 from nexus_cli.commands import parse
-from nexus_cli.core.frozen import frozen
 from nexus_cli.text.cells import cells, cut, one_line, wrap
 
 TRIES = 5
@@ -32,7 +31,7 @@ SHORTEST = 4
 """Letters of the shortest word that is an instruction and not a typing error."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AnswerKey:
     """One key that answers a question; the first word of its label answers too."""
 
@@ -59,7 +58,7 @@ class AnswerKey:
         return (self.key.casefold(), self.label.split()[0].casefold().rstrip(",:"), *self.also)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskedQuestion:
     """A question as a person sees it."""
 
@@ -101,7 +100,7 @@ class AskedQuestion:
         return next((place for place, one in enumerate(self.keys) if one.key == self.default), None)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GivenAnswer:
     """The meaning of an answer."""
 

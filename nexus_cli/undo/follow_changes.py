@@ -23,7 +23,6 @@ from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import reason_of, write_failure_hint
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import open_real, real_path
 from nexus_cli.core.shared_types import T
 from nexus_cli.tree.blob_hash import hash_blob
@@ -187,7 +186,7 @@ class BegunStep:
     """When the look was taken."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StepOwner:
     """The session and turn whose undo takes a step back, and a prefix of what the step is called."""
 

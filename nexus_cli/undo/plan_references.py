@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.undo.plan_restore import KEEP, NOTHING, RESTORE
 from nexus_cli.undo.records import HEAD, ReferenceChange, Step
 
@@ -32,7 +31,7 @@ class MovedHead(TypedDict):
     """The command that restores the earlier value."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TurnReference:
     """The change of one reference by all steps of a turn, and what an undo does to it."""
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nexus_cli.config.paths import is_below
 from nexus_cli.core.errors import reason_of
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import join_path
 from nexus_cli.tree.file_state import (
@@ -43,7 +42,7 @@ NO_KIND = "a socket or a device, which cannot be restored"
 NOTHING, RESTORE, MERGE, REMOVE, KEEP = "nothing", "restore", "merge", "remove", "keep"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PathChange(FileChange):
     """The change of one path by all steps of a turn."""
 
@@ -70,7 +69,7 @@ def place_change(root: str, change: FileChange) -> PathChange:
 UNKNOWN = PresentState(FileState(SPECIAL))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Action:
     """The action of an undo on one path."""
 

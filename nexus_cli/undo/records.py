@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.read_event import read_value
 from nexus_cli.tree.file_state import FileState
@@ -22,7 +21,7 @@ MOST_LEVELS = 100
 TOO_DEEP = f"more than {MOST_LEVELS} folders inside each other"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """The states of one path before and after a step."""
 
@@ -41,7 +40,7 @@ class FileChange:
     """True if the person may have made the change, see `unsure_changes`."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReferenceChange:
     """The values of a reference, or of a file in git's folder, before and after a step."""
 

@@ -16,7 +16,6 @@ from typing import Self
 
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NO_ROOM, reason_of
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.tree.byte_store import ByteStore, hash_file
@@ -62,7 +61,7 @@ MOST_MERGED = 5_000_000
 """Most bytes of a text that is merged."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class KeptPath:
     """A path that was left as it is."""
 

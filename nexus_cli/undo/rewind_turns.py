@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.undo.follow_changes import KILLED, KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import read_steps
 from nexus_cli.undo.plan_restore import PathChange, find_changes
 from nexus_cli.undo.undone_steps import group_by_turn, has_effect, leave_worktrees, steps_in_force
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TurnChanges:
     """The changes of one turn."""
 

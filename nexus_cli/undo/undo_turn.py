@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,6 @@ from typing import Literal, TypedDict
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.errors import NexusError, reason_of
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
@@ -107,7 +106,7 @@ class UndoReport(VersionedReport):
     dry_run: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UndoRequest:
     """A person's request to take changes back."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ServerRow, ServerTools
@@ -13,7 +13,7 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.registry import ToolRegistry
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LentServers(ServerTools):
     """Implements `ServerTools` for a worker, by those of its parent, which starts and ends the servers."""
 

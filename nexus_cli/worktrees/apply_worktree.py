@@ -23,7 +23,6 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import WorktreeRecord, read_record
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.real_files import list_folder, open_folder, open_real
 from nexus_cli.sandbox.own_git import GitError, failure, merge_texts
@@ -67,7 +66,7 @@ _FAILED = 128
 """`git merge-file` exits with at least this status on errors, below it with the number of conflicts."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MergeConflict:
     """A path that could not be merged."""
 
@@ -101,7 +100,7 @@ class AppliedWorktree(JsonOf[ApplyResult]):
     folder: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Step:
     """One change and the way to apply it."""
 
@@ -126,7 +125,7 @@ class _Step:
         return not self.conflict or self.is_marked
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UnappliedChanges:
     """The changes that applying a worktree would make in its project."""
 

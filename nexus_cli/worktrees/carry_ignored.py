@@ -17,11 +17,10 @@ import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nexus_cli.core.elide import name_first, plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import (
     LISTED,
     NEW,
@@ -58,7 +57,7 @@ _NAMING_PATHS = re.compile(r"bin/[^/]+|pyvenv\.cfg|lib/python[^/]*/site-packages
 """Files of a Python environment that name its folder or the project."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CarriedFiles:
     """The outcome of a copy."""
 

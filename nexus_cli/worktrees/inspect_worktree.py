@@ -6,11 +6,11 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import WorktreeRecord, read_records, worktrees_of
 from nexus_cli.core.elide import name_first, plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import list_folder, open_folder, read_regular, walk_below
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.worktrees.carry_ignored import drop_carried, read_carried, stamp_path
@@ -34,7 +34,7 @@ _MOST_LOG = 64 << 20
 """Most bytes of a log of commits."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorktreeState:
     """The content of a worktree, compared with the state that was carried over."""
 

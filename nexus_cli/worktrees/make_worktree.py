@@ -12,7 +12,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from nexus_cli.config.trust import read_configuration
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import (
     is_there,
     list_folder,
@@ -53,7 +52,7 @@ STAGED = "staged"
 """File of a record folder with the index entries that were carried over."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SourceProject:
     """The project that a worktree is made of, as git sees it."""
 
@@ -66,7 +65,7 @@ class SourceProject:
     head: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProjectFiles:
     """The files of a work tree that are not ignored."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import WorktreeRecord
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.tree import file_state
 from nexus_cli.tree.blob_hash import blob_id
@@ -22,7 +21,7 @@ _MODES = {ABSENT: MISSING, PIPE: SPECIAL}
 """Modes of a path that holds no file; others are the kind of its state."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProjectFile:
     """A path of the project in its current state: its mode as git names it, and its blob."""
 

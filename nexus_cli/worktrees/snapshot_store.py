@@ -13,11 +13,11 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.real_files import FolderChain, open_folder, stat_at
 from nexus_cli.sandbox.own_git import Git, GitError
 
@@ -28,7 +28,7 @@ _ATTRIBUTES = "* -text -ident -filter -working-tree-encoding -merge\n"
 _PIECE = 1 << 20
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TreeChange:
     """One path that differs between two states; with a rename, also the earlier path."""
 
@@ -42,7 +42,7 @@ class TreeChange:
     new: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ChangeCounts:
     """The number of files and lines that differ."""
 

@@ -26,7 +26,6 @@ from nexus_cli.config.worktree_record import (
 )
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.real_files import real_path
 from nexus_cli.sandbox.own_git import GitError, failure
@@ -293,7 +292,7 @@ def diff_worktree(record: WorktreeRecord, *, stat: bool = False, binary: bool = 
         return store.diff(record.base, tree or save_state(record), *options)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorktreeChanges:
     """The changes of a worktree since one of its states."""
 

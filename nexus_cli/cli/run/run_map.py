@@ -26,7 +26,6 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.event import Outcome, StepEnd, Text, Thinking, ToolQueue, TurnEnd
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.progress import report_share
@@ -129,7 +128,7 @@ FILES, FILES_EACH = 16, 4
 SHOW_CURSOR = b"\x1b[?25h"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MapOptions:
     """Values of the options and arguments of `nexus map`."""
 
@@ -146,7 +145,7 @@ class MapOptions:
     """The JSON Schema that every answer has to match."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class PreparedMap:
     """A run of `nexus map` that is ready to start."""
 

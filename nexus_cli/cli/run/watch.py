@@ -6,13 +6,12 @@ A batch begins a turn, with hooks of a prompt and an outcome of its own, so that
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Outcome
-from nexus_cli.core.frozen import frozen
 from nexus_cli.ui.input.line_batches import LineBatches
 from nexus_cli.ui.print.stream import write_stderr_line
 
@@ -26,7 +25,7 @@ LEAST_COST = 1e-9
 """The dollar limit once all is spent: the next turn is refused before its request."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WatchOptions:
     """Values of the options of `--watch`."""
 

@@ -7,10 +7,10 @@ the drops that an undo restored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import UNDO, Memo, Note
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import COMPACTION, UNDONE_COMPACTION
 
@@ -19,7 +19,7 @@ AGAIN_AFTER = 10
 row. If the window overflows, only paid failures count, and only those made in an overflow double the wait."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Backoff:
     """The compactions of a conversation, as they count at one step."""
 

@@ -15,6 +15,7 @@ way to it. Otherwise the next step would need the next summary.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
@@ -23,7 +24,6 @@ from nexus_cli.conversation.entry_ranges import format_ranges, subtract_ranges, 
 from nexus_cli.conversation.groups import Group, flatten, newest_entry_id
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem, sum_tokens
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments
 
@@ -55,7 +55,7 @@ NAMED = 5
 """Most messages that are named as staying among the summarized ones."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Room:
     """Tokens, by our count, that a plan may take beyond its target."""
 
@@ -82,7 +82,7 @@ def shares_of(budget: int, most: int, *, newest: bool = False) -> Room:
     return Room(own_words_room(budget), pins, most, newest, answers, record)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompactionPlan:
     """The groups to summarize and the items that stay."""
 
@@ -280,7 +280,7 @@ def _by_group(groups: Sequence[Group], rows: Iterable[tuple[int, int]], *, is_wh
     return tokens
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Beside:
     """The groups, and the content that needs room beside the kept ones."""
 

@@ -7,6 +7,7 @@ begins an epoch with its items.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
@@ -25,7 +26,6 @@ from nexus_cli.conversation.user_messages import find_others, hidden_words, read
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.elide import Count, name_first
 from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem, sum_tokens
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 
 RECORD_SLACK = 32
@@ -36,7 +36,7 @@ NAMED = 5
 """Most pins without room that a sentence names."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Summary:
     """A summary of the messages that a plan removes."""
 
@@ -52,7 +52,7 @@ class Summary:
     """The ends cut from the summaries of earlier pieces."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DraftedWindow:
     """A window that begins with a summary."""
 
@@ -64,7 +64,7 @@ class DraftedWindow:
     """The number of messages, answers and work items that it keeps, and of those that it omits."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Compactor:
     """Makes smaller windows of a conversation, within tokens by our count."""
 

@@ -7,9 +7,9 @@ part of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from nexus_cli.core.elide import Count, elide_text, plain_marker
-from nexus_cli.core.frozen import frozen
 
 WORTH_CUTTING = 64
 """Fewest tokens of a message's part that is worth quoting."""
@@ -21,7 +21,7 @@ MOST_LONG = 16
 """Most such messages that are read."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Quote:
     """A quotation of one message."""
 
@@ -45,7 +45,7 @@ class Quote:
         return count(self.labelled) + 2
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OwnWords:
     """Counts and chooses quotations."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nexus_cli.conversation.compaction.compaction_plan import shares_of
@@ -27,7 +27,6 @@ from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.clock import format_stamp
 from nexus_cli.core.elide import Count, clip_text, elide_text, one_line, plain_marker
 from nexus_cli.core.entry import PERSON, Entry, read_backwards
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role, ToolCall
@@ -62,7 +61,7 @@ This is what happened in your run so far, as a timeline; "You" are yourself. It 
 in a fresh invocation: nothing is pending, and what is done is not to be done again."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecapLine:
     """One line of the timeline, or the lines of one message."""
 
@@ -72,7 +71,7 @@ class RecapLine:
     """Name of the space, for a message in SPACE HISTORY."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Recap:
     """The lines that fit, oldest first, and the number of missing ones."""
 
@@ -91,7 +90,7 @@ class Recap:
         return "\n".join(told)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OwnForms:
     """The entries whose text was written by nexus itself."""
 

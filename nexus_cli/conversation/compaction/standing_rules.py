@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
@@ -16,7 +17,6 @@ from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.user_messages import typed_messages
 from nexus_cli.core.elide import Count
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.memo_kinds import COMPACTION, RULES_ASKED
 from nexus_cli.core.typed_text import QuotedText
 
@@ -88,7 +88,7 @@ def fit_rules(rules: Sequence[Quote], room: int, count: Count) -> list[Quote]:
     return sorted(kept, key=lambda one: one.entry)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StandingRules:
     """The rules in force (`kept`), and those that the window must quote (`shown`)."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote, list_labelled, missing_line, quote_lines
@@ -20,7 +20,6 @@ from nexus_cli.conversation.entry_ranges import BUT, SUMMED, format_ranges
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import Message
 from nexus_cli.text.untrusted_text import named_drops, neutralize
 
@@ -35,7 +34,7 @@ _HEADING_LINE = re.compile(r"(?:(?:^|\n)\s*(?:#[^\n]*|(?:\d+[.)]\s*)?[^\n]{1,60}
 """Headings at the end of a text."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Unquoted:
     """Messages that are not quoted word for word."""
 
@@ -45,7 +44,7 @@ class Unquoted:
     """Number of those quoted in part."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Additions:
     """Texts and figures that accompany a summary."""
 
@@ -126,7 +125,7 @@ def head(
     *,
     clock: Clock,
     measure: Callable[[Message, str], int],
-    more: Additions = Additions(),  # noqa: B008  (frozen)
+    more: Additions = Additions(),
 ) -> tuple[WindowItem, ...]:
     """Return the new head: one summary message, then the kept items."""
     notes = SUMMED.format(chosen.named_but(more.unseen))

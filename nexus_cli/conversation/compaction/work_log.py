@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import Entry, Kind, is_person
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.tool import COMMAND, SIGPIPE, FindTool
@@ -43,7 +42,7 @@ _HINTED = re.compile(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CommandRun:
     """The last run of one command."""
 

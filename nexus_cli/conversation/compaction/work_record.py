@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from nexus_cli.conversation.compaction.file_outline import outline
@@ -19,7 +19,6 @@ from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.conversation.read_lines import ReadLines
 from nexus_cli.core.elide import Count, one_line
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.frozen import frozen
 from nexus_cli.text.untrusted_text import SAFE_LINE, neutralize, safe_line
 
 RECORD = "Record of the work, from calls and results; it wins over the summary, and a later record over an earlier one:"
@@ -37,7 +36,7 @@ _ESCAPED, _POSING = '\\"', "[("
 """Characters with a short escape in JSON, and those with which our own forms begin."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkItem:
     """One file or command of the record."""
 
@@ -88,7 +87,7 @@ def describe_end(run: CommandRun) -> str:
     return f"{ended}; output ends {quoted}" if quoted else ended
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileTrace:
     """The known history of one file."""
 
@@ -125,7 +124,7 @@ def common_folder(files: Iterable[FileTrace]) -> str:
         return ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WorkRecord:
     """Items from which the record is rendered."""
 
@@ -149,7 +148,7 @@ class WorkRecord:
         return replace(self, items=[found.get(item.path, item) for item in self.items])
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FittedRecord(WorkRecord):
     """The part of a record that fits; its items have their details in the text."""
 

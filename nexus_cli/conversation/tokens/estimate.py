@@ -10,7 +10,7 @@ agrees, and are not stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from operator import mul
 
@@ -26,7 +26,6 @@ from nexus_cli.conversation.tokens.content_kinds import (
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
@@ -55,7 +54,7 @@ ALONE = 0.8
 """Least share of the fixed part in a request to count as nearly alone."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Ratios:
     """Provider tokens per counted token by kind: the mean of its reports."""
 
@@ -108,7 +107,7 @@ def _bounded_ratios(values: Iterable[float]) -> ByKind:
     return tuple(min(MOST_RATIO, max(LEAST_RATIO, value)) for value in values)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Scale:
     """Converts between our count of a request and provider tokens: a line with a bend after the fixed part."""
 
@@ -132,7 +131,7 @@ class Scale:
         return self.fixed + (tokens - self.expected) / self.ratio
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Anchor:
     """The provider's report for a request that ended with entry `last`."""
 
@@ -147,7 +146,7 @@ class Anchor:
     """Number of reports since that were not plausible."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """The learned token counts of a model's provider, and its last report on a window.
 

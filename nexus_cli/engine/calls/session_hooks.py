@@ -25,7 +25,6 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import NexusError, reason_of
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ALL, AUTO, EDIT, PLAN
 from nexus_cli.core.memo_kinds import HOOK
@@ -72,7 +71,7 @@ NEVER_LIFTED = (CONFIRM, "protected")
 SHORT = 120
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _CallRuling:
     """The decision of the hooks on one call."""
 

@@ -7,7 +7,7 @@ nothing; `nexus_cli.engine.compaction.summarise` does.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
@@ -15,7 +15,6 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Entry, sum_tokens
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.memo_kinds import PIN, UNDONE_FILES
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
@@ -35,7 +34,7 @@ LITTLE = 20_000
 """Tokens of originals up to which the price limit does not apply."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SummarySource:
     """The source of a summary, with its model and size."""
 

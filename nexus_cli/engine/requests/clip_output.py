@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from nexus_cli.context.manager import ContextManager
@@ -28,7 +28,6 @@ from nexus_cli.core.elide import (
     plural,
 )
 from nexus_cli.core.entry import Cause, Drop, ItemForm
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, FindTool, Tool, describe_subject
 from nexus_cli.core.typed_text import find_attached_texts
@@ -43,7 +42,7 @@ LEAST_TEXT = 1000
 """Least characters of a file's text, or of a command's result, that is not sent again."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ClippedText(ElidedText):
     """A text as it is sent, and the drop of the rest, if any."""
 

@@ -11,7 +11,6 @@ from nexus_cli.core.attachment import IMAGE_TOKENS, AttachedFile, Part
 from nexus_cli.core.entry import Drop, Notes
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice, RecordedEvent
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import ModelInfo
@@ -25,7 +24,7 @@ STOPPED_BY: Mapping[str, str] = {
 """Who can stop a turn, in words for the model."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SteeringWords:
     """A message to the running turn."""
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from nexus_cli.conversation.section_rows import SectionRows
 from nexus_cli.core.entry import Drop, Epoch
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 
 
@@ -26,7 +25,7 @@ class NextEpoch:
     """The text of these sections."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Preamble:
     """Text to add to the next request."""
 
@@ -51,5 +50,5 @@ class Readings:
     """The newest draft of an epoch; `Engine.next_epoch` is the draft that still holds."""
     notices: list[str] = field(default_factory=list)
     """Lines for the model that wait for the next request."""
-    preamble: Preamble = Preamble()  # noqa: RUF009  (frozen)
+    preamble: Preamble = Preamble()
     """The text that was added to the next request, until it is sent."""

@@ -24,14 +24,13 @@ from nexus_cli.conversation.sent_requests import (
 )
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequestHistory:
     """The requests of a session."""
 
@@ -60,7 +59,7 @@ def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
     return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequestPair:
     """One request, and the newest one before it with reported usage."""
 

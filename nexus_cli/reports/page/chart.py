@@ -7,12 +7,11 @@ the cache is pale. The size of a strip does not depend on the screen: it is stre
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from math import ceil
 
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.frozen import frozen
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
 from nexus_cli.reports.text.lines import dollars, plural, short
 
@@ -26,7 +25,7 @@ PRUNED = Cause.PRUNED.value
 LAYERS = tuple(field.name for field in fields(UsedTokens))
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Bar:
     """One bar: a request, or several of which it shows the largest."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, groupby
 
@@ -17,7 +17,6 @@ from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import Estimate, apportion
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem, sum_tokens
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.model_info import load_model_info
@@ -36,7 +35,7 @@ ALONE = (ItemForm.FULL, ItemForm.ELIDED, ItemForm.STUB)
 """Forms of one message; the others stand for several."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HeldPart:
     """A run of consecutive messages that a request contained in one form."""
 
@@ -46,7 +45,7 @@ class HeldPart:
     tokens: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequestFigures:
     """One request of the main conversation: its size by layer, its content and the drops at its time."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from nexus_cli.core.entry import Entry, Kind, members_of
 from nexus_cli.core.event import (
@@ -18,7 +19,6 @@ from nexus_cli.core.event import (
     ToolResultEvent,
     TurnStart,
 )
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
@@ -41,7 +41,7 @@ NOTED = ("files", "notice", "pin")
 CLASSES = {Kind.ASSISTANT: "agent", Kind.INSTRUCTION: "added"}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Fold:
     """A part of the page that can be left out: its HTML, and a description."""
 

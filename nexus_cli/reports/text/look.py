@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-
-from nexus_cli.core.frozen import frozen
+from dataclasses import dataclass
 
 PLOT_ROWS = 3
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReportStyle:
     """Colours and characters of a terminal; by default plain ASCII."""
 

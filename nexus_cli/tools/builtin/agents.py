@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers
 from nexus_cli.core.tool import ToolContext
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AgentsArguments:
     """The arguments of `agents`."""
 

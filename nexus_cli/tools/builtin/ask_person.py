@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nexus_cli.core.approval import PersonQuestion
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import PersonQuestions
 from nexus_cli.core.tool import ToolContext
@@ -13,7 +14,7 @@ NOBODY = "nobody can be asked here: decide yourself, and say what you assumed"
 NO_ANSWER = "the person gave no answer: decide yourself, and say what you assumed"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class QuestionArguments:
     """One question, with the answers that it proposes."""
 
@@ -21,7 +22,7 @@ class QuestionArguments:
     choices: tuple[str, ...] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AskPersonArguments:
     """The arguments of `ask_person`."""
 

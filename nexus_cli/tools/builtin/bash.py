@@ -12,10 +12,10 @@ import re
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from nexus_cli.config.command_records import UncheckedError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import CommandSandbox, ToolContext
@@ -40,7 +40,7 @@ _PASSES_ERRORS = re.compile(r"2>&1|\|&")
 _OPEN_STYLE = re.compile("\x1b(?:\\[[0-9;:]*)?\\Z")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class BashArguments:
     """The arguments of `bash`. Permission reads `write`, `network` and `outside`."""
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from nexus_cli.core.elide import Count, cut_piece, name_first, token_bound
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, TextCounter
@@ -22,7 +22,7 @@ _SECTIONS, _DROPS = 60, 20
 """Most sections and (newest) drops listed."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ContextArguments:
     """The arguments of `context`."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import FileEdit, ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
@@ -27,7 +27,7 @@ from nexus_cli.tools.files import (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EditFileArguments:
     """The arguments of `edit_file`."""
 
@@ -35,7 +35,7 @@ class EditFileArguments:
     edits: tuple[ExactEdit, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _EditResult:
     before: str
     digest: str

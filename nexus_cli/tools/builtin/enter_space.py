@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.frozen import frozen
+from dataclasses import dataclass
+
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
 from nexus_cli.core.tool import ToolContext
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class EnterSpaceArguments:
     """The arguments of `enter_space`."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import urldefrag, urlsplit
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
@@ -15,7 +15,7 @@ MOST_REDIRECTS = 5
 NOT_PUBLIC = "{} is not an address of the public internet (a server of a job: use curl in bash)"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FetchArguments:
     """The arguments of `fetch`."""
 

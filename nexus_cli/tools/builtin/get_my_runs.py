@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.frozen import frozen
+from dataclasses import dataclass
+
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GetMyRunsArguments:
     """`get_my_runs` has no arguments."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.file_names import find_spelling
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult, replace_surrogates
 from nexus_cli.core.real_files import is_there
 from nexus_cli.core.tool import ToolContext
@@ -21,7 +21,7 @@ from nexus_cli.tools.patterns import PathPattern
 LIMIT = 500
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GlobArguments:
     """The arguments of `glob`."""
 

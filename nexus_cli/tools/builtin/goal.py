@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.run import PRIORITY
 from nexus_cli.core.services import Spaces
@@ -12,7 +12,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GoalArguments:
     """The arguments of `goal`."""
 

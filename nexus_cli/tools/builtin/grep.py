@@ -10,13 +10,13 @@ import os
 import re
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.core import decode
 from nexus_cli.core.elide import plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import open_folder, stat_real
@@ -41,7 +41,7 @@ _UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
 """Bytes that dialects or encodings may treat differently: `rg` must not rule out a file with one of them."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class GrepArguments:
     """The arguments of `grep`."""
 

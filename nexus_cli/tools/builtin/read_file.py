@@ -10,13 +10,12 @@ import asyncio
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.elide import plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import FilePart, ToolResult
 from nexus_cli.core.real_files import open_folder, open_listable, stat_real
 from nexus_cli.core.services import SeenFileStore
@@ -40,7 +39,7 @@ _RANGE = {"first", "total"}
 """Figures of a range, which parts do not add up to."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReadFileArguments:
     """The arguments of `read_file`, or one part of a call: `limit` None for all that follows, 0 for an outline."""
 

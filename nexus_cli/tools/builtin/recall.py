@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import dataclass
 
 from nexus_cli.core.elide import Count, cut_piece, plural, token_bound
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Recall, TextCounter
 from nexus_cli.core.tool import ToolContext
@@ -19,7 +19,7 @@ _AROUND, _MOST_AROUND = 200, 1000
 _MOST_HITS = 10_000
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecallArguments:
     """The arguments of `recall`."""
 

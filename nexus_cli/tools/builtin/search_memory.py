@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.memory import Facts, MemorySlot
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import ToolContext
@@ -12,7 +13,7 @@ from nexus_cli.tools.cancellable_thread import run_in_thread
 LIMIT = 20
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SearchMemoryArguments:
     """The arguments of `search_memory`."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.frozen import frozen
+from dataclasses import dataclass
+
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
 from nexus_cli.core.tool import ToolContext
@@ -10,7 +11,7 @@ from nexus_cli.tools.builtin.send_message import recover as recover
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SendReplyArguments:
     """The arguments of `send_reply`."""
 

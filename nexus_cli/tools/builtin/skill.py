@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SkillGuides
 from nexus_cli.core.tool import ToolContext
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SkillArguments:
     """The arguments of `skill`."""
 

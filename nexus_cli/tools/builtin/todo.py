@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Literal
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.memo_kinds import TODO_STATE
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.todo import LONGEST_TEXT, MOST_ITEMS, count_items
 from nexus_cli.core.tool import ToolContext
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TodoItem:
     """One step."""
 
@@ -20,7 +19,7 @@ class TodoItem:
     state: Literal["open", "doing", "done", "dropped"] = "open"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TodoArguments:
     """The arguments of `todo`."""
 

@@ -3,18 +3,19 @@
 
 from __future__ import annotations
 
-from nexus_cli.core.frozen import frozen
+from dataclasses import dataclass
+
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ToolCatalogue
 from nexus_cli.core.tool import ToolContext
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NamedToolArguments:
     """Those of the named tool, of which none gets here."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UseToolArguments:
     """The arguments of `use_tool`."""
 

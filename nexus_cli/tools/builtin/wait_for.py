@@ -9,7 +9,7 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -17,7 +17,6 @@ from nexus_cli.config.load_settings import own_settings
 from nexus_cli.core.duration import format_duration, parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import is_condition
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.local_time import SUCH_AS, parse_time
 from nexus_cli.core.message import ToolResult
@@ -58,7 +57,7 @@ WAYS = ("file", "process", "time", "url", "service")
 ENDS_WITH = "processes of a command end with it; wait for a background command by its job id"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WaitForArguments:
     """The arguments of `wait_for`: one of `WAYS`, and what belongs to it."""
 

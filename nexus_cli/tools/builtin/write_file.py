@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import FileEdit, ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
@@ -33,7 +33,7 @@ from nexus_cli.tools.files import (
 from nexus_cli.tools.omission import find_new_omission
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WriteFileArguments:
     """The arguments of `write_file`."""
 
@@ -41,7 +41,7 @@ class WriteFileArguments:
     content: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _WriteResult:
     before: str
     digest: str

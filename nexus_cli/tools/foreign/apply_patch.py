@@ -13,7 +13,6 @@ from pathlib import Path
 
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.file_names import resolve_spelling
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import open_at, open_folder, stat_at
 from nexus_cli.core.services import SeenFileStore
@@ -41,7 +40,7 @@ from nexus_cli.tools.omission import find_new_omission
 _END, _END_OF_FILE = "*** End Patch", "*** End of File"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ApplyPatchArguments:
     """The arguments of `apply_patch`."""
 
@@ -70,7 +69,7 @@ class _FilePatch:
     hunks: list[_Hunk] = field(default_factory=list)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Change:
     """A change that is ready to be written."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from nexus_cli.core.decode import DecodedText
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
@@ -27,7 +27,7 @@ from nexus_cli.tools.files import (
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InsertLinesArguments:
     """The arguments of `insert_lines`."""
 

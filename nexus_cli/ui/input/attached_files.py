@@ -19,7 +19,6 @@ from urllib.parse import unquote, urlsplit
 from nexus_cli.core.attachment import FOLDER, TEXT, AttachedFile, Part, image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.file_names import find_spelling, nearest_path, resolve_spelling
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.image_check import MOST_BYTES, describe_bad_image
 from nexus_cli.reports.text.lines import describe_attached, plural
 from nexus_cli.ui.input.piped import KEPT, Input, Reader
@@ -76,7 +75,7 @@ class Mentions:
         return tuple(describe_attached(one.to_json()) for one in self.files)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReadFile:
     """An attached file: a block of the message or an image."""
 

@@ -10,6 +10,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from prompt_toolkit.application import get_app
@@ -22,7 +23,6 @@ from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedText
 
 from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.config.foreign_items import may_have_servers
-from nexus_cli.core.frozen import frozen
 from nexus_cli.session.recipes import find_agents
 from nexus_cli.text.cells import cells, cut, cut_start
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -39,7 +39,7 @@ _FAR = ("/", "~", "./", "../")
 """Prefixes of paths that are looked up in their folder, not in the project's list."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompletionTarget:
     """A place in the text that can be completed."""
 

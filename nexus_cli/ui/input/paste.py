@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.piped import KEPT
 
@@ -32,7 +31,7 @@ MARKS = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
 """Matches the characters that may represent a paste."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TypedMessage:
     """One message taken from the input box."""
 
@@ -46,7 +45,7 @@ class TypedMessage:
     """Mentions of the files that are shown as `[Image #1]`."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Paste:
     label: str
     text: str | None

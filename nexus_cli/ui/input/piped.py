@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 
 KEPT = 64 * 1024 * 1024
 """Most bytes of one input that are kept."""
@@ -16,7 +16,7 @@ _CHUNK = 64 * 1024
 """Bytes per read: the capacity of a pipe; a larger buffer would only be allocated in vain."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Input:
     """One input as text."""
 

@@ -6,8 +6,8 @@ A call that failed, changed a file or saved a fact is never in a group. The outp
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cut, one_line
 from nexus_cli.ui.render.theme import Theme
@@ -24,7 +24,7 @@ FEW = 3
 """Calls that are shown one by one."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HeldNote:
     """A line between calls, with its role: the time that the model thought."""
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-from nexus_cli.core.frozen import frozen
+from dataclasses import dataclass
 
 LONG_LINE = 8192
 """Characters after which an unfinished line is cut."""
@@ -30,7 +29,7 @@ DELIMITER = re.compile(r" {0,3}\|?[ \t]*+:?-++:?[ \t]*+(\|[ \t]*+:?-++:?[ \t]*+)
 """The second line of a table, repeated with the head if a long table is output in parts."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Block:
     """One finished block."""
 

@@ -3,8 +3,9 @@ facts are left out first."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nexus_cli.config.paths import is_below
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.limits import ALL
 from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
 from nexus_cli.session.recipes import FRONTS
@@ -22,7 +23,7 @@ FOLDER = 32
 """Most cells of a folder's name, whose end is kept."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Part:
     name: str
     text: str

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.reports.text.look import PLAIN, ReportStyle
 
 RESET = "\x1b[0m"
@@ -18,7 +17,7 @@ BAR = 20
 """Cells of a progress bar."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Glyphs:
     """Glyphs of one cell each, except `ok` without UTF-8."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.todo import MARKS, OPEN, count_items
@@ -45,7 +45,7 @@ async def _run_nothing(arguments: JsonObject, context: ToolContext) -> ToolResul
     return ToolResult()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FinishedCall:
     """A call with its result."""
 

@@ -13,7 +13,6 @@ from functools import cached_property
 from itertools import groupby, islice
 
 from nexus_cli.core.elide import plural
-from nexus_cli.core.frozen import frozen
 from nexus_cli.text.cells import cut, expand_tabs, fold, one_line
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
@@ -91,7 +90,7 @@ _HIGHLIGHTED = 500
 """Most lines of a hunk that get syntax colours."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class DiffLine:
     """One line of a diff."""
 

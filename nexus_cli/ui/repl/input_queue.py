@@ -13,7 +13,6 @@ from nexus_cli.commands import discover, find, parse
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.frozen import frozen
 from nexus_cli.reports.text.lines import cut_line
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
@@ -27,7 +26,7 @@ BRIEF = 500
 """Characters of a message that are used for a line about it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Attachment:
     """A text to send with the next message."""
 
@@ -36,7 +35,7 @@ class Attachment:
     """Its description for the person until then."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class QueuedMessage:
     """A message built from typed text."""
 

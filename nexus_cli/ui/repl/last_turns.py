@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.event import Event, Notice, Outcome, StepStart, TurnStart
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.lines import cut_line, plural
 from nexus_cli.text.cells import one_line
@@ -23,7 +23,7 @@ CUT_SHORT = "This turn was cut short. /continue to resume it."
 OPEN = {True: "outcome unknown: the process ended while it was running", False: "not run yet"}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Screenful:
     """The end of a conversation."""
 

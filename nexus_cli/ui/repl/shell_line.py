@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.core.frozen import frozen
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -23,7 +23,7 @@ OUTPUT = 4096
 """Characters of a running command's output that are kept for display."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ShellLine:
     """One line that begins with `!`."""
 

@@ -7,13 +7,13 @@ terminal counts differently cannot shift the text after it. prompt-toolkit draws
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from prompt_toolkit.layout import Container, Dimension
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 
-from nexus_cli.core.frozen import frozen
 from nexus_cli.reports.text.lines import filled
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.input.box import InputBox
@@ -34,7 +34,7 @@ _WHOLE = Char("", "")
 """In the first place of a row that is written in one piece."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LayoutContent:
     """The controller's values at the last read."""
 
@@ -44,7 +44,7 @@ class LayoutContent:
     status: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RowPlan:
     """Rows of each part for one size of the terminal."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -373,12 +373,4 @@ def test_figures_are_kept_for_every_rewrite(tmp_path: Path) -> None:
 
 
 def test_result_events_carry_what_json_promises() -> None:
-    assert [one.name for one in fields(CacheResult)] == [
-        "expected",
-        "read",
-        "written",
-        "missed",
-        "cost_usd",
-        "why",
-        "ours",
-    ]
+    assert [*CacheResult.__slots__] == ["expected", "read", "written", "missed", "cost_usd", "why", "ours"]
