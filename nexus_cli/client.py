@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import aiohttp
 
 from nexus_cli.config.server_token import UNIX
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 
 if TYPE_CHECKING:
     from nexus_cli.core.server_results import (
@@ -341,7 +341,7 @@ class Client:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _request(self, method: str, params: JsonObject) -> dict[str, Any]:
+    def _request(self, method: str, params: JsonObject) -> JsonDict:
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": dict(params)}
 
     def _connect(self) -> aiohttp.ClientSession:

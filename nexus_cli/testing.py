@@ -24,7 +24,7 @@ from nexus_cli.commands.command import Command
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.plugins.python_plugins import EntryPoint, import_plugin
 from nexus_cli.sections.contributor import Contributor, Sources, View
@@ -54,7 +54,7 @@ def example(schema: JsonObject) -> Any:
     return max(1, schema.get("minimum", 1))
 
 
-def example_arguments(tool: Tool) -> dict[str, Any]:
+def example_arguments(tool: Tool) -> JsonDict:
     """Return arguments that the tool accepts: the required ones, where there are none the subject."""
     named = tool.parameters.get("required") or ([tool.subject] if tool.subject else [])
     return {name: example(tool.parameters["properties"][name]) for name in named}
@@ -97,7 +97,7 @@ def _check_schema(tool: Tool) -> None:
             assert schema["additionalProperties"] is False, "`additionalProperties` must be false"
 
 
-def _schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
+def _schemas(schema: JsonDict) -> list[JsonDict]:
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
     return [schema, *(found for one in inner for found in _schemas(one))]
 

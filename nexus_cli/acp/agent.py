@@ -46,7 +46,9 @@ from nexus_cli.core.event import (
     TurnStart,
     WorkerState,
 )
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, PLAN
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.request import close_if_closable
 from nexus_cli.core.services import EditorTexts
 from nexus_cli.ledger import Ledger, SessionInfo
@@ -493,7 +495,7 @@ class EditorAgent:
         one.session.listen(partial(self._tell_beside, one))
         one.stream()
 
-    def _offer(self, one: EditorSession) -> dict[str, Any]:
+    def _offer(self, one: EditorSession) -> JsonDict:
         """Return the levels as modes, and the options, as they are when a session is opened."""
         one.level = one.session.status().allow
         levels = [schema.SessionMode(id=level, name=level, description=about) for level, about in _LEVELS.items()]
@@ -573,7 +575,7 @@ def _describe_command(command: Command) -> schema.AvailableCommand:
 def _find_folder(cwd: str) -> Path:
     """Return the real path of a folder that is named absolutely; raise `NexusError("usage", ...)` for any other."""
     with suppress(OSError, ValueError):  # a path that is too long, or has NUL
-        folder = Path(os.path.realpath(cwd))
+        folder = real_path(cwd)
         if os.path.isabs(cwd) and folder.is_dir():
             return folder
     raise NexusError("usage", f"folder {one_line(cwd)[:200]}", "must be the absolute path of an existing folder")

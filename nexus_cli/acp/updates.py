@@ -16,7 +16,7 @@ from acp import schema
 
 from nexus_cli.core import event
 from nexus_cli.core.message import Part, ToolCall, ToolResult
-from nexus_cli.core.real_files import read_regular
+from nexus_cli.core.real_files import read_regular, real_path
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.event_texts import describe_event
@@ -135,7 +135,7 @@ class UpdateStream:
         if isinstance(edits, Sequence) and not isinstance(edits, str):
             pairs = [(one.get("old"), one.get("new")) for one in edits if isinstance(one, Mapping)]
         elif isinstance(whole, str):
-            shown = self._unsaved.get(Path(os.path.realpath(path)))
+            shown = self._unsaved.get(real_path(path))
             before = None if self._replays else _read(path) if shown is None else shown
             pairs = [(before, whole)]
         else:

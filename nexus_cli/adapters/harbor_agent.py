@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 
 from harbor.agents.installed.base import BaseInstalledAgent, CliFlag, with_prompt_template
 
+from nexus_cli.core.json_value import JsonDict
+
 LOG = "nexus.jsonl"
 PATH = 'export PATH="$HOME/.local/bin:$PATH"; '
 UV = "command -v uv >/dev/null || curl -LsSf https://astral.sh/uv/install.sh | sh; "
@@ -92,7 +94,7 @@ class NexusAgent(BaseInstalledAgent):  # type: ignore[misc]
             context.metadata = {name: results[-1].get(name) for name in ("session", "steps", "exit", "finish", "error")}
 
 
-def _read_events(path: Path) -> Iterator[dict[str, Any]]:
+def _read_events(path: Path) -> Iterator[JsonDict]:
     """Yield the events of a log; the last line of a killed run may be cut."""
     for line in path.read_text("utf-8", "replace").splitlines() if path.is_file() else ():
         try:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
 from nexus_cli.commands.verb import Noun, Option, Source, Text, Verb, report_text
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.shared_types import T
 from nexus_cli.ui.print.stream import Stream
-
-T = TypeVar("T")
 
 
 def docs(

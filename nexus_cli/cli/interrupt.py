@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.cli import process
+from nexus_cli.core.shared_types import T
 from nexus_cli.tools.process_tree import kill_all
 
-T = TypeVar("T")
 CLOSE_SECONDS = 2.0
 """Seconds to wait for unfinished tasks and generators after the work has ended."""
 

@@ -12,6 +12,7 @@ import os
 import sys
 
 from nexus_cli.cli import signal_result
+from nexus_cli.core.errors import reason_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` costs as much as Python's own start
@@ -148,7 +149,7 @@ def exit_process(status: int, text: str = "") -> NoReturn:
     except BrokenPipeError:
         pass
     except (OSError, ValueError, RuntimeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
+        why = reason_of(error)
         status = status or 1
         try:
             os.write(2, f"nexus: stdout cannot be written: {why}. Check its destination.\n".encode())

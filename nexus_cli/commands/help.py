@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Annotated
 
 from nexus_cli.commands import find
 from nexus_cli.commands.arguments import apply_settings, has_sent_request
 from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
 from nexus_cli.commands.verb import Authority, Noun, Option, Verb
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.reports.help import KEYS
 
 
@@ -50,7 +50,7 @@ def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]
 def _explain(command: Command, verb: str) -> JsonObject:
     """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
     known = {one.name: one for one in reversed(command.verbs)}
-    shown: dict[str, Any] = to_json_value(command)
+    shown: JsonDict = to_json_value(command)
     if verb in known:
         chosen = known[verb]
         shown["options"] = [(one.shown, one.option.help) for one in chosen.parameters if one.option.help]

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from nexus_cli.commands.shared_options import Directory
 from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
@@ -16,7 +16,9 @@ from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.services import ServerTools
+from nexus_cli.core.shared_types import T
 from nexus_cli.mcp.server_entries import fit_name, parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerError
@@ -24,7 +26,6 @@ from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.reports.mcp_servers import ServerToolsReport
 from nexus_cli.session.session_servers import open_host, servers_report
 
-T = TypeVar("T")
 Servers = Annotated[Any, "session.session_servers.ServersReport"]
 FIRST_START = 60.0
 """Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
@@ -65,7 +66,7 @@ def add(
     """
     words = target[1:] if target[0] == "--" else target
     is_url = len(words) == 1 and words[0].startswith(("https://", "http://"))
-    entry: dict[str, Any] = {"url": words[0]} if is_url else {"command": words}
+    entry: JsonDict = {"url": words[0]} if is_url else {"command": words}
     entry |= ({"env": env} if env else {}) | ({"headers": header} if header else {})
     try:
         parsed = parse_entry(name, entry, os.environ)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.run import APPROVAL, ENDED, FAILED, STATES, UNATTENDED, WAITING, Run
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import (
@@ -60,7 +61,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
         raise NexusError("usage", "runs", why, "`nexus runs list` lists the runs")
     if run:
         return [runs.find(run)]
-    where: dict[str, Any] = {}
+    where: JsonDict = {}
     if plan:
         where["plan"] = ledger.plans.find(plan).key
     elif space:

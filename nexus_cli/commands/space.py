@@ -14,7 +14,7 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonDict, to_json_value
 from nexus_cli.core.limits import require_level
 from nexus_cli.core.run import AGENT, PRIORITY, check_name
 from nexus_cli.core.services import Spaces
@@ -62,7 +62,7 @@ def create(
     if recipe:
         recipe_for(recipe, folder)
     level = require_level(allow, "--allow") if allow else ""
-    said: dict[str, Any] = {"model": resolve_alias(model, settings) if model else "", "recipe": recipe, "allow": level}
+    said: JsonDict = {"model": resolve_alias(model, settings) if model else "", "recipe": recipe, "allow": level}
     said |= {"max_cost": max_cost, "folder": str(folder) if directory else ""}
     given = {key: value for key, value in said.items() if value}
     agents = [*(agent or ()), *(one for one in member or () if is_agent_name(ledger, settings, one))]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, ge
 
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.limits import MAX_INT
+from nexus_cli.core.shared_types import TakeText
 
 if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
@@ -87,7 +88,7 @@ class Source:
     """The session as the person named it."""
     live: Session | None = None
     """The open session; None in a shell."""
-    say: Callable[[str], None] = _keep_silent
+    say: TakeText = _keep_silent
     """Prints a sentence beside the report. Its first word is in lower case and no name."""
     is_json: bool = False
     """True if the value is printed as JSON."""

@@ -10,6 +10,8 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import real_path
+from nexus_cli.core.shared_types import Paths
 
 
 def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: str = "--add-dir") -> Path:
@@ -19,10 +21,10 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     contains one of them, the home folder, or credentials.
     """
     try:
-        real = Path(os.path.realpath(os.path.expanduser(named)))
+        real = real_path(os.path.expanduser(named))
     except (OSError, ValueError) as error:  # no name of a file: it has a NUL, or no bytes
         raise NexusError("usage", option, "not a valid path", "Name a folder outside the project") from error
-    home = Path(os.path.realpath(os.path.expanduser("~")))
+    home = real_path(os.path.expanduser("~"))
     secrets = SecretPlaces(places(), project)
     hint = "Name a folder outside the project"
     if not os.path.lexists(real):
@@ -48,7 +50,7 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     raise NexusError("usage", f"{option} {one_line(named)[:200]}".rstrip(), why, hint)
 
 
-def check_folders(named: Iterable[str], project: Path) -> tuple[Path, ...]:
+def check_folders(named: Iterable[str], project: Path) -> Paths:
     """Return the real paths of the folders of `--add-dir`; raise as `check_folder`."""
     added: list[Path] = []
     for one in named:
@@ -56,7 +58,7 @@ def check_folders(named: Iterable[str], project: Path) -> tuple[Path, ...]:
     return tuple(added)
 
 
-def merge_folders(kept: Iterable[str], added: Sequence[Path], project: Path) -> tuple[tuple[Path, ...], list[str]]:
+def merge_folders(kept: Iterable[str], added: Sequence[Path], project: Path) -> tuple[Paths, list[str]]:
     """Return the `added` folders with those that a session kept, and a notice for each of these that is unusable."""
     folders, notices = list(added), []
     for one in kept:

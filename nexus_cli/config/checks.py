@@ -17,6 +17,7 @@ from pathlib import Path
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_environment import find_project_environment
+from nexus_cli.core.json_value import is_number
 from nexus_cli.core.real_files import read_real
 
 FILES = "{files}"
@@ -89,8 +90,8 @@ def parse_check(value: object) -> EditCheck | None:
         return None
     glob, command, seconds = value["glob"], value["command"], value.get("seconds", SECONDS)
     texts = all(isinstance(one, str) and one.strip() for one in (glob, command))
-    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 < seconds < sys.float_info.max
-    if not texts or not is_number or any(FILES in part for part in _QUOTED.findall(command)):
+    in_time = is_number(seconds) and 0 < seconds < sys.float_info.max
+    if not texts or not in_time or any(FILES in part for part in _QUOTED.findall(command)):
         return None
     return EditCheck(glob, command, float(seconds))
 

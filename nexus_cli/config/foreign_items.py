@@ -12,6 +12,7 @@ from typing import Any, Literal
 from nexus_cli.config.paths import places
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.wire import as_table
 
 PLUGIN_ROOT = "CLAUDE_PLUGIN_ROOT"
 """The variable with a plugin's folder, in its hooks, servers and guides."""
@@ -190,7 +191,7 @@ def list_variables(table: object) -> dict[str, str]:
 
 def list_rules(permissions: object) -> list[tuple[Literal["deny", "ask"], str]]:
     """Return decision and text of the deny and ask rules in `permissions`."""
-    table = permissions if isinstance(permissions, dict) else {}
+    table = as_table(permissions)
     kinds: tuple[Literal["deny", "ask"], ...] = ("deny", "ask")
     return [(kind, text) for kind in kinds for text in list_texts(table.get(kind))]
 

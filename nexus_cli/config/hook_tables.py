@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
+from nexus_cli.core.json_value import is_number
+
 EVENTS = (
     "SessionStart",
     "UserPromptSubmit",
@@ -58,7 +60,7 @@ def parse_hook(value: object) -> HookTable:
         raise ValueError(f'`event` is "{texts["event"]}", not one of {", ".join(EVENTS)}')
     if not texts["command"].strip():
         raise ValueError("`command` is missing or empty")
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds <= LONGEST_SECONDS:
+    if not is_number(seconds) or not 0 < seconds <= LONGEST_SECONDS:
         raise ValueError(f"`timeout` is not a number of seconds up to {LONGEST_SECONDS}")
     if late not in ("allow", "deny"):
         raise ValueError('`on_timeout` is neither "allow" nor "deny"')

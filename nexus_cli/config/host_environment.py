@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.paths import Places, private_dir, project_root
+from nexus_cli.core.real_files import real_path
+from nexus_cli.core.shared_types import Environ
 
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 """Variables by which programs find an interpreter in a virtual environment."""
@@ -24,13 +25,13 @@ def own_environment() -> str:
     return os.path.realpath(sys.prefix) if sys.prefix != sys.base_prefix else ""
 
 
-def is_of_project(own: str, folder: Path, environ: Mapping[str, str]) -> bool:
+def is_of_project(own: str, folder: Path, environ: Environ) -> bool:
     """Return True if the environment `own` belongs to the project of `folder`.
 
     It does if its parent is `folder` or a folder above, up to the repository's root (`.venv` of the working folder), or
     if it is activated and anywhere in that repository.
     """
-    here = Path(os.path.realpath(folder))
+    here = real_path(folder)
     root = project_root(here)
     if not Path(own).is_relative_to(root):
         return False
@@ -47,7 +48,7 @@ def working_folder() -> Path:
         return Path(os.sep)
 
 
-def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
+def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, str]:
     """Return `environ` without nexus's own virtual environment, for a program that runs in `folder` (default: the
     working folder)."""
     env = dict(environ)
@@ -61,7 +62,7 @@ def host_environment(environ: Mapping[str, str], folder: Path | None = None) -> 
         env["PATH"] = os.pathsep.join(left) or os.defpath
     for name in _NAMES_IT:
         value = env.get(name, "")
-        if value and Path(os.path.realpath(value)).is_relative_to(own):
+        if value and real_path(value).is_relative_to(own):
             del env[name]
             if name == "VIRTUAL_ENV":
                 env.pop("VIRTUAL_ENV_PROMPT", None)

@@ -25,6 +25,7 @@ from nexus_cli.config.setting_tables import (
 )
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError, suggest_name
+from nexus_cli.core.json_value import JsonDict
 
 LONGEST_SHOWN = 24
 """Most characters of an invalid value in an error; a longer one may be a key, and is not shown."""
@@ -198,7 +199,7 @@ def decode_settings(data: bytes, path: Path | str) -> str:
         _raise_broken(path, error.object[: error.start].count(b"\n") + 1, "is not UTF-8")
 
 
-def parse_tables(text: str, path: Path | str) -> dict[str, Any]:
+def parse_tables(text: str, path: Path | str) -> JsonDict:
     """Return the tables of a settings file; raise `NexusError("config", ...)` with line if it is not TOML."""
     import tomllib  # noqa: PLC0415  (a command that reads no settings does not pay for it)
 
@@ -240,7 +241,7 @@ def _raise_broken(path: Path | str, line: int, why: str) -> NoReturn:
 
 def build_settings(values: Mapping[str, SettingValue]) -> Settings:
     """Build the settings from validated dotted keys; missing ones get the defaults of their class, tables none."""
-    tree: dict[str, Any] = {}
+    tree: JsonDict = {}
     for key, value in values.items():
         if key == LEDGER_URL:
             continue  # of `config.ledger_place` alone: it may have a password
@@ -249,7 +250,7 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         for name in tables:
             level = level.setdefault(name, {})
         level[last] = value
-    made: dict[str, Any] = {}
+    made: JsonDict = {}
     if "warn_cost" in tree.get("limits", {}):  # bounds nothing, unlike the other keys of its table
         made["warn_cost"] = tree["limits"].pop("warn_cost")
     for f in fields(Settings):

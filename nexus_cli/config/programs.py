@@ -14,7 +14,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from nexus_cli.config.command_records import why_no_git
 from nexus_cli.config.host_environment import host_environment, working_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
-from nexus_cli.core.real_files import follow_path
+from nexus_cli.core.real_files import follow_path, real_path
+from nexus_cli.core.shared_types import Environ
 
 GIT_OPTIONS = (
     "--no-pager",
@@ -75,7 +76,7 @@ class ProgramRefused(PermissionError):
 # -- finding -----------------------------------------------------------------------------------------------------------
 
 
-def find_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str | None:
+def find_program(name: str, folder: Path | None = None, environ: Environ = os.environ) -> str | None:
     """Return the path of a program on the PATH that neither `folder`'s project nor the world can write, or None."""
     closed = _project_places(folder)
     for entry in _outside_entries(environ, closed):
@@ -87,7 +88,7 @@ def find_program(name: str, folder: Path | None = None, environ: Mapping[str, st
     return None
 
 
-def find_named_program(name: str, folder: Path | None = None, environ: Mapping[str, str] = os.environ) -> str:
+def find_named_program(name: str, folder: Path | None = None, environ: Environ = os.environ) -> str:
     """Return the path of a program that the person named; raise `ProgramRefused` for one of the project."""
     closed = _project_places(folder)
     if os.sep in name:
@@ -119,7 +120,7 @@ def own_interpreter(folder: Path | None = None) -> str:
     raise ProgramRefused(why, sys.executable)
 
 
-def program_environment(environ: Mapping[str, str], folder: Path | None = None) -> dict[str, str]:
+def program_environment(environ: Environ, folder: Path | None = None) -> dict[str, str]:
     """Return the environment of a program: its PATH leads neither into `folder`'s project nor into our environment."""
     env = host_environment(environ, folder)
     # An empty PATH means the working folder.
@@ -132,14 +133,14 @@ def _project_places(folder: Path | None) -> tuple[str, ...]:
     folder, the worktrees of nexus, and their source projects."""
     found = [str(worktrees_root())]
     for place in {folder or working_folder(), working_folder()}:
-        root = project_root(Path(os.path.realpath(place)))
+        root = project_root(real_path(place))
         found += [str(root), os.path.realpath(find_source(root))]
     # A project that is `/` or the home folder contains the system's or the person's own programs.
     never = (os.sep, os.path.realpath(os.path.expanduser("~")))
     return tuple(dict.fromkeys(path for path in found if path not in never))
 
 
-def _outside_entries(environ: Mapping[str, str], closed: Sequence[str]) -> list[str]:
+def _outside_entries(environ: Environ, closed: Sequence[str]) -> list[str]:
     """Return the absolute entries of the PATH that do not lead into `closed`."""
     entries = environ.get("PATH", os.defpath).split(os.pathsep)
     return [entry for entry in entries if os.path.isabs(entry) and not _leads_into(entry, closed)]
@@ -177,15 +178,13 @@ def git_command(git: str, projects: Iterable[Path], *arguments: str) -> list[str
     return [git, *GIT_OPTIONS, *arguments]
 
 
-def git_environment(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def git_environment(folder: Path, environ: Environ = os.environ) -> dict[str, str]:
     """Return the environment of git in `folder`: no network, no prompt, and of git's variables only `_GIT_KEPT`."""
     env = {name: value for name, value in environ.items() if not name.startswith("GIT_") or name in _GIT_KEPT}
     return {**program_environment(env, folder), **_GIT_SETTINGS}
 
 
-def run_git_outside(
-    program: str, folder: Path, environ: Mapping[str, str], *arguments: str, seconds: float
-) -> bytes | None:
+def run_git_outside(program: str, folder: Path, environ: Environ, *arguments: str, seconds: float) -> bytes | None:
     """Return the output of git that finds no repository, in `/`; None if it fails. `folder` is the project whose
     programs are not started. It reads the settings of the person alone: all other runs
     of git are inside walls (`sandbox/own_git`)."""
@@ -200,16 +199,14 @@ def run_git_outside(
 # -- starting ----------------------------------------------------------------------------------------------------------
 
 
-def run_program(argv: Sequence[str], *, env: Mapping[str, str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+def run_program(argv: Sequence[str], *, env: Environ, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """Run a program with `subprocess.run` and capture its output."""
     return subprocess.run(argv, env=env, capture_output=True, check=False, **options)
 
 
-def start_program(argv: Sequence[str], *, env: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
+def start_program(argv: Sequence[str], *, env: Environ, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, env=env, **options)
 
 
-async def start_program_async(
-    argv: Sequence[str], *, env: Mapping[str, str], **options: Any
-) -> asyncio.subprocess.Process:
+async def start_program_async(argv: Sequence[str], *, env: Environ, **options: Any) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(*argv, env=env, **options)

@@ -11,12 +11,13 @@ import hashlib
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_beginning, real_path
+from nexus_cli.core.shared_types import Environ, Paths
 
 _MOST = 64 * 1024
 """Most bytes read of a settings file."""
@@ -42,7 +43,7 @@ class ProjectEnvironment:
     place: str = ""
     """Its path as shown: relative to the project if it is inside."""
     is_conda: bool = False
-    node: tuple[Path, ...] = ()
+    node: Paths = ()
     """Folders `node_modules/.bin`, the nearest first."""
 
     def describe(self) -> str:
@@ -51,11 +52,11 @@ class ProjectEnvironment:
         return ", ".join([*python, *(["programs of node_modules/.bin"] if self.node else [])])
 
 
-def find_project_environment(project: Path, cwd: Path, environ: Mapping[str, str]) -> ProjectEnvironment:
+def find_project_environment(project: Path, cwd: Path, environ: Environ) -> ProjectEnvironment:
     """Find the environments of `project` for commands in `cwd`: the nearest one, then `.venv`, `venv`, what uv, poetry,
     pixi and conda are told. An activated environment of the project comes first. Never raises."""
-    root = Path(os.path.realpath(project))
-    folders = _folders_up(Path(os.path.realpath(cwd)), root)
+    root = real_path(project)
+    folders = _folders_up(real_path(cwd), root)
     node = (one / "node_modules" / ".bin" for one in folders)
     found = tuple(one for one in node if one.is_dir() and _is_inside(one, root))
     for candidate, may_be_outside in _candidates(folders, root, environ):
@@ -112,10 +113,10 @@ def _folders_up(cwd: Path, root: Path) -> list[Path]:
 
 def _is_inside(path: Path, root: Path) -> bool:
     """Return True if no link leads from `path` out of the real path `root`."""
-    return Path(os.path.realpath(path)).is_relative_to(root)
+    return real_path(path).is_relative_to(root)
 
 
-def _candidates(folders: list[Path], root: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, bool]]:
+def _candidates(folders: list[Path], root: Path, environ: Environ) -> Iterator[tuple[Path, bool]]:
     """Yield folders that may be environments, each with True if it may be outside the project: one that the person's
     own files or variables name."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
@@ -133,7 +134,7 @@ def _candidates(folders: list[Path], root: Path, environ: Mapping[str, str]) -> 
         yield from _named_by_conda(folder, environ)
 
 
-def _poetry_environments(folder: Path, environ: Mapping[str, str]) -> list[Path]:
+def _poetry_environments(folder: Path, environ: Environ) -> list[Path]:
     """Return the environments that poetry keeps in its cache for the project in `folder`, newest version first."""
     if not (folder / "poetry.lock").is_file():
         return []
@@ -156,7 +157,7 @@ def _poetry_environments(folder: Path, environ: Mapping[str, str]) -> list[Path]
     return sorted(found, key=lambda path: [int(part) for part in re.findall(r"\d+", path.name[-5:])], reverse=True)
 
 
-def _named_by_conda(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[Path, bool]]:
+def _named_by_conda(folder: Path, environ: Environ) -> Iterator[tuple[Path, bool]]:
     """Yield the environment that `environment.yml` names: in the project, or one of the person's own list."""
     for file in ("environment.yml", "environment.yaml"):
         named = dict(_CONDA_NAME.findall(_read_text(folder / file)))

@@ -10,6 +10,7 @@ from nexus_cli.config.foreign_items import ABOVE, KINDS
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.trust import Configuration, read_configuration, trusted_configuration, trusted_items
 from nexus_cli.core.elide import join_with_and, plural
+from nexus_cli.core.shared_types import Paths
 
 NOUNS = {
     "skill": "skill",
@@ -23,7 +24,7 @@ NOUNS = {
 """Kinds of items beside `.nexus`, with their names for people."""
 
 
-def project_folders(cwd: Path) -> tuple[Path, ...]:
+def project_folders(cwd: Path) -> Paths:
     """Return the folders whose configuration counts in `cwd`: the project's root, and those below it down to `cwd`."""
     root = project_root(cwd)
     below = [folder for folder in (cwd, *cwd.parents) if folder != root and folder.is_relative_to(root)]

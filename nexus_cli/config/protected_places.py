@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import pwd
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
 from nexus_cli.config.paths import Places, is_below
 from nexus_cli.config.worktree_record import find_worktree
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_beginning, real_path
+from nexus_cli.core.shared_types import Environ, Paths
 
 _KEYS = (
     *"""
@@ -294,7 +295,7 @@ MADE_BY_TOOLS = frozenset(
 index links to their repository."""
 
 
-def credential_paths(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+def credential_paths(environ: Environ = os.environ) -> Paths:
     """Return credential paths, existing or not, below `HOME` and below the home folder of the user database."""
     named = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
     found, settings = _credential_paths(tuple((name, value) for name in named if (value := environ.get(name))))
@@ -329,7 +330,7 @@ def has_password(data: bytes) -> bool:
 
 
 @lru_cache(8)
-def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Paths, Paths]:
     """Return the credential paths, and settings that may have a password."""
     environ = dict(variables)
     homes = home_folders(environ.get("HOME", ""))
@@ -353,12 +354,12 @@ def _credentials_below(home: Path) -> list[Path]:
     return [home / name for name in CREDENTIALS]
 
 
-def own_paths(own: Places) -> tuple[Path, ...]:
+def own_paths(own: Places) -> Paths:
     """Return nexus's own folders with keys, conversations and permissions; not the cache."""
     return (own.config, own.data, own.log)
 
 
-def shown_paths(own: Places) -> tuple[Path, ...]:
+def shown_paths(own: Places) -> Paths:
     """Return nexus's own folders that commands may read, without secrets: skills, plugins, records of trust."""
     return (own.config / "skills", own.data / "trust.json", own.data / "plugins", own.data / "plugins.json")
 
@@ -379,7 +380,7 @@ class SecretPlaces:
     except stored keys and ledger; and a worktree, but nothing beside it.
     """
 
-    def __init__(self, own: Places, project: Path, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, own: Places, project: Path, environ: Environ = os.environ) -> None:
         """Look up the places as they exist now."""
         root = os.path.realpath(project)
         worktree = find_worktree(project, own)
@@ -390,10 +391,10 @@ class SecretPlaces:
         for path in found:
             self._places[_fold_path(path)] = path
             if os.path.lexists(path) and path not in _PROCESSES:
-                self._places[_fold_path(Path(os.path.realpath(path)))] = path
-        config = Path(os.path.realpath(own.config))
+                self._places[_fold_path(real_path(path))] = path
+        config = real_path(own.config)
         self._open = [_fold_path(config / name) for name in ("skills", *INSTRUCTION_FILES)]
-        self._open.append(_fold_path(Path(os.path.realpath(own.data)) / "plugins"))
+        self._open.append(_fold_path(real_path(own.data) / "plugins"))
 
     def find(self, target: Path, inside: Path | None = None) -> Path | None:
         """Return the secret place that contains the real path `target`, or None; with `inside` only places in it."""

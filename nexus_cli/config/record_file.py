@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 
 WAIT = 10.0
 """Seconds to wait for another process's change of a record."""
@@ -42,7 +41,7 @@ class RecordFile:
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return {}
 
-    def read_items(self) -> dict[str, dict[str, Any]]:
+    def read_items(self) -> dict[str, JsonDict]:
         """Return the entries that are objects."""
         return {name: entry for name, entry in self.read().items() if isinstance(entry, dict)}
 
@@ -52,7 +51,7 @@ class RecordFile:
         replace_private_file(self.path, text.encode())
 
     @contextmanager
-    def change(self) -> Iterator[dict[str, dict[str, Any]]]:
+    def change(self) -> Iterator[dict[str, JsonDict]]:
         """Lock the record, yield its entries for changes, and replace it, or remove it once it is empty; raise
         `NexusError("internal", ...)` if that fails."""
         with named_write_errors(self.path), FileLock.wait_for(places().data / "trust.lock", WAIT):

@@ -6,11 +6,11 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from nexus_cli.core.limits import LEVELS, MAX_INT, Limits, parse_level
+from nexus_cli.core.shared_types import T
 
-T = TypeVar("T")
 SettingValue = str | int | float | bool | tuple[str, ...]
 
 

@@ -5,7 +5,6 @@ The file is locked, and replaced atomically by a valid one only.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from nexus_cli.config.setting_tables import DEFAULTS, NAMED_TABLES
 from nexus_cli.core.decode import decode
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.real_files import real_path
 
 WAIT = 10.0
 """Seconds to wait for another process's change."""
@@ -75,7 +75,7 @@ def write_setting(places: Places, key: str, text: str | None) -> bool:
     Raises `NexusError("config", ...)` if key, value or file is invalid, kind `internal` if the file cannot be written;
     the file is unchanged then.
     """
-    path = Path(os.path.realpath(places.settings))
+    path = real_path(places.settings)
     value = None if text is None else parse_value(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
@@ -84,13 +84,13 @@ def write_setting(places: Places, key: str, text: str | None) -> bool:
 
 def write_server(places: Places, name: str, entry: JsonObject | None) -> bool:
     """Write the table `[mcp.NAME]`, or remove it for None; False if nothing changed. Raises as `write_setting`."""
-    path = Path(os.path.realpath(places.settings))
+    path = real_path(places.settings)
     return _change_settings(path, lambda document: set_value(document, ["mcp", name], entry))
 
 
 def change_list(places: Places, key: str, text: str, *, add: bool) -> bool:
     """Add `text` to the list `key`, or remove it; return False if nothing changed. Raises as `write_setting`."""
-    path = Path(os.path.realpath(places.settings))
+    path = real_path(places.settings)
     return _change_settings(path, lambda document: set_listed(document, split_key(key), text, add=add))
 
 

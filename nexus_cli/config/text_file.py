@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.core import decode as decoding
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.message import replace_surrogates
 
 LIMIT = 64 * 1024 * 1024
@@ -62,7 +62,7 @@ def read_unasked(gate: UnaskedFiles, path: Path, limit: int = LIMIT, *, by_name:
 
 
 def _unreadable(path: Path, error: Exception) -> NexusError:
-    why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    why = f"cannot be read: {reason_of(error)}"
     return NexusError("config", replace_surrogates(str(path)), why, "Make it readable or move it away")
 
 

@@ -23,6 +23,7 @@ from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.wire import as_table
 
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
@@ -172,7 +173,7 @@ def part_text(data: bytes) -> str | None:
 def _known_items(known: JsonObject, found: Configuration) -> dict[str, TrustItem]:
     """Return the items of `found` whose hash is on record."""
     stored = known.get("items")
-    hashes = stored if isinstance(stored, dict) else {}
+    hashes = as_table(stored)
     return {key: item for key, item in found.items.items() if hashes.get(key) == item.sha256}
 
 

@@ -35,7 +35,8 @@ from nexus_cli.config.foreign_items import (
 )
 from nexus_cli.config.trust_beside import read_scripts
 from nexus_cli.config.trust_files import LeftOut
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.wire import as_table
 
 SETTINGS, OWN_SERVERS = "config.toml", "mcp.json"
 GUIDE = "SKILL.md"
@@ -226,14 +227,14 @@ def _server_entry(name: str, entry: Any) -> _Entry:
 
 def _take_items(
     table: Mapping[str, Any],
-) -> tuple[dict[str, Any], list[tuple[str, Any]], list[dict[str, Any]], dict[str, Any]]:
+) -> tuple[JsonDict, list[tuple[str, Any]], list[JsonDict], JsonDict]:
     """Separate the settings from what is trusted by itself; return them, the rules with their kinds, the hooks and the
     servers by name."""
     rules, hooks, servers = table.get("rules"), table.get("hook"), table.get("mcp")
-    rules = rules if isinstance(rules, dict) else {}
+    rules = as_table(rules)
     listed = {kind: rules[kind] for kind in _RULE_KINDS if isinstance(rules.get(kind), list)}
     own = [hook for hook in hooks if isinstance(hook, dict)] if isinstance(hooks, list) else []
-    named = servers if isinstance(servers, dict) else {}
+    named = as_table(servers)
     taken = {"rules": listed, "hook": own, "mcp": named}
     rest = {key: value for key, value in table.items() if not taken.get(key)}
     if listed and (other := {key: value for key, value in rules.items() if key not in listed}):

@@ -18,7 +18,7 @@ from nexus_cli.config.protected_places import INSTRUCTION_FILES, SecretPlaces, f
 from nexus_cli.config.repository_owner import is_of_somebody_else
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.real_files import read_real
+from nexus_cli.core.real_files import read_real, real_path
 
 DOCUMENTS = (".md", ".mdc", ".mdx", ".markdown", ".rst", ".adoc")
 """Suffixes of files that are written to be read, where a key is an example."""
@@ -48,7 +48,7 @@ class UnaskedFiles:
 
     def __init__(self, project: Path, is_denied: Callable[[Path], bool] | None = None) -> None:
         """Initialize; `is_denied` returns True for a real path that a deny rule keeps from `read_file`."""
-        self.project = Path(os.path.realpath(project))
+        self.project = real_path(project)
         self._is_denied = is_denied
         self._secrets: SecretPlaces | None = None
 
@@ -58,7 +58,7 @@ class UnaskedFiles:
         A file found `by_name` and through no link is what the project gives to read: it may have any name, and no deny
         rule takes it away.
         """
-        real = Path(os.path.realpath(path))
+        real = real_path(path)
         self._check_place(path, real, by_name)
         return real
 
@@ -96,7 +96,7 @@ class UnaskedFiles:
     def check_named(self, path: Path, status: os.stat_result) -> None:
         """Raise `FileRefused` if `path`, an absolute path that the person named, is in the project and another name of
         credentials, by a link or a hard link: a command may have made it. `status` is that of the open file."""
-        real, has_more_names = Path(os.path.realpath(path)), status.st_nlink > 1
+        real, has_more_names = real_path(path), status.st_nlink > 1
         if not path.is_relative_to(self.project):
             return
         if not _is_same(real, status):

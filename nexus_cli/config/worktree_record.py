@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from nexus_cli.config.paths import Places, places, project_root
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.core.real_files import read_regular
+from nexus_cli.core.real_files import read_regular, real_path
 
 RECORD = "record.json"
 MOST_OF_LINK = 8192
@@ -129,14 +129,14 @@ def find_worktree(place: Path, own: Places | None = None) -> WorktreeRecord | No
 
 def is_removed(folder: Path) -> bool:
     """Return True for a folder in a worktree of this data folder that is there no longer."""
-    return Path(os.path.realpath(folder)).is_relative_to(worktrees_root()) and find_worktree(folder) is None
+    return real_path(folder).is_relative_to(worktrees_root()) and find_worktree(folder) is None
 
 
 def read_git_file(project: Path) -> Path | None:
     """Return the real path of the git folder that the file `.git` of a project names, None if there is no such file."""
     with suppress(OSError, ValueError):
         kind, _, named = os.fsdecode(read_regular(project / ".git", MOST_OF_LINK)).strip().partition(": ")
-        return Path(os.path.realpath(project / named)) if kind == "gitdir" else None
+        return real_path(project / named) if kind == "gitdir" else None
     return None
 
 

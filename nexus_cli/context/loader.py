@@ -26,8 +26,9 @@ from nexus_cli.context.prompt_loader import (
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, is_number
 from nexus_cli.core.limits import ASK, LEVELS, parse_level
+from nexus_cli.core.shared_types import Paths
 
 Name = Literal["global", "ancestor", "local"]
 TITLES: Mapping[str, str] = {"global": "Global", "ancestor": "Ancestor", "local": "Project"}
@@ -51,7 +52,7 @@ class ContextLayer:
     mcp_path: Path | None = None
     """The `mcp.json` that was read."""
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    ignored: tuple[Path, ...] = ()
+    ignored: Paths = ()
     """Existing files that are ignored: the project is not trusted, or they are outside of it."""
     beyond: int = 0
     """Bytes of the instruction file that were not read."""
@@ -65,7 +66,7 @@ class ContextLayer:
         return f"# {TITLES[self.name]} Configuration ({place})"
 
     @property
-    def files(self) -> tuple[Path, ...]:
+    def files(self) -> Paths:
         """The files that were used."""
         return tuple(path for path in (self.path, self.config_path, self.mcp_path) if path is not None)
 
@@ -78,12 +79,12 @@ class ContextSources:
     """Global, ancestors from the repository's root downwards, local."""
 
     @property
-    def files(self) -> tuple[Path, ...]:
+    def files(self) -> Paths:
         """Every file that was used, in order."""
         return tuple(path for layer in self.layers for path in layer.files)
 
     @property
-    def ignored(self) -> tuple[Path, ...]:
+    def ignored(self) -> Paths:
         """All existing files that are ignored."""
         return tuple(path for layer in self.layers for path in layer.ignored)
 
@@ -160,13 +161,11 @@ def tighten_settings(base: JsonObject, merged: JsonObject) -> JsonObject:
             result["allow"] = min(levels, key=LEVELS.index)
     old, new = base.get("limits"), result.get("limits")
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        numbers = {key: min(value, new[key]) for key, value in old.items() if _number(value) and _number(new.get(key))}
+        numbers = {
+            key: min(value, new[key]) for key, value in old.items() if is_number(value) and is_number(new.get(key))
+        }
         result["limits"] = {**new, **numbers}
     return result
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFiles | None = None) -> list[ContextLayer]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.groups import (
@@ -23,16 +23,16 @@ from nexus_cli.conversation.groups import (
 )
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.section_rows import Sections
+from nexus_cli.conversation.section_rows import SectionRows
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
-from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem
+from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem, sum_tokens
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.request import ModelInfo
@@ -172,7 +172,7 @@ class ContextManager:
         """Return a copy of all messages ever added."""
         return [_own(entry.message) for entry in self.conversation.read(1, self.conversation.last)]
 
-    def get_tool_definitions(self) -> list[dict[str, Any]]:
+    def get_tool_definitions(self) -> list[JsonDict]:
         """Return a copy of the tool schemas."""
         return [deepcopy(dict(tool)) for tool in self.conversation.epoch.tools]
 
@@ -195,7 +195,7 @@ class ContextManager:
     def get_token_usage(self) -> dict[str, int]:
         """Return tokens of `system`, `tools`, `messages` and their `total`; `budget` and `available` are constant."""
         epoch = self.conversation.epoch
-        messages = sum(item.tokens for item in self._window())
+        messages = sum_tokens(self._window())
         return {
             "system": epoch.system_tokens,
             "tools": epoch.tools_tokens,
@@ -275,7 +275,7 @@ class ContextManager:
             for message in added
         ]
         items = flatten(from_first_user_message(group_tool_calls([*head, *new], self.measure)))
-        before, after = self.get_token_usage()["messages"], sum(item.tokens for item in items)
+        before, after = self.get_token_usage()["messages"], sum_tokens(items)
         total = header.header_tokens + after
         if after > before and total > self.available:
             raise ValueError(
@@ -338,7 +338,7 @@ class ContextManager:
         epoch: Epoch | None = None,
         items: Sequence[WindowItem] | None = None,
         anchor: Anchor | None = None,
-        told: Sections = (),
+        told: SectionRows = (),
         added: int = 0,
         texts: Sequence[str] = (),
     ) -> RequestPlan:
@@ -545,7 +545,7 @@ class ContextManager:
         read = self.conversation.read(self._origin.base + 1, self.conversation.last)
         items = [*self._origin.head, *(self._with_preamble(WindowItem.of(entry)) for entry in read)]
         whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
-        if self.conversation.epoch.header_tokens + sum(item.tokens for item in whole) <= self.available:
+        if self.conversation.epoch.header_tokens + sum_tokens(whole) <= self.available:
             self.conversation.rewrite(items, "restore", ())
             self._hidden = False
 

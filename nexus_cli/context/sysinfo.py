@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.shared_types import Environ, Paths
 
 RELEASE_FILES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 MAC_VERSION_FILE = Path("/System/Library/CoreServices/SystemVersion.plist")
@@ -30,7 +30,7 @@ class Host:
     """Kernel release and, on Linux, the line of /proc/version."""
     release: str = ""
     """The text of /etc/os-release, or of the property list with the version of macOS."""
-    environ: Mapping[str, str] = field(default_factory=dict)
+    environ: Environ = field(default_factory=dict)
     machine: str = ""
     """The architecture as in `uname`: `x86_64`, `arm64`."""
     name: str = ""
@@ -68,7 +68,7 @@ def operating_system(host: Host) -> str:
     return one_line(f"Linux ({name})") if name else "Linux"
 
 
-def terminal(environ: Mapping[str, str]) -> str:
+def terminal(environ: Environ) -> str:
     """Return the terminal program and the TERM variable as far as they are known, such as `vscode (xterm-256color)`."""
     program = environ.get("TERM_PROGRAM") or ("Windows Terminal" if environ.get("WT_SESSION") else "")
     kind = environ.get("TERM") or ""
@@ -93,7 +93,7 @@ def get_system_info(is_repl: bool = True, cwd: Path | None = None, *, host: Host
     return "\n".join(lines)
 
 
-def _first_text(paths: tuple[Path, ...]) -> str:
+def _first_text(paths: Paths) -> str:
     for path in paths:
         try:
             return path.read_text(encoding="utf-8", errors="replace")

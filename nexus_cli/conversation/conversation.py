@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Self
 
 from nexus_cli.conversation.groups import (
     Group,
@@ -30,8 +30,21 @@ from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
-from nexus_cli.core.entry import COMPACTED, UNDO, Drop, Entry, Epoch, ItemForm, Kind, Memo, Note, Notes, WindowItem
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.entry import (
+    COMPACTED,
+    UNDO,
+    Drop,
+    Entry,
+    Epoch,
+    ItemForm,
+    Kind,
+    Memo,
+    Note,
+    Notes,
+    WindowItem,
+    sum_tokens,
+)
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
@@ -429,7 +442,7 @@ class Conversation:
         return 0
 
     def _count(self) -> None:
-        self.messages_tokens = sum(item.tokens for item in self.items)
+        self.messages_tokens = sum_tokens(self.items)
 
 
 def _epoch(
@@ -438,5 +451,5 @@ def _epoch(
     return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **_header_values(header))
 
 
-def _header_values(source: Epoch | EpochHeader) -> dict[str, Any]:
+def _header_values(source: Epoch | EpochHeader) -> JsonDict:
     return {one.name: getattr(source, one.name) for one in fields(EpochHeader)}

@@ -83,10 +83,6 @@ def flatten(groups: Iterable[Group]) -> list[WindowItem]:
     return [item for group in groups for item in group]
 
 
-def group_tokens(group: Group) -> int:
-    return sum(item.tokens for item in group)
-
-
 def newest_entry_id(groups: Iterable[Group]) -> int:
     """Return the newest entry in these groups; results of parallel calls are recorded as they end."""
     return max(item.entry for group in groups for item in group)

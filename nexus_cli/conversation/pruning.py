@@ -15,7 +15,7 @@ from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group, Measure, flatten, is_placeholder
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, FindTool, Reads, Tool
@@ -72,7 +72,7 @@ class StaleResult:
     def what(self) -> str:
         """The call: `read_file src/a.py`."""
         subject = one_line(self.subject)
-        return f"{self.call.name} {subject if len(subject) <= NAMED else subject[: NAMED - 3] + '...'}"
+        return f"{self.call.name} {clip_text(subject, NAMED, '...')}"
 
     def stub(self, drop_id: str, measure: Measure) -> WindowItem:
         """Return the item with the stub as its text; its preamble stays."""

@@ -10,10 +10,9 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from nexus_cli.core.entry import Epoch, WindowItem
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Opaque, Part, Role
 from nexus_cli.core.wire import WireRules, canonical
 
@@ -61,7 +60,7 @@ class Wire:
             hashes.append(hashlib.sha256(lines).digest())
         return hashes
 
-    def _message(self, message: Message, preamble: str) -> dict[str, Any]:
+    def _message(self, message: Message, preamble: str) -> JsonDict:
         match message.role:
             case Role.ASSISTANT:
                 return self._assistant(message)
@@ -73,13 +72,13 @@ class Wire:
                 return {"role": "tool", "tool_call_id": wired, "content": content}
             case _:
                 content = "\n\n".join(part for part in (preamble, message.content) if part) or EMPTY
-                value: dict[str, Any] = {"role": str(message.role), "content": content}
+                value: JsonDict = {"role": str(message.role), "content": content}
                 if message.parts:
                     value["content"] = [{"type": "text", "text": content}, *map(_image, message.parts)]
                 return value
 
-    def _assistant(self, message: Message) -> dict[str, Any]:
-        value: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+    def _assistant(self, message: Message) -> JsonDict:
+        value: JsonDict = {"role": "assistant", "content": message.content or None}
         if not message.content and not (message.tool_calls and self._rules.null_content):
             del value["content"]
         extra, calls = self._opaque(message.opaque)
@@ -98,14 +97,14 @@ class Wire:
                 self._ids[call.id] = wired["id"]
         return value | extra
 
-    def _opaque(self, opaque: Opaque | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _opaque(self, opaque: Opaque | None) -> tuple[JsonDict, JsonDict]:
         if opaque is None or opaque.provider != self._rules.provider or opaque.model != self._model:
             return {}, {}
         data = json.loads(opaque.data)
         return data.get("message", {}), data.get("calls", {})
 
 
-def _image(part: Part) -> dict[str, Any]:
+def _image(part: Part) -> JsonDict:
     data = base64.b64encode(part.data).decode()
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
 

@@ -14,12 +14,12 @@ from functools import cached_property
 
 from nexus_cli.conversation.cache_diagnosis import expected_cached, seconds_between
 from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
-from nexus_cli.conversation.section_rows import Sections, scale_sections
+from nexus_cli.conversation.section_rows import SectionRows, scale_sections
 from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import FAR, LEAST, Estimate
 from nexus_cli.core.budget import TokenBudget, UsedTokens
-from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.json_value import JsonObject
 
 LEAST_READ = 1_000
@@ -53,7 +53,7 @@ class RequestPlan:
     """Texts waiting for the person's next message."""
     sent: int
     """The last entry that an earlier request of this epoch contained; -1 if there was none."""
-    told: Sections
+    told: SectionRows
     """Event sections included in its newest message."""
     counted: UsedTokens
     """Tokens by layer, by our own count."""
@@ -176,7 +176,7 @@ def project(
     room: int | None = None,
     earlier: EarlierRequests | None = None,
     waiting: Sequence[WindowItem] = (),
-    told: Sections = (),
+    told: SectionRows = (),
     added: int = 0,
     reported: int | None = None,
 ) -> RequestPlan:
@@ -184,7 +184,7 @@ def project(
     default what the budget has. `added` are the tokens of texts that the contents do not have yet, by our count: of
     `told` and separators, or of one more message."""
     epoch, items, late = contents.epoch, contents.items, sum(int(one["tokens"]) for one in told)
-    messages = added + sum(item.tokens for item in items) + sum(item.tokens for item in waiting)
+    messages = added + sum_tokens(items) + sum_tokens(waiting)
     counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
     tokens = estimate.expected(counted.total, contents) if reported is None else reported
     return RequestPlan(

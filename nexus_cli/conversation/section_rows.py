@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from nexus_cli.conversation.tokens.estimate import apportion
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 
-Sections = Sequence[JsonObject]
+SectionRows = Sequence[JsonObject]
 """The `sections` of `nexus docs json`, with tokens by our own count."""
 Why = tuple[str | int, ...]
 """Words and, as numbers, tokens by our own count: a report converts them to the unit of its other figures."""
@@ -21,15 +20,16 @@ def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
     return form + kept + (f": {text}" if text else "")
 
 
-def scale_sections(rows: Sections, total: int, scale: float) -> list[dict[str, Any]]:
+def scale_sections(rows: SectionRows, total: int, scale: float) -> list[JsonDict]:
     """Convert the tokens of section rows to the budget's unit; they sum to `total`, separators included."""
     tokens = apportion(total, [int(one["tokens"]) for one in rows])
     return [_scale_row(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
 
 
-def _scale_row(row: dict[str, Any], tokens: int, scale: float) -> dict[str, Any]:
+def _scale_row(row: JsonDict, tokens: int, scale: float) -> JsonDict:
     """Convert one section row; the figures of its reason are converted by the same scale."""
-    counted, full = int(row["tokens"]), int(row.get("full_tokens", row["tokens"]))
+    counted = int(row["tokens"])
+    full = int(row.get("full_tokens", counted))
     whole = tokens if full == counted else max(tokens, round(full * scale))
     known, why = {full: whole, counted: tokens}, row.pop("why", None)
     if why is not None:  # older ledgers have only the reason, in our own count

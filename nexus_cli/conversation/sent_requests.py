@@ -10,10 +10,10 @@ from hashlib import sha256
 
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
-from nexus_cli.conversation.groups import flatten, group_tokens, group_tool_calls
+from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
@@ -56,17 +56,17 @@ class SentRequest:
         common = self._common(epoch, items)
         if common is None:
             return 0, 0
-        wire, messages = Wire(epoch), group_tokens(tuple(self.items))
+        wire, messages = Wire(epoch), sum_tokens(self.items)
         wire.extend(common)
         reported, counted = self.least if all(self.least) else (self.tokens, self.epoch.header_tokens + messages)
         fixed = min(self.tokens, round(reported * self.epoch.header_tokens / counted))
-        share = min(1.0, group_tokens(tuple(common)) / messages) if messages else 1.0
+        share = min(1.0, sum_tokens(common) / messages) if messages else 1.0
         return fixed + round((self.tokens - fixed) * share), len(wire.messages)
 
     def common(self, epoch: Epoch, items: Sequence[WindowItem]) -> int:
         """Return the tokens of the same prefix, by our count."""
         common = self._common(epoch, items)
-        return 0 if common is None else self.epoch.header_tokens + group_tokens(tuple(common))
+        return 0 if common is None else self.epoch.header_tokens + sum_tokens(common)
 
     def compare(
         self,
@@ -84,7 +84,7 @@ class SentRequest:
         if not is_same:
             items = self.items
             new = sum(item.tokens for item in items if item.entry > before.last)
-            fresh = round(usage.input * new / max(1, self.epoch.header_tokens + sum(item.tokens for item in items)))
+            fresh = round(usage.input * new / max(1, self.epoch.header_tokens + sum_tokens(items)))
         facts = CacheFacts(
             self.life,
             usage.input,

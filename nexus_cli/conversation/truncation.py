@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.conversation.elide_message import MessageElider, fill_level
-from nexus_cli.conversation.groups import Group, flatten, group_tokens, newest_entry_id, run_requests
+from nexus_cli.conversation.groups import Group, flatten, newest_entry_id, run_requests
 from nexus_cli.conversation.strategies import Strategy
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import ItemForm, WindowItem, sum_tokens
 from nexus_cli.core.message import Role
 
 REQUEST_SHARE = 2 / 3
@@ -77,7 +77,7 @@ def truncate_window(
     requests = run_requests(groups, run)
     required = {len(groups) - 1, *requests}
     lean = _shrink_requests(list(groups), requests, max(hard, floor), floor, elider)
-    sizes = [group_tokens(group) for group in lean]
+    sizes = [sum_tokens(group) for group in lean]
     if summaries:
         for index, group in enumerate(lean):
             if group[0].form is ItemForm.SUMMARY and sum(sizes[i] for i in required | {index}) <= soft:
@@ -98,14 +98,14 @@ def _shrink_requests(
     """Elide in `groups` the newest, then the requests before it, until all fit `hard`; unchanged without room."""
     tail = len(groups) - 1
     earlier = [index for index in requests if index != tail]
-    others = sum(group_tokens(groups[index]) for index in earlier)
-    if hard <= 0 or others + group_tokens(groups[tail]) <= hard:
+    others = sum(sum_tokens(groups[index]) for index in earlier)
+    if hard <= 0 or others + sum_tokens(groups[tail]) <= hard:
         return groups
     cap = max(int(hard * REQUEST_SHARE), floor)
     if tail in requests:
         return _level_requests(groups, requests, cap, elider)
     groups[tail] = _fit_group(groups[tail], hard - min(others, cap), elider)
-    left = max(min(cap, hard - group_tokens(groups[tail])), min(others, floor))
+    left = max(min(cap, hard - sum_tokens(groups[tail])), min(others, floor))
     return _level_requests(groups, earlier, left, elider) if others > left else groups
 
 
@@ -113,7 +113,7 @@ def _level_requests(groups: list[Group], requests: Sequence[int], budget: int, e
     """Return `groups` with the words of these requests cut to one size, so that with their preambles they take `budget`
     tokens: none loses all its words to another one."""
     words = [sum(elider.count(item.message.content) for item in groups[index]) for index in requests]
-    around = [group_tokens(groups[index]) - size for index, size in zip(requests, words, strict=True)]
+    around = [sum_tokens(groups[index]) - size for index, size in zip(requests, words, strict=True)]
     height = fill_level(words, budget - sum(around))
     for index, more in zip(requests, around, strict=True):
         groups[index] = _fit_group(groups[index], height + more, elider)
@@ -126,7 +126,7 @@ def _fit_group(group: Group, budget: int, elider: MessageElider) -> Group:
         aim = budget
         for _ in range(TRIES):
             short = _level_items(group, aim, elider, worth)
-            over = group_tokens(short) - budget
+            over = sum_tokens(short) - budget
             if over <= 0:
                 return short
             aim -= max(over, worth)  # a cut that saves less is not made
@@ -153,7 +153,7 @@ def _holes(groups: Sequence[Group], kept: Sequence[int]) -> list[Hole]:
             reached = newest_entry_id(groups[: previous + 1]) if previous >= 0 else 0
             first = min([reached + 1, *(item.entry for group in real for item in group)])
             old = None if real else missing[-1][0]
-            tokens = sum(map(group_tokens, real))
+            tokens = sum(map(sum_tokens, real))
             holes.append(Hole(position, first, newest_entry_id(missing), tokens, tuple(flatten(real)), markers, old))
         previous = index
     return holes

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +48,9 @@ class AttachedFile:
     total: int = 0
     """Number of lines of the file if only some were attached, else 0."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonDict:
         """Return the recorded form: `path`, `type`, `bytes`, and `names` or `lines` (`of` the file's total)."""
-        found: dict[str, Any] = {"path": self.path, "type": self.type, "bytes": self.size}
+        found: JsonDict = {"path": self.path, "type": self.type, "bytes": self.size}
         if self.type == FOLDER:
             return found | {"names": self.last}
         if self.type != TEXT or not self.last:

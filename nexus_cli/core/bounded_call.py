@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Timer
-from typing import TypeVar
 
-T = TypeVar("T")
+from nexus_cli.core.shared_types import T
+
 CHUNK = 65_536
 
 

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, cast
 
-T = TypeVar("T")
+from nexus_cli.core.shared_types import T
 
 GRACE = 0.25
 """Seconds after which a running call no longer delays the next one."""

@@ -149,6 +149,11 @@ class WindowItem:
         return self.message.role is Role.USER and self.shows_entry
 
 
+def sum_tokens(items: Iterable[WindowItem]) -> int:
+    """Return the tokens of all items."""
+    return sum(item.tokens for item in items)
+
+
 COMPACTED = ("compaction", "overflow")
 """Causes of the epochs that a compaction began."""
 UNDO = "undo"

@@ -132,6 +132,11 @@ class ProviderError(NexusError):
         return self.transient or self.cut or self.kind in ("network", "rate_limit", "overloaded")
 
 
+def reason_of(error: object) -> str:
+    """Return the words of an error: those of the system if it has some."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def write_failure_hint(error: OSError, otherwise: str) -> str:
     """Return a hint for a failed write: to free space if the disk is full, else `otherwise`."""
     return "Free some space" if error.errno in NO_ROOM else otherwise

@@ -13,11 +13,13 @@ from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeGuard, TypeVar
 
 V = TypeVar("V")
 JsonObject = Mapping[str, Any]
 """An object as JSON has it: a report, an event, a row of a list."""
+JsonDict = dict[str, Any]
+"""A `JsonObject` whose keys can be set."""
 ABSENT: Any = None
 """Default of a key of a `JsonOf` that may be absent."""
 
@@ -34,8 +36,13 @@ class ReportOfSession(VersionedReport):
     session: str
 
 
-class JsonOf(dict[str, Any], Generic[V]):
+class JsonOf(JsonDict, Generic[V]):
     """The JSON of a dataclass. A subclass declares more keys by annotations, see `ABSENT`."""
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """True for a number of JSON, which no boolean is."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @cache
@@ -48,7 +55,7 @@ def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
 def to_json_value(value: Any) -> Any:
     """Convert `value` to JSON values: an object for a dataclass, a list for a tuple, a sorted list for a set."""
     if is_dataclass(value) and not isinstance(value, type):
-        made: dict[str, Any] = {}
+        made: JsonDict = {}
         for key, path in shown_paths(type(value)):
             item = to_json_value(attrgetter(path)(value))
             made |= item if key == "*" else {key: item}

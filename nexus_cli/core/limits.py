@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 
 ASK, EDIT, AUTO, ALL = LEVELS = ("ask", "edit", "auto", "all")
 """Permission levels, lowest first: calls that run without approval are reads, also edits, also sandboxed commands,
@@ -111,7 +111,7 @@ class Limits:
         """True if a turn may run the calls of one step only."""
         return self.mode == "single_action" or self.multi_tool is False
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonDict:
         """Return the limits that are set, by name; a level also as `level`."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         made = to_json_value({name: value for name, value in values.items() if value is not None})

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from nexus_cli.core.attachment import Part as Part
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
 USE_TOOL = "use_tool"
@@ -336,9 +336,9 @@ class Message:
             raise TypeError(f"opaque of a message must be Opaque, not {type(self.opaque).__name__}")
 
 
-def to_record(message: Message) -> dict[str, Any]:
+def to_record(message: Message) -> JsonDict:
     """Return `message` as a JSON object for storage; empty fields are omitted."""
-    record: dict[str, Any] = {"role": str(message.role), "content": message.content}
+    record: JsonDict = {"role": str(message.role), "content": message.content}
     if message.tool_calls:
         record["calls"] = [
             {"id": c.id, "name": c.name, "arguments": c.arguments}

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
 
-T = TypeVar("T")
+from nexus_cli.core.shared_types import T
+
 Follower = Callable[[float], None]
 """Takes the share of the work that is done, from 0 to 1; called often, and from any thread."""
 _follower: ContextVar[Follower | None] = ContextVar("follower", default=None)

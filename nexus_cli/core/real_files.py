@@ -14,7 +14,7 @@ import stat
 import sys
 from collections.abc import Collection, Container, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import IO
 
 _FICLONE = 0x40049409
@@ -41,6 +41,16 @@ def suppress_errors(numbers: Collection[int] = REPLACED) -> Iterator[None]:
     except OSError as error:
         if error.errno not in numbers:
             raise
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Return a path without links and without `..`."""
+    return Path(os.path.realpath(path))
+
+
+def join_path(folder: str | os.PathLike[str], *names: str) -> str:
+    """Join names to a folder. `.` and `..` are resolved by words, through no link."""
+    return os.path.normpath(os.path.join(folder, *names))
 
 
 def follow_path(path: str) -> Iterator[tuple[str, bool]]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from nexus_cli.core.errors import REDACTED
+from nexus_cli.core.shared_types import Environ
 
 _PASSWORD = r"passw(?:or)?d|passphrase|pwd|(?-i:(?<=_)PASS(?![A-Za-z]))"
 _WORD = (
@@ -261,7 +262,7 @@ def protected_secrets() -> Mapping[str, str]:
     return _protected
 
 
-def redact(text: str, *, opaque: bool = False, environ: Mapping[str, str] | None = None) -> str:
+def redact(text: str, *, opaque: bool = False, environ: Environ | None = None) -> str:
     """Replace keys in `text` by `[redacted]`: values of key variables in `environ` (default: `os.environ`), and strings
     that look like keys.
 
@@ -282,7 +283,7 @@ def make_redactor() -> Callable[[str], str]:
     return lambda text: redact(text, environ=keys)
 
 
-def _without_values(text: str, environ: Mapping[str, str]) -> str:
+def _without_values(text: str, environ: Environ) -> str:
     values = {value.strip() for name, value in environ.items() if NAMED_SECRET.search(name.upper())} | {*_protected}
     for value in sorted(values, key=lambda value: (-len(value), value)):
         if len(value) < SHORTEST or value not in text:

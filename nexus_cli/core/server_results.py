@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from nexus_cli.core.errors import ErrorObject
 from nexus_cli.core.event import LineEvent, StreamLine
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import LevelFields
 
-EventLine = Annotated[dict[str, Any], LineEvent]
+EventLine = Annotated[JsonDict, LineEvent]
 """The line of an event: the fields of its class in `core/event.py`, and those of `StreamLine`."""
 
 
@@ -95,7 +96,7 @@ class TerminalCall(TypedDict):
     not; write a `text` to the file `name`, or `default` in that folder; let the person choose one of `choices` below a
     `title` and answer with the method `choose` and the `id`; another session is open, whose end is new to the person
     if `shows`."""
-    params: dict[str, Any]
+    params: JsonDict
 
 
 class CommandResult(TypedDict):
@@ -103,7 +104,7 @@ class CommandResult(TypedDict):
 
     calls: list[TerminalCall]
     """In order."""
-    value: dict[str, Any] | None
+    value: JsonDict | None
     """The object of its report, that of `--json`: what it read, or the ids of what it changed. Null if it has none."""
     error: ErrorObject | None
     """Error of the command after these calls."""
@@ -149,7 +150,7 @@ class CommandList(TypedDict):
 class ConversationObject(TypedDict):
     """`get_conversation`."""
 
-    end: dict[str, Any]
+    end: JsonDict
     """The session and its newest turn: `short` id, `name`, time, `turns`, `open` calls, whether it is `finished`."""
     turns: list[list[EventLine]]
     """The newest turns, the newest first, each as events of the stream."""
@@ -209,5 +210,5 @@ class CutLine(TypedDict):
     why: str
 
 
-ServerEvent = dict[str, Any]
+ServerEvent = JsonDict
 """An event of an agent, as the server sends it: an `EventLine`, `ResultLine`, `GapLine` or `CutLine`."""

@@ -16,6 +16,7 @@ from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.core.usage import Usage
 
@@ -269,7 +270,7 @@ class WorkerTask:
 class Workers(Protocol):
     """The workers of a session."""
 
-    async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
+    async def start(self, call_id: str, task: WorkerTask, stopped: TakeText) -> ToolResult:
         """Start a worker; return its report, or a note that it works in the background.
 
         A cancellation stops the worker too, and passes its partial result to `stopped`.

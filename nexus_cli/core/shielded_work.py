@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
+from nexus_cli.core.shared_types import T
 
 
 async def run_shielded(work: Coroutine[Any, Any, T]) -> T:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.shared_types import Environ, TakeText
 
 S = TypeVar("S")
 COMMAND = "command"
@@ -73,7 +74,7 @@ class CommandSandbox:
 
     confinement: Any
     """Starts the command, see `tools/process.ChildSandbox`; None to run it with the rights of the person."""
-    env: Mapping[str, str]
+    env: Environ
     notes: tuple[str, ...] = ()
     """Notes about the sandbox for the model, appended to the result."""
     describe_denial: Callable[[str, str, int], str] = lambda command, output, status: ""
@@ -91,10 +92,10 @@ class ToolContext:
     output_cap: int
     """Most tokens of one result."""
     call_id: str
-    emit: Callable[[str], None]
+    emit: TakeText
     """Shows a piece of live output; not part of the result."""
     services: Mapping[type, Any] = field(default_factory=dict)
-    stopped: Callable[[str], None] = _ignore_text
+    stopped: TakeText = _ignore_text
     """Receives the partial output of a cancelled call, which becomes part of the result."""
     targets: Mapping[str, Path] = field(default_factory=dict)
     """Real paths that permission decided on, by path as the model wrote it: a tool uses these and follows no link."""
@@ -107,7 +108,7 @@ class ToolContext:
     asked."""
     sandbox: Callable[[], CommandSandbox] | None = None
     """Prepares the sandbox of a command; blocks. None: the command runs as nexus itself does."""
-    tell: Callable[[str], None] = _ignore_text
+    tell: TakeText = _ignore_text
     """Shows a line to the person, independent of the result."""
     released: Callable[[], Awaitable[object]] | None = None
     """Returns when the person wants the command to go on in the background; None if they cannot."""

@@ -10,8 +10,10 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from nexus_cli.core.json_value import JsonDict
 
-def as_table(value: object) -> dict[str, Any]:
+
+def as_table(value: object) -> JsonDict:
     """Return `value` if it is an object, else {}."""
     return value if isinstance(value, dict) else {}
 

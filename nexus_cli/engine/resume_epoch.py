@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from nexus_cli.conversation.compaction.recap import recap_text
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.attachment import RESUME
-from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem, sum_tokens
 from nexus_cli.core.memo_kinds import RECAP
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.requests.engine import Engine
@@ -27,7 +27,7 @@ async def begin_resume_epoch(engine: Engine, subjects: Mapping[str, str], came: 
     drop_id = known or conversation.log.next_drop()
     message = Message(Role.USER, recap_text(engine.compactor, subjects, list(came), drop_id))
     item = WindowItem(last, ItemForm.SUMMARY, message, tokens=engine.context.measure(message, ""))
-    gone = sum(one.tokens for one in conversation.items)
+    gone = sum_tokens(conversation.items)
     what = f"messages 1 to {last} of the conversation, replaced by a timeline"
     drops = [] if known else [Drop(drop_id, what, gone, Cause.COMPACTION, conversation.now(), (1, last))]
     planned = await engine.prompt.draft_epoch(engine.context)

@@ -8,14 +8,14 @@ therefore the same path as the next step. What may follow a complete reply besid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
-from nexus_cli.core.json_value import JsonOf, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonOf, to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.engine.calls.dispatch import Dispatcher
@@ -50,7 +50,7 @@ class PlanObject(TypedDict):
     entries: int
     drops: list[str]
     facts: list[dict[str, str]]
-    limits: dict[str, Any]
+    limits: JsonDict
 
 
 async def turn(engine: Engine, dispatcher: Dispatcher) -> None:

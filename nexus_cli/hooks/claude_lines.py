@@ -8,12 +8,11 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from nexus_cli import __version__
 from nexus_cli.conversation.groups import flatten, group_tool_calls, is_placeholder
 from nexus_cli.core.entry import Entry, WindowItem, is_person
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import json_text
 
@@ -38,10 +37,10 @@ def claude_lines(
             continue
         own = str(uuid.uuid5(_NAMESPACE, f"{session} {entry.id}"))
         is_reply = item.message.role is Role.ASSISTANT
-        message: dict[str, Any] = {"role": "assistant" if is_reply else "user", "content": blocks}
+        message: JsonDict = {"role": "assistant" if is_reply else "user", "content": blocks}
         if is_reply:
             message |= _reply_fields(item.message, own, model)
-        record: dict[str, Any] = {
+        record: JsonDict = {
             "parentUuid": parent,
             "isSidechain": False,
             "userType": "external",

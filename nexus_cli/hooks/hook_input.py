@@ -15,10 +15,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.elide import cut_at_word, one_line
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import read_real
 from nexus_cli.core.tool import COMMAND, Effect, Tool
@@ -100,14 +99,14 @@ class HookedCall:
         done = self.result
         return done is not None and (bool(done.error) or (bool(done.status) and not self._meaning(done)))
 
-    def fields(self, event: str, hook: Hook) -> list[dict[str, Any]]:
+    def fields(self, event: str, hook: Hook) -> list[JsonDict]:
         """Return the part of the input that is about the call, for each run of a hook. One that was written for other
         programs, which know one path a call, runs for each path that an edit names. Blocks."""
         name = self._claude_name if hook.is_foreign else self.tool.name
         given = self._claude_arguments() if hook.is_foreign else self.own_arguments()
         real = [str(one) for one in self.targets.values()] if self.tool.effect is Effect.EDIT else []
         each = [{**given, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [given]
-        end: dict[str, Any] = {} if hook.is_foreign and event == "PermissionRequest" else {"tool_use_id": self.id}
+        end: JsonDict = {} if hook.is_foreign and event == "PermissionRequest" else {"tool_use_id": self.id}
         if self.result is not None:
             if event == FAILED_EVENT:
                 end |= {"error": self._describe_failure(self.result), "is_interrupt": False}
@@ -121,7 +120,7 @@ class HookedCall:
             return self._describe_failure(done)
         return _output_of(done) or f"({self._claude_name} completed with no output)"
 
-    def own_arguments(self) -> dict[str, Any]:
+    def own_arguments(self) -> JsonDict:
         """Return the arguments of the call, with those of Claude for a file and an edit beside ours."""
         given = dict(self.checked)
         if self.tool.paths and self.targets:
@@ -140,7 +139,7 @@ class HookedCall:
             return "Write" if "Write" in names else "Edit"
         return next(iter(names), self.tool.name)
 
-    def _claude_arguments(self) -> dict[str, Any]:
+    def _claude_arguments(self) -> JsonDict:
         """Return the arguments of the call as Claude gives them, in its order; others of ours follow."""
         made = foreign_arguments(self._claude_name, self.tool.name, self.checked)
         if self.tool.effect is Effect.EDIT:
@@ -150,14 +149,14 @@ class HookedCall:
             made["file_path"] = self._path
         return made
 
-    def _join_edits(self) -> dict[str, Any]:
+    def _join_edits(self) -> JsonDict:
         edits = self.checked.get("edits")
         if self.tool.effect is not Effect.EDIT or not isinstance(edits, list):
             return {}
         pairs = [one for one in edits if isinstance(one, Mapping)]
         return {f"{key}_string": "\n".join(str(one.get(key, "")) for one in pairs) for key in ("old", "new")}
 
-    def _respond(self, event: str, hook: Hook, given: JsonObject) -> dict[str, Any]:
+    def _respond(self, event: str, hook: Hook, given: JsonObject) -> JsonDict:
         if self.result is None or event == FAILED_EVENT:
             return {}
         if hook.is_codex:
@@ -171,7 +170,7 @@ class HookedCall:
         text = self.result.output[:MOST_RESPONSE]
         return {"tool_response": {"success": True, "output": text, "stdout": text, "exit_code": self.result.status}}
 
-    def _command_response(self, result: ToolResult) -> dict[str, Any]:
+    def _command_response(self, result: ToolResult) -> JsonDict:
         meaning = self._meaning(result)
         return {
             "stdout": _output_of(result),
@@ -183,7 +182,7 @@ class HookedCall:
             **({"backgroundTaskId": result.job} if result.job else {}),
         }
 
-    def _file_response(self, given: JsonObject) -> dict[str, Any]:
+    def _file_response(self, given: JsonObject) -> JsonDict:
         path = str(given.get("file_path", ""))
         now = _read_beginning(path) or ""
         if self.tool.effect is not Effect.EDIT:
@@ -211,7 +210,7 @@ class HookedCall:
         return MEANINGS.get(last[1], "") if last else ""
 
 
-def describe_batch(calls: Sequence[HookedCall], hook: Hook) -> list[dict[str, Any]]:
+def describe_batch(calls: Sequence[HookedCall], hook: Hook) -> list[JsonDict]:
     """Return the part of the input that is about the calls of a step, with their results as the model gets them."""
     described = [
         {key: one[key] for key in ("tool_name", "tool_input", "tool_use_id")}
@@ -233,7 +232,7 @@ def _output_of(result: ToolResult) -> str:
     return _NOTES.sub("", result.output)[:MOST_RESPONSE].rstrip("\n")
 
 
-def _find_hunks(old: str, new: str) -> list[dict[str, Any]]:
+def _find_hunks(old: str, new: str) -> list[JsonDict]:
     """Return the hunks of a change, with three lines around each."""
     before, after = old.splitlines(), new.splitlines()
     hunks = []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from nexus_cli.config.foreign_items import ABOVE, HOOKS, PLUGIN_ROOT, RULES, UNSET
 from nexus_cli.config.hook_tables import EVENTS, LONGEST_MATCHER, HookTable, parse_hook
@@ -29,7 +28,8 @@ from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import SETTINGS, TrustItem
 from nexus_cli.config.unsupported import read_settings
 from nexus_cli.core.elide import cut_at_word, one_line
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.folder_rules import parse_condition
 from nexus_cli.plugins.installed_plugins import PLUGIN_RECORD, InstalledPlugin, installed_plugins
@@ -235,7 +235,7 @@ def _project_hooks(folder: Path, source: Path, found: Configuration) -> Iterator
     is_known = bool(unread) and (bool(before) or trust_state(folder, found) in ("trusted", "changed"))
     for name in unread:
         state = UNSUPPORTED if is_known else UNTRUSTED
-        yield Hook(HookTable("", ""), shown_path(name), Path(os.path.realpath(folder)), state, f"it {left_out[name]}")
+        yield Hook(HookTable("", ""), shown_path(name), real_path(folder), state, f"it {left_out[name]}")
 
 
 def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
@@ -247,8 +247,8 @@ def _removed_item(key: str, parts: Mapping[str, str | None]) -> TrustItem:
 
 def _read_hook(text: str, folder: Path, state: str, why: str, item: TrustItem, source: str = "") -> Hook:
     """Return the hook of an item by the canonical text of its definition."""
-    source, place = source or shown_path(item.file), Path(os.path.realpath(folder))
-    table, problem, keys = None, "", dict[str, Any]()
+    source, place = source or shown_path(item.file), real_path(folder)
+    table, problem, keys = None, "", JsonDict()
     try:
         value = json.loads(text)
         if isinstance(value, list):

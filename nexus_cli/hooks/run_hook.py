@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, name_first, one_line
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ASK
+from nexus_cli.core.shared_types import Environ
+from nexus_cli.core.wire import as_table
 from nexus_cli.hooks.hook_list import CHANGED, Hook
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.sandbox.denial import NETWORK_ERRORS
@@ -81,9 +82,9 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     if value is None:
         return HookAnswer(context=stdout.strip() if event in SPEAKS and not status else "")
     inner = value.get("hookSpecificOutput")
-    more = inner if isinstance(inner, dict) else {}
+    more = as_table(inner)
     asked = more.pop("decision", None)
-    nested = asked if isinstance(asked, dict) else {}  # of PermissionRequest
+    nested = as_table(asked)  # of PermissionRequest
     word = _take(more, "permissionDecision") or _take(nested, "behavior") or _take(value, "decision")
     decision = DECISIONS.get(word, "")
     reason = _take(more, "permissionDecisionReason") or _take(nested, "message") or _take(value, "reason")
@@ -101,7 +102,7 @@ def read_answer(event: str, status: int, stdout: str, stderr: str) -> HookAnswer
     )
 
 
-def _read_object(text: str) -> dict[str, Any] | None:
+def _read_object(text: str) -> JsonDict | None:
     try:
         value = json.loads(text) if text.lstrip().startswith("{") else None
         return value if isinstance(value, dict) else None
@@ -109,7 +110,7 @@ def _read_object(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _take(value: dict[str, Any], key: str) -> str:
+def _take(value: JsonDict, key: str) -> str:
     """Return a text of an answer without blanks around, "" for none, and remove its key: those that stay are unread."""
     found = value.pop(key, None)
     return found.strip() if isinstance(found, str) else ""
@@ -145,7 +146,7 @@ class HookRun:
 
     common_problem: str = ""
     """A line for the person about the cause, if other hooks of the file will have it too; else ""."""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Environ = field(default_factory=dict)
     """Those that a hook at `SessionStart` sets for later commands, by its script in `CLAUDE_ENV_FILE`."""
 
     @property
@@ -219,7 +220,7 @@ def _start(
 ) -> tuple[ProcessResult, str, Mapping[str, str]]:
     """Run the command; return its result with stdout, its stderr, and the variables that it sets."""
     folder, confinement = project_root(cwd) if hook.is_plugin else hook.folder or cwd, None
-    env: Mapping[str, str] = os.environ
+    env: Environ = os.environ
     if not hook.is_personal:
         probe = permission.load(ASK)
         if probe is None or probe.backend == "none":

@@ -6,11 +6,10 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.attachment import Part
 from nexus_cli.core.entry import Kind
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.imports.foreign_session import (
@@ -65,7 +64,7 @@ class _Talk:
         self._newest = ""
         """The text that was added to it last."""
 
-    def add(self, record: dict[str, Any]) -> None:
+    def add(self, record: JsonDict) -> None:
         """Add one record, in the form of today (`type` and `payload`) or that of the first versions (the bare item)."""
         kind, payload = record.get("type"), record.get("payload")
         match kind, payload:

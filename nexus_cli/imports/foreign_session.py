@@ -14,16 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.attachment import IMAGE_NAMES, Part
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.image_check import choose_images
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import UNKNOWN_OUTCOME, Message, Role, ToolCall, to_record
 from nexus_cli.core.usage import Usage
-from nexus_cli.core.wire import canonical
+from nexus_cli.core.wire import as_table, canonical
 
 MOST_LINE = 64 * 1024 * 1024
 """Bytes of one line that are read."""
@@ -157,7 +156,7 @@ def is_shallow(value: object) -> bool:
 
 def make_call(call: str, name: str, arguments: object) -> ToolCall:
     """Return a call whose arguments are an object, or else are kept as raw text."""
-    fit = arguments if isinstance(arguments, dict) else {}
+    fit = as_table(arguments)
     raw = "" if isinstance(arguments, dict) else arguments if isinstance(arguments, str) else json.dumps(arguments)
     return ToolCall(call, name or "unknown", fit, raw)
 
@@ -177,7 +176,7 @@ def count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0
 
 
-def read_records(path: Path, bad_lines: list[str]) -> Iterator[dict[str, Any]]:
+def read_records(path: Path, bad_lines: list[str]) -> Iterator[JsonDict]:
     """Yield the JSON objects of a file, one a line; add to `bad_lines` what is none. Raises `OSError`."""
     if not stat.S_ISREG(os.stat(path).st_mode):  # to open a pipe is to wait for its writer
         bad_lines.append("it is not a regular file")

@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.config.trust_files import MOST_BYTES
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.real_files import read_beginning
 from nexus_cli.core.redact_secrets import NAMED_SECRET, redact
 from nexus_cli.core.tool import Tool
+from nexus_cli.core.wire import as_table
 from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.provider.endpoint import KEY_VARIABLES
 from nexus_cli.rules.rule_set import parse_rule
@@ -51,7 +51,7 @@ class ForeignSetup:
     settings: dict[str, str] = field(default_factory=dict)
     """Our settings as a person types them."""
     rules: dict[tuple[Decision, str], None] = field(default_factory=dict)
-    servers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    servers: dict[str, JsonDict] = field(default_factory=dict)
     """Entries of `[mcp.NAME]`."""
     instructions: str = ""
     commands: dict[str, str] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class ForeignSetup:
         *,
         guards: bool = True,
         parse: Callable[[str], object] = json.loads,
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Return the object in a file (`text` if it is given), {} if there is none or it is invalid."""
         text = self.read(path, guards=guards) if text is None else text
         if not text.strip():
@@ -112,7 +112,7 @@ class ForeignSetup:
             return {}
         if not isinstance(value, dict):
             self.skip_file(path, "does not contain an object", guards=guards)
-        return value if isinstance(value, dict) else {}
+        return as_table(value)
 
     def note(self, line: str) -> None:
         """Report what is not taken over, without the keys in the line."""
@@ -162,14 +162,14 @@ class ForeignSetup:
                     "allow", f"{written}: it would allow more in nexus, because the rule {limit} was not imported"
                 )
 
-    def add_server(self, name: str, entry: dict[str, Any]) -> None:
+    def add_server(self, name: str, entry: JsonDict) -> None:
         """Add a server without the keys in its entry: `command` (a list) or `url`, `env` and `headers` (objects)."""
         try:
             self._add_server(name, entry)
         except ValueError as error:
             self.notes.append(one_line(f"server {name}: {error}")[:300])
 
-    def _add_server(self, name: str, entry: dict[str, Any]) -> None:
+    def _add_server(self, name: str, entry: JsonDict) -> None:
         env, headers = entry.pop("env", None) or {}, entry.pop("headers", None) or {}
         if not isinstance(env, Mapping) or not isinstance(headers, Mapping):
             raise ValueError("env and headers must be objects")
@@ -243,7 +243,7 @@ class ForeignSetup:
             self.notes.append(f"{where}: no counterpart for {', '.join(rest[:30])}")
 
 
-def server_entry(table: JsonObject, *keys: str) -> dict[str, Any]:
+def server_entry(table: JsonObject, *keys: str) -> JsonDict:
     """Return `command` with its `args` as one list, and the given `keys` of a server's table as they are."""
     entry = {key: table[key] for key in keys if table.get(key)}
     if command := table.get("command"):

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import AUTO, Decision
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.claude_setup import read_claude
@@ -81,7 +81,7 @@ def read_codex(home: Path) -> ForeignSetup:
     return setup
 
 
-def _add_codex_server(setup: ForeignSetup, name: str, table: dict[str, Any], where: str) -> None:
+def _add_codex_server(setup: ForeignSetup, name: str, table: JsonDict, where: str) -> None:
     entry = {"env": dict(as_table(table.get("env")))} | server_entry(table, "url", "cwd")
     entry["env"] |= {one: f"${{{one}}}" for one in as_texts(table.get("env_vars"))}
     headers = dict(as_table(table.get("http_headers")))
@@ -95,9 +95,7 @@ def _add_codex_server(setup: ForeignSetup, name: str, table: dict[str, Any], whe
     _add_server(setup, name, table, entry, " ".join([used, *seconds]), where)
 
 
-def _add_server(
-    setup: ForeignSetup, name: str, table: dict[str, Any], entry: dict[str, Any], used: str, where: str
-) -> None:
+def _add_server(setup: ForeignSetup, name: str, table: JsonDict, entry: JsonDict, used: str, where: str) -> None:
     """Add a server; `used` are the keys of its table that `entry` has."""
     setup.add_server(name, entry | ({"enabled": False} if table.get("enabled") is False else {}))
     for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from nexus_cli.config.settings_file import (
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import Decision
+from nexus_cli.core.real_files import real_path
 from nexus_cli.imports.foreign_setup import ForeignSetup
 from nexus_cli.rules.rule_set import DECISIONS
 
@@ -50,7 +50,7 @@ class PersonalChange:
 
     def write(self) -> None:
         """Write the file; raise `NexusError` if it cannot be written, or is no longer what the diff began with."""
-        path = Path(os.path.realpath(self.path))
+        path = real_path(self.path)
         if self.is_settings:
             with lock_settings(path):
                 replace_settings(path, self.after, self.before)
@@ -78,7 +78,7 @@ def plan_import(setup: ForeignSetup, places: Places, choose: Choose) -> ImportPl
     plan = ImportPlan()
     asked = _Asked(plan, choose)
     path = places.settings
-    before = read_settings_text(Path(os.path.realpath(path)))
+    before = read_settings_text(real_path(path))
     try:
         document = tomlkit.parse(before)
     except TOMLKitError:
@@ -157,7 +157,7 @@ def _plan_rules(setup: ForeignSetup, document: Any, asked: _Asked) -> None:
 
 def _plan_instructions(setup: ForeignSetup, places: Places, asked: _Asked) -> None:
     path, theirs = places.config / "NEXUS.md", setup.instructions
-    mine = read_settings_text(Path(os.path.realpath(path)))
+    mine = read_settings_text(real_path(path))
     if not theirs or theirs in mine:
         return
     answer = asked.choose("NEXUS.md", (MINE, THEIRS, BOTH)) if mine.strip() else THEIRS

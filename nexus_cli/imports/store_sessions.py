@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.elide import drop_marker, elide_text
+from nexus_cli.core.elide import drop_marker, elide_text, name_first
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
@@ -113,8 +113,7 @@ def _store(
 ) -> None:
     """Write what is new in a session, and count it in `done`."""
     if bad := foreign.bad_lines:
-        more = f", and {len(bad) - MOST_NAMED} more" if len(bad) > MOST_NAMED else ""
-        done.problems.append(f"{foreign.path}: {', '.join(bad[:MOST_NAMED])}{more}")
+        done.problems.append(f"{foreign.path}: {name_first(bad, MOST_NAMED)}")
     if not foreign.entries:
         done.empty += 1
         done.left_out += foreign.left_out

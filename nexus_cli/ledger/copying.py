@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger.blobs import BLOBS_OF
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Row
 from nexus_cli.ledger.open_database import connect_memory
 from nexus_cli.ledger.store import Ledger
 
@@ -37,8 +36,6 @@ _SERVER_ALONE: Mapping[str, tuple[str, ...]] = {
 """By table: columns that exist only on a server."""
 _AT_ONCE = 200
 """Texts that are held in memory together."""
-
-Row = tuple[Any, ...]
 
 
 @dataclass
@@ -206,7 +203,7 @@ class _Copy:
 
     def _find_projects(self) -> None:
         """Find the project of every lane and epoch; those of deleted sessions belong to the forks that need them."""
-        sessions = dict(self.source.all("SELECT key, project FROM sessions"))
+        sessions = dict[int, str](self.source.all("SELECT key, project FROM sessions"))
         rows = self.source.all("SELECT id, session, parent, epoch, origin FROM lanes ORDER BY id DESC")
         lanes = {lane: sessions[session] for lane, session, *_ in rows if session is not None}
         for lane, _, parent, *_ in rows:  # a fork is younger than its source

@@ -11,13 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.shared_types import T
 
-T = TypeVar("T")
-
+Row = tuple[Any, ...]
+"""A row of an answer, or the values of a statement."""
+Query = tuple[Any, ...]
+"""A statement and its values."""
 BUSY_SECONDS = 30.0
 """Seconds to wait for other processes before giving up, if none of them commits meanwhile."""
 POLL_SECONDS = 0.25
@@ -133,12 +136,12 @@ class Database:
         self._lock = threading.RLock()
         self._once = threading.local()
         """By thread: the `answers` in `reading_once`, by statement and values."""
-        self._pending: list[tuple[str, tuple[Any, ...]]] = []
-        self._guard: tuple[str, tuple[Any, ...], str] | None = None
-        self._constants: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        self._pending: list[tuple[str, Row]] = []
+        self._guard: tuple[str, Row, str] | None = None
+        self._constants: dict[Query, list[Row]] = {}
         self.unsaved: dict[str, Callable[[], None]] = {}
         """By id of a session that is open here: commits what its log has not saved yet."""
-        self._version: tuple[Any, ...] | None = None
+        self._version: Row | None = None
         """SQLite's data version at the last wait for a change."""
         self.noted = self.files_noted = 0
         """The numbers of notes and of notes about files that were recorded by this connection."""
@@ -148,9 +151,9 @@ class Database:
         `why`."""
         self._guard = (sql, values, why)
 
-    def all(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def all(self, sql: str, *values: Any) -> list[Row]:
         """Return all rows of a query; `NexusError("ledger", ...)` if it fails."""
-        answers: dict[tuple[Any, ...], list[tuple[Any, ...]]] | None = getattr(self._once, "answers", None)
+        answers: dict[Query, list[Row]] | None = getattr(self._once, "answers", None)
         if answers is None:
             return self._ask(sql, values)
         if (sql, *values) not in answers:
@@ -158,7 +161,7 @@ class Database:
         return answers[sql, *values]
 
     @contextmanager
-    def reading_once(self, *ahead: tuple[Any, ...]) -> Iterator[None]:
+    def reading_once(self, *ahead: Query) -> Iterator[None]:
         """Give a query that this thread repeats in the block its first answer, until something is written. A server is
         asked the queries `ahead`, statement and values of each, in one round trip."""
         self._once.answers = self._ask_ahead(ahead)
@@ -167,17 +170,17 @@ class Database:
         finally:
             self._once.answers = None
 
-    def _ask_ahead(self, queries: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+    def _ask_ahead(self, queries: Sequence[Query]) -> dict[Query, list[Row]]:
         return {}
 
-    def _ask(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def _ask(self, sql: str, values: Row) -> list[Row]:
         with self._lock:
             try:
                 return retry_while_busy(lambda: self.connection.execute(sql, values).fetchall())
             except sqlite3.DatabaseError as error:
                 raise ledger_error(error, "the ledger could not be read") from error
 
-    def one(self, sql: str, *values: Any) -> tuple[Any, ...] | None:
+    def one(self, sql: str, *values: Any) -> Row | None:
         """Return the first row of a query, or None; `NexusError("ledger", ...)` if it fails."""
         return next(iter(self.all(sql, *values)), None)
 
@@ -186,19 +189,19 @@ class Database:
         row = self.one(sql, *values)
         return int(row[0]) if row else 0
 
-    def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
+    def begin_query(self, sql: str, *values: Any) -> Callable[[], list[Row]]:
         """Send a query, also in `reading_once`, and return a function that returns its rows. Inside `write()` a server
         answers several queries that were sent before the first of their functions is called in one round trip."""
         rows = self._ask(sql, values)
         return lambda: rows
 
-    def constants(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def constants(self, sql: str, *values: Any) -> list[Row]:
         """Return the rows of a query that never change once there are any: each is read once."""
         if not (rows := self._constants.get((sql, *values), [])) and (rows := self.all(sql, *values)):
             self._constants[sql, *values] = rows
         return rows
 
-    def know(self, rows: list[tuple[Any, ...]], sql: str, *values: Any) -> None:
+    def know(self, rows: list[Row], sql: str, *values: Any) -> None:
         """Let `constants` return these rows without a query."""
         self._constants[sql, *values] = rows
 
@@ -207,7 +210,7 @@ class Database:
         only by the next query or the commit."""
         return self.connection.execute(sql, values).lastrowid or 0
 
-    def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    def many(self, sql: str, rows: list[Row]) -> None:
         """Run one statement for many rows, inside `write()`."""
         self.connection.executemany(sql, rows)
 
@@ -303,7 +306,7 @@ class Database:
             if self._count_changed(sql, values) != 1:
                 raise NexusError("ledger", "nothing more can be recorded", why, "See nexus runs list")
 
-    def _count_changed(self, sql: str, values: tuple[Any, ...]) -> int:
+    def _count_changed(self, sql: str, values: Row) -> int:
         """Run a statement and return how many rows it changed."""
         return self.connection.execute(sql, values).rowcount
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
 
 from nexus_cli.core.entry import Cause, Drop, format_transcript
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import blobs, entries, lanes
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Row
 
 _ID = re.compile(r"d([1-9][0-9]{0,17})")
 _COLUMNS = "seq, what, tokens, cause, at, first_entry, last_entry, uncounted, recalls, after"
@@ -104,7 +103,7 @@ def count_misses(db: Database, project: str, kind: str, most: int) -> dict[str, 
     return counts
 
 
-def _drop(row: tuple[Any, ...]) -> Drop:
+def _drop(row: Row) -> Drop:
     span = None if row[5] is None else (row[5], row[6])
     return Drop(f"d{row[0]}", row[1], row[2], Cause(row[3]), row[4], span, None, row[7], row[8], row[9])
 

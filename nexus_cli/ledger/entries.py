@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from nexus_cli.core.entry import Entry, Kind, is_person
 from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, lanes, sessions
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Query, Row
 from nexus_cli.ledger.lanes import Segment
 
 _SORTED = 4000
@@ -60,7 +59,7 @@ def read(db: Database, lane: int, first: int, last: int) -> list[Entry]:
     return [entry for entry, _ in _make_entries(rows, _overrides(db, chain, first, last))]
 
 
-def window_query(lane: int) -> tuple[Any, ...]:
+def window_query(lane: int) -> Query:
     """Return the query of the entries of `lane` itself after its current epoch, with its values."""
     return _WINDOW, lane
 
@@ -73,7 +72,7 @@ def read_window(db: Database, lane: int, base: int) -> list[tuple[Entry, bytes |
     return _make_entries(rows, _overrides(db, chain, base + 1, lanes.END))
 
 
-def _make_entries(rows: Iterable[tuple[Any, ...]], settled: Mapping[int, _Settled]) -> list[tuple[Entry, bytes | None]]:
+def _make_entries(rows: Iterable[Row], settled: Mapping[int, _Settled]) -> list[tuple[Entry, bytes | None]]:
     """Return entries with the line hashes of those that were sent, from rows of `_ENTRY`."""
     found = []
     for row in rows:
@@ -150,7 +149,7 @@ def settle(db: Database, lane: int, fixed: Sequence[FixedValues]) -> None:
 
 
 def _settle_inherited(
-    db: Database, chain: Sequence[Segment], root: Segment, entry: int, row: tuple[Any, ...], value: _Settled
+    db: Database, chain: Sequence[Segment], root: Segment, entry: int, row: Row, value: _Settled
 ) -> None:
     """Settle an inherited entry, for the session of lane `root` only."""
     own = db.one("SELECT preamble, tokens, line FROM fixes WHERE lane = ? AND entry = ?", root.lane, entry)
@@ -187,9 +186,7 @@ def _overrides(db: Database, chain: Sequence[Segment], first: int, last: int) ->
     return settled
 
 
-def _rows(
-    db: Database, chain: Sequence[Segment], first: int, last: int, columns: str, also: str = ""
-) -> Iterator[tuple[Any, ...]]:
+def _rows(db: Database, chain: Sequence[Segment], first: int, last: int, columns: str, also: str = "") -> Iterator[Row]:
     """Yield the rows of `first` to `last`, oldest first, over the segments of `chain`."""
     source = _WITH_TEXT if "b." in columns else "entries e"
     for segment in reversed(chain):

@@ -10,7 +10,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -18,7 +17,7 @@ from nexus_cli.core.message import from_record, replace_surrogates, to_record
 from nexus_cli.core.services import FixedValues
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, drops, lanes
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Row
 
 _LINE = """WITH RECURSIVE line (key) AS (
     SELECT origin FROM lanes WHERE origin IS NOT NULL AND session = {}
@@ -192,7 +191,7 @@ def _read(db: Database, which: str, value: int) -> Epoch | None:
     )
 
 
-def _head(rows: Sequence[tuple[Any, ...]]) -> tuple[WindowItem, ...]:
+def _head(rows: Sequence[Row]) -> tuple[WindowItem, ...]:
     slots = []
     for line, row in enumerate(rows, 3):
         with blobs.damage_at(f"line {line}, a slot"):

@@ -27,7 +27,7 @@ def find_sessions_with(db: Database, fact: Fact) -> list[str]:
         first_entries[lane] = min(entry, first_entries.get(lane, entry))
     for lane, session, parent, entry in db.all("SELECT id, session, parent, parent_entry FROM lanes ORDER BY id"):
         if parent in first_entries and entry >= first_entries[parent]:  # a fork shows the parent's earlier entries
-            first_entries[lane] = min(first_entries[parent], first_entries.get(lane, entry))
+            first_entries[lane] = min(first_entries[parent], first_entries.get(lane, first_entries[parent]))
         if lane in first_entries:
             keys.add(session)
     source = fact.session if fact.entry else ""

@@ -16,7 +16,7 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import COLLEAGUE, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Query
 
 ALL = 1 << 60
 """More rows than any table has."""
@@ -100,7 +100,7 @@ class FactTable:
         where, values = _condition(project, slots, state)
         return self._select(f"{where} ORDER BY {_ORDER} LIMIT ?", *values, limit)
 
-    def kept_query(self, project: str) -> tuple[Any, ...]:
+    def kept_query(self, project: str) -> Query:
         """Return the query of `kept`, with its values."""
         where, values = _condition(project, (), FactState.KEPT)
         return self._query(f"{where} ORDER BY {_ORDER} LIMIT ?", *values, ALL)
@@ -263,7 +263,7 @@ class FactTable:
                 _key(fact.id),
             )
 
-    def _query(self, where: str, *values: Any) -> tuple[Any, ...]:
+    def _query(self, where: str, *values: Any) -> Query:
         return f"SELECT {_COLUMNS_SHARED if self._db.is_shared else _COLUMNS} FROM facts WHERE {where}", *values
 
     def _select(self, where: str, *values: Any) -> list[Fact]:

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.shared_types import T
 from nexus_cli.ledger import sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_journal import SessionJournal
 from nexus_cli.ledger.lane_log import LaneLog
 from nexus_cli.ledger.open_database import connect_memory
-
-T = TypeVar("T")
 
 LOCAL = 1 << 40
 """Lanes that are opened in memory have higher ids than any lane of the ledger."""

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nexus_cli.core.entry import Memo
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_log import Journal, LaneLog
 from nexus_cli.ledger.lane_state import LaneState
@@ -23,7 +23,7 @@ class SessionJournal(Journal):
     known: LaneState
     require_save: bool
     """True if a failed commit is to be raised."""
-    warn: Callable[[str], None]
+    warn: TakeText
     main_lane: int
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     """Held while what is known or waits to be committed changes."""

@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import CLAIMED_RUN, SHOWN_TEXT, WAIT
 from nexus_cli.core.services import Calibration, FixedValues, SeenFile
+from nexus_cli.core.shared_types import T
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import calibrations, drops, entries, epochs, lanes, requests, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.ledger.requests import InheritedRequests, RequestRow
 from nexus_cli.ledger.sessions import SessionInfo
-
-T = TypeVar("T")
 
 Write = Callable[[Database], None]
 """Writes what was recorded; inside a transaction."""

@@ -15,7 +15,7 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import blobs
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Query
 from nexus_cli.ledger.stored_levels import read_memo
 
 END = (1 << 63) - 1
@@ -55,12 +55,12 @@ def missing_session() -> NexusError:
     return NexusError("ledger", "the session cannot continue", "it was deleted in the meantime", "Start a new session")
 
 
-def ancestry_query(db: Database, lane: int) -> tuple[Any, ...]:
+def ancestry_query(db: Database, lane: int) -> Query:
     """Return the query of `ancestry`, with its values."""
     return _ANCESTRY.format(least=db.least), END, lane
 
 
-def session_query(lane: int) -> tuple[Any, ...]:
+def session_query(lane: int) -> Query:
     """Return the query of `session_of`, with its values."""
     return _SESSION_OF, lane
 
@@ -177,9 +177,7 @@ def notes(
     return _read_notes(db.all(*notes_query(db, lane, kinds, own=own, first=first)))
 
 
-def notes_query(
-    db: Database, lane: int, kinds: Collection[str], *, own: bool = False, first: int = 0
-) -> tuple[Any, ...]:
+def notes_query(db: Database, lane: int, kinds: Collection[str], *, own: bool = False, first: int = 0) -> Query:
     """Return the query of `notes`, with its values."""
     which = f"m.kind IN ({', '.join('?' * len(kinds))}) AND " if kinds else ""
     shown = "up JOIN memos m ON m.lane = up.lane AND m.entry <= up.last"

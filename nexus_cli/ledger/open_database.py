@@ -13,7 +13,7 @@ from pathlib import Path
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.errors import NexusError, reason_of, write_failure_hint
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import POLL_SECONDS, ledger_error, primary_code, retry_while_busy
 
@@ -54,7 +54,7 @@ def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
         with FileLock.wait(lock_path):  # no other process opens it now, so that it can be created, altered or renamed
             return _connect_exclusively(path, notices)
     except OSError as error:
-        why = error.strerror or str(error)
+        why = reason_of(error)
         why = f"{error.filename}: {why}" if error.filename == str(lock_path) else why
         raise NexusError("ledger", what, why, write_failure_hint(error, _WAYS_OUT)) from error
     except sqlite3.DatabaseError as error:

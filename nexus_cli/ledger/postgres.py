@@ -34,7 +34,7 @@ import psycopg
 from nexus_cli.config.database_url import hide_password
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger import database
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Query, Row
 from nexus_cli.ledger.postgres_connection import KEYS, open_connection, returns_key, server_error, translate
 
 PATIENCE = 10.0
@@ -136,11 +136,11 @@ class PostgresDatabase(Database):
 
     # Statements
 
-    def _execute(self, sql: str, values: tuple[Any, ...]) -> psycopg.RawCursor[Any]:
+    def _execute(self, sql: str, values: Row) -> psycopg.RawCursor[Any]:
         cursor: psycopg.RawCursor[Any] = psycopg.RawCursor(self._server)
         return cursor.execute(translate(sql), values, binary=True)
 
-    def _read(self, sql: str, values: tuple[Any, ...]) -> psycopg.RawCursor[Any]:
+    def _read(self, sql: str, values: Row) -> psycopg.RawCursor[Any]:
         """Run a query; outside of a transaction, repeat it once if the connection was lost."""
         what = "the ledger could not be read"
         self._require_open()
@@ -155,18 +155,18 @@ class PostgresDatabase(Database):
         except psycopg.Error as error:
             raise server_error(error, what, self._url) from error
 
-    def _ask(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def _ask(self, sql: str, values: Row) -> list[Row]:
         with self._lock:
             return self._read(sql, values).fetchall()
 
-    def _ask_ahead(self, queries: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
+    def _ask_ahead(self, queries: Sequence[Query]) -> dict[Query, list[Row]]:
         with self._lock, suppress(psycopg.Error):  # else each is asked by itself
             with self._server.pipeline():
                 cursors = [self._execute(sql, tuple(values)) for sql, *values in queries]
             return {query: cursor.fetchall() for query, cursor in zip(queries, cursors, strict=True)}
         return {}
 
-    def begin_query(self, sql: str, *values: Any) -> Callable[[], list[tuple[Any, ...]]]:
+    def begin_query(self, sql: str, *values: Any) -> Callable[[], list[Row]]:
         with self._lock:
             return self._execute(sql, values).fetchall if self._in_transaction else super().begin_query(sql, *values)
 
@@ -175,14 +175,14 @@ class PostgresDatabase(Database):
         row = cursor.fetchone() if returns_key(sql) else None
         return int(row[0]) if row else 0
 
-    def many(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    def many(self, sql: str, rows: list[Row]) -> None:
         """See `Database`; the rows are sent together."""
         cursor: psycopg.RawCursor[Any] = psycopg.RawCursor(self._server)
         cursor.executemany(translate(sql), rows)
         if len(rows) > _MOST_QUEUED:
             self._execute("SELECT 1", ()).fetchall()
 
-    def _count_changed(self, sql: str, values: tuple[Any, ...]) -> int:
+    def _count_changed(self, sql: str, values: Row) -> int:
         return len(self._execute(f"{sql} RETURNING 1", values).fetchall())
 
     # Transactions

@@ -16,6 +16,7 @@ from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 from nexus_cli.config.database_url import hide_password
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.ledger import schema
+from nexus_cli.ledger.database import Row
 
 OLDEST = 13
 """The oldest supported server version: older ones cannot report the outcome of a transaction."""
@@ -171,7 +172,7 @@ RETRY_AT: dict[str, tuple[float, NexusError]] = {}
 """By address: the time before which no connection is attempted, and the error of the last attempt."""
 
 
-def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, object, tuple[Any, ...]]:
+def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, object, Row]:
     """Return a connection, True if it may write, the steps that the schema has taken (None or 0: unknown), and number
     and start of its process in the server; raise `NexusError("ledger", ...)` if that fails."""
     what = f"the ledger {hide_password(url)} cannot be opened"
@@ -194,7 +195,7 @@ def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, object, tu
         raise
 
 
-def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, object, tuple[Any, ...]]:
+def _set_up(connection: psycopg.Connection[Any], what: str) -> tuple[bool, object, Row]:
     """Set the limits and types of a connection, in one round trip; return as `open_connection`."""
     info, encoding = connection.info, connection.info.parameter_status("server_encoding")
     if info.server_version < OLDEST * 10_000:

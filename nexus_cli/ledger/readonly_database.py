@@ -12,9 +12,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.ledger import schema
-from nexus_cli.ledger.database import Database, ledger_error, primary_code, retry_while_busy
+from nexus_cli.ledger.database import Database, Row, ledger_error, primary_code, retry_while_busy
 from nexus_cli.ledger.open_database import check_version
 
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
@@ -57,7 +57,7 @@ class ReadOnlyDatabase(Database):
                 connection.close()
                 raise
         except OSError as error:
-            raise NexusError("ledger", self._what, error.strerror or str(error), "Check its permissions") from error
+            raise NexusError("ledger", self._what, reason_of(error), "Check its permissions") from error
         except sqlite3.OperationalError as error:
             if primary_code(error) not in UNWRITABLE:
                 raise ledger_error(error, self._what) from error
@@ -70,7 +70,7 @@ class ReadOnlyDatabase(Database):
     def _what(self) -> str:
         return f"the ledger {self._path} cannot be read"
 
-    def _ask(self, sql: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def _ask(self, sql: str, values: Row) -> list[Row]:
         """See `Database`; also `NexusError("ledger", ...)` if another program has written meanwhile."""
         try:
             return super()._ask(sql, values)

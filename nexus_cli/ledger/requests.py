@@ -6,17 +6,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
+from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Manifest
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.services import FixedValues
+from nexus_cli.core.shared_types import T
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, entries, epochs, lanes, sessions
-from nexus_cli.ledger.database import Database
-
-T = TypeVar("T")
+from nexus_cli.ledger.database import Database, Query
 
 LOST = "lost"
 """Finish of a request whose process was ended before the answer."""
@@ -207,12 +207,12 @@ def list_of_session(db: Database, session: int, which: str) -> list[RequestRow]:
     return _list_requests(db, session, WHICH[which]("SELECT id FROM lanes WHERE session = ?1", lanes.END))
 
 
-def reported_query(lane: int) -> tuple[Any, ...]:
+def reported_query(lane: int) -> Query:
     """Return the query of the reported requests of `lane`, with its values."""
     return _select(WHICH["reported"]("?1", lanes.END)), lane
 
 
-def lost_query(session: str) -> tuple[Any, ...]:
+def lost_query(session: str) -> Query:
     """Return the query of the requests of a session without an outcome, with its values."""
     return f"SELECT step FROM requests WHERE {_OPEN}", session
 
@@ -271,6 +271,6 @@ def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = 
     """
     if 1 <= step <= len(requests):
         return requests[step - 1]
-    there = f"{len(requests)} {'request' if len(requests) == 1 else 'requests'}"
+    there = plural(len(requests), "request")
     why = f"this session has sent {there}, numbered from 1" if requests else "this session has not sent a request yet"
     raise NexusError("usage", named or f"--step {step}", why, hint if requests else "Send a message first")

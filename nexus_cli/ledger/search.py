@@ -16,7 +16,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import Message, from_record, replace_surrogates
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import blobs, lanes
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Row
 from nexus_cli.ledger.sessions import of_place
 
 AT_ONCE = 50
@@ -81,9 +81,7 @@ _Session = tuple[str, str, str]
 """Id, name and folder."""
 
 
-def _newest_first(
-    db: Database, folder: str | None, repository: str
-) -> Iterator[tuple[str, _Session, int, str, tuple[Any, ...]]]:
+def _newest_first(db: Database, folder: str | None, repository: str) -> Iterator[tuple[str, _Session, int, str, Row]]:
     """Yield time, session, id, actor and stored text of every entry of the main lanes.
 
     A lane that several sessions show is yielded with one of them.

@@ -16,7 +16,7 @@ from typing import Any
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.entry import Memo
-from nexus_cli.core.errors import LedgerAwayError, NexusError
+from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_journal import SessionJournal
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
@@ -233,7 +233,7 @@ class ServerJournal(SessionJournal):
                 self._file.append(format_line(call))
         except OSError as error:
             self._remove_file()
-            why = error.strerror or error
+            why = reason_of(error)
             self.warn(f"unsaved entries cannot be kept on this machine ({why}): they will be lost if nexus exits")
 
     def _remove_file(self) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
 
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.services import SeenFile
+from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.ledger import entries, epochs, lanes
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.file_journal import FileJournal
@@ -20,8 +20,6 @@ from nexus_cli.ledger.lane_journal import SessionJournal
 from nexus_cli.ledger.lane_log import MOST_SEEN, LaneLog
 from nexus_cli.ledger.lane_state import LaneState, read_state
 from nexus_cli.ledger.store import Ledger
-
-T = TypeVar("T")
 
 
 class SessionLog(LaneLog):
@@ -43,7 +41,7 @@ class SessionLog(LaneLog):
         lane: int | None = None,
         *,
         require_save: bool,
-        warn: Callable[[str], None],
+        warn: TakeText,
         wait: float = 0.0,
         is_new: bool = False,
     ) -> SessionLog:

@@ -19,7 +19,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.ledger import blobs
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger.database import Database, Row
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Digits of base 32."""
@@ -127,7 +127,7 @@ def create(
     return SessionInfo(*text, 0, 0, parent, "", 0.0, front, 0, 0.0, spawner, worktree)
 
 
-def open_main(db: Database, session: SessionInfo) -> Callable[[], list[tuple[Any, ...]]]:
+def open_main(db: Database, session: SessionInfo) -> Callable[[], list[Row]]:
     """Create the main lane of a new session, inside a transaction; the function that is returned returns a row with the
     keys of session and lane."""
     insert = "INSERT INTO lanes (session, agent, recipe) SELECT key, ?, ? FROM sessions WHERE id = ?"
@@ -157,7 +157,7 @@ def info(db: Database, session: str) -> SessionInfo:
     return _info(row)
 
 
-def _info(row: tuple[Any, ...]) -> SessionInfo:
+def _info(row: Row) -> SessionInfo:
     """Convert a row of `_COLUMNS` to a session."""
     cost = round_dollars(row[15])
     known = (*row[:12], None if row[12] else cost, *row[13:15], cost, *row[16:18], round_dollars(row[18]))

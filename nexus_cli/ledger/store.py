@@ -20,7 +20,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.entry import AGENT_NAME
-from nexus_cli.core.errors import LedgerAwayError, NexusError
+from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
 from nexus_cli.core.memo_kinds import OPENING_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
@@ -482,7 +482,7 @@ class Ledger:
             lock = self._take_lock(session)
         except OSError as error:
             what = f"session {session} cannot be locked"
-            raise NexusError("ledger", what, error.strerror or str(error), "Check the permissions") from error
+            raise NexusError("ledger", what, reason_of(error), "Check the permissions") from error
         if lock is not None:
             self._locks[session] = lock
             if self.server:

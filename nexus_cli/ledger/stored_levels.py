@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import FORMER_NAMES, parse_level
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 
 _ORIGINS = {f"level {former}": f"level {level}" for level, former in FORMER_NAMES.items()}
 
 
-def read_options(text: str) -> dict[str, Any]:
+def read_options(text: str) -> JsonDict:
     """Return the options of a run, a plan or an agent."""
-    options: dict[str, Any] = json.loads(text)
+    options: JsonDict = json.loads(text)
     return options | {"allow": parse_level(options["allow"])} if "allow" in options else options
 
 
-def read_memo(kind: str, text: bytes) -> dict[str, Any]:
+def read_memo(kind: str, text: bytes) -> JsonDict:
     """Return the value of a memo."""
-    value: dict[str, Any] = json.loads(text)
+    value: JsonDict = json.loads(text)
     if kind == LIMITS_IN_FORCE:
         value["limits"] = [_read_bound(one) if one["name"] == "allow" else one for one in value["limits"]]
     elif kind == DECISION:

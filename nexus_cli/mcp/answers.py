@@ -8,10 +8,10 @@ from typing import Any
 
 import mcp_types as types
 
-Json = dict[str, Any]
+from nexus_cli.core.json_value import JsonDict
 
 
-def tool_json(tool: types.Tool) -> Json:
+def tool_json(tool: types.Tool) -> JsonDict:
     """Return a tool with its schema as the server sent it."""
     hints = tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {}
     return {
@@ -22,7 +22,7 @@ def tool_json(tool: types.Tool) -> Json:
     }
 
 
-def call_json(result: types.CallToolResult) -> Json:
+def call_json(result: types.CallToolResult) -> JsonDict:
     """Return the answer of a call; structured content is shown as JSON if its text lacks any of its values."""
     answer = content_json(result.content)
     if result.structured_content is not None and _lacks(answer["text"], result.structured_content):
@@ -39,7 +39,7 @@ def _lacks(text: str, value: Any) -> bool:
     return value is not None and said not in text and json.dumps(said, ensure_ascii=False)[1:-1] not in text
 
 
-def prompt_json(result: types.GetPromptResult) -> Json:
+def prompt_json(result: types.GetPromptResult) -> JsonDict:
     """Return the messages of a prompt; those of the assistant are marked."""
     texts, images = [], []
     for message in result.messages:
@@ -50,7 +50,7 @@ def prompt_json(result: types.GetPromptResult) -> Json:
     return {"text": "\n\n".join(filter(None, texts)), "images": images}
 
 
-def content_json(blocks: Iterable[Any]) -> Json:
+def content_json(blocks: Iterable[Any]) -> JsonDict:
     """Return the content of an answer or a resource."""
     texts: list[str] = []
     images: list[tuple[str, str]] = []

@@ -29,6 +29,8 @@ from pydantic import ValidationError
 from nexus_cli import __version__
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
 from nexus_cli.core.errors import iterate_causes
+from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.mcp.login import LoginNeeded, TokenFile, browser_login, stored_login
 from nexus_cli.mcp.server_values import Fault, ServerError
 from nexus_cli.mcp.stdio_server import MAX_MESSAGE, ServerProcess, printable_line, run_server
@@ -70,8 +72,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-Json = dict[str, Any]
-Ask = Callable[[Json], Awaitable[Json | None]]
+Ask = Callable[[JsonDict], Awaitable[JsonDict | None]]
 
 PROGRESS_FACTOR = 30
 """Progress extends a call to at most this many times its time limit."""
@@ -94,7 +95,7 @@ class Call:
     """A call that is in flight: its question goes to the person who waits for it."""
 
     ask: Ask | None
-    progress: Callable[[str], None]
+    progress: TakeText
     seconds: float
     limit: asyncio.Timeout | None = None
     begun: float = 0.0
@@ -376,7 +377,7 @@ def is_drop(error: BaseException) -> bool:
     return str(error) == _CLOSED or str(error).startswith(_BROKEN_OFF)
 
 
-def _with_defaults(schema: Json, content: Json) -> Json:
+def _with_defaults(schema: JsonDict, content: JsonDict) -> JsonDict:
     """Return the answer with the defaults of fields that it leaves out."""
     fields = schema.get("properties")
     named = fields.items() if isinstance(fields, dict) else ()
@@ -398,8 +399,8 @@ def _sift_lists(session: ClientSession) -> None:
     dispatcher, version = session._dispatcher, session.protocol_version or LATEST_HANDSHAKE_VERSION
     ask = dispatcher.send_raw_request
 
-    async def ask_and_sift(method: str, params: Any, options: Any = None) -> Json:
-        answer: Json = await ask(method, params, options)
+    async def ask_and_sift(method: str, params: Any, options: Any = None) -> JsonDict:
+        answer: JsonDict = await ask(method, params, options)
         call, tools = _current.get(), answer.get("tools") if method == LIST_TOOLS else None
         if call is None or not isinstance(tools, list):
             return answer
@@ -415,7 +416,7 @@ def _sift_lists(session: ClientSession) -> None:
     vars(dispatcher)["send_raw_request"] = ask_and_sift
 
 
-def _find_unfit(answer: Json, version: str) -> str:
+def _find_unfit(answer: JsonDict, version: str) -> str:
     """Return the reason that the one tool of a list cannot be offered, "" if it can."""
     try:
         methods.validate_server_result(LIST_TOOLS, version, answer)

@@ -22,14 +22,13 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams
 from pydantic import ValidationError
 
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.private_process import make_process_private
 from nexus_cli.mcp.answers import call_json, content_json, prompt_json, tool_json
 from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, is_drop
 from nexus_cli.mcp.login import LOGIN_SECONDS
 from nexus_cli.mcp.server_values import ServerError
 from nexus_cli.mcp.stdio_server import end_group, printable_line
-
-Json = dict[str, Any]
 
 RESTARTS = 3
 """Most restarts of a server that failed."""
@@ -70,16 +69,16 @@ class ServerMemory:
 class ServerHost:
     """All servers, and the requests that are in flight."""
 
-    def __init__(self, write: Callable[[Json], None]) -> None:
+    def __init__(self, write: Callable[[JsonDict], None]) -> None:
         self._write = write
         self._servers: dict[str, ServerMemory] = {}
         self._names: dict[str, set[str]] = {}
         self._requests: dict[int, asyncio.Task[None]] = {}
-        self._asked: dict[int, asyncio.Future[Json | None]] = {}
+        self._asked: dict[int, asyncio.Future[JsonDict | None]] = {}
         self._next_ask = 0
         self.groups: set[int] = set()
 
-    def take(self, message: Json) -> None:
+    def take(self, message: JsonDict) -> None:
         """Begin a request, cancel one, or hand on an answer."""
         if "cancel" in message:
             if task := self._requests.get(message["cancel"]):
@@ -104,7 +103,7 @@ class ServerHost:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    async def _answer(self, message: Json) -> None:
+    async def _answer(self, message: JsonDict) -> None:
         number: int = message["id"]
         try:
             result = await self._carry_out(number, message)
@@ -117,7 +116,7 @@ class ServerHost:
             text = printable_line(f"{type(error).__name__}: {error}")
             self._write({"id": number, "error": {"fault": "protocol", "text": text}})
 
-    async def _carry_out(self, number: int, message: Json) -> Any:
+    async def _carry_out(self, number: int, message: JsonDict) -> Any:
         do = message["do"]
         if do == "revision":
             return {"revision": self._find_revision(message["key"])}
@@ -125,7 +124,7 @@ class ServerHost:
         if do == "login":
             return await self._login(number, target)
 
-        async def ask(question: Json) -> Json | None:
+        async def ask(question: JsonDict) -> JsonDict | None:
             call.seconds = target.call_seconds
             return await self._ask(number, question)
 
@@ -195,9 +194,9 @@ class ServerHost:
             if error.fault not in ("login", "refused"):
                 self._fail(target, error)
 
-    async def _ask(self, number: int, question: Json) -> Json | None:
+    async def _ask(self, number: int, question: JsonDict) -> JsonDict | None:
         self._next_ask = ask = self._next_ask + 1
-        asked: asyncio.Future[Json | None] = asyncio.get_running_loop().create_future()
+        asked: asyncio.Future[JsonDict | None] = asyncio.get_running_loop().create_future()
         self._asked[ask] = asked
         self._write({"id": number, "ask": ask, "question": question})
         try:
@@ -312,7 +311,7 @@ def _is_session_gone(error: ServerError) -> bool:
 # -- what is asked of a server -----------------------------------------------------------------------------------------
 
 
-async def _list(client: Client, _message: Json, call: Call) -> Json:
+async def _list(client: Client, _message: JsonDict, call: Call) -> JsonDict:
     session, offers = client.session, client.server_capabilities
     call.left_out.clear()
     return {
@@ -324,7 +323,7 @@ async def _list(client: Client, _message: Json, call: Call) -> Json:
     }
 
 
-async def _list_resources(client: Client, _message: Json, _call: Call) -> Json:
+async def _list_resources(client: Client, _message: JsonDict, _call: Call) -> JsonDict:
     """Return the resources and the templates of URIs that a server lists."""
     session = client.session
     if not client.server_capabilities.resources:
@@ -353,7 +352,7 @@ def _resource_row(uri: object, one: Any) -> list[str]:
     return [str(uri), printable_line(": ".join(filter(None, (one.name, one.description))))]
 
 
-async def _call_tool(client: Client, message: Json, call: Call) -> Json:
+async def _call_tool(client: Client, message: JsonDict, call: Call) -> JsonDict:
     async def show(progress: float, total: float | None, message: str | None) -> None:
         share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
         call.progress(printable_line(message) if message else share)
@@ -361,15 +360,15 @@ async def _call_tool(client: Client, message: Json, call: Call) -> Json:
     return call_json(await client.call_tool(message["tool"], message["arguments"], progress_callback=show))
 
 
-async def _read_resource(client: Client, message: Json, _call: Call) -> Json:
+async def _read_resource(client: Client, message: JsonDict, _call: Call) -> JsonDict:
     return content_json((await client.read_resource(message["uri"])).contents)
 
 
-async def _get_prompt(client: Client, message: Json, _call: Call) -> Json:
+async def _get_prompt(client: Client, message: JsonDict, _call: Call) -> JsonDict:
     return prompt_json(await client.get_prompt(message["name"], message["arguments"]))
 
 
-_REQUESTS: dict[str, Callable[[Client, Json, Call], Awaitable[Any]]] = {
+_REQUESTS: dict[str, Callable[[Client, JsonDict, Call], Awaitable[Any]]] = {
     "list": _list,
     "resources": _list_resources,
     "call": _call_tool,
@@ -405,7 +404,7 @@ async def serve(source: int, sink: int) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
     transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, os.fdopen(sink, "wb", 0))
 
-    def write(message: Json) -> None:
+    def write(message: JsonDict) -> None:
         if not transport.is_closing():
             transport.write(json.dumps(message).encode() + b"\n")
 

@@ -28,7 +28,8 @@ from nexus_cli.config.programs import start_program_async
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.certificates import certificate_file
 from nexus_cli.core.install_hint import install_hint
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.shared_types import Environ, TakeText
 from nexus_cli.mcp.server_tools import describe_resources
 from nexus_cli.mcp.server_values import (
     AskPerson,
@@ -41,7 +42,6 @@ from nexus_cli.mcp.server_values import (
     ServerTool,
 )
 
-Json = dict[str, Any]
 ShowUrl = Callable[[str], Awaitable[None] | None]
 
 HARMLESS = (
@@ -66,7 +66,7 @@ class McpHost:
         """The folder of servers that name none."""
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._waiting: dict[int, asyncio.Queue[Json]] = {}
+        self._waiting: dict[int, asyncio.Queue[JsonDict]] = {}
         self._numbers = itertools.count(1)
         self._groups: set[int] = set()
         self._errors: deque[str] = deque(maxlen=5)
@@ -100,7 +100,7 @@ class McpHost:
         *,
         revision: str = "",
         ask: AskPerson | None = None,
-        progress: Callable[[str], None] | None = None,
+        progress: TakeText | None = None,
     ) -> ServerAnswer:
         """Call a tool. Cancelling this cancels the call at the server. Raises `ServerError("changed", ...)` if the
         server's tools have another `revision`; "": whatever it is."""
@@ -141,10 +141,10 @@ class McpHost:
         self,
         do: str,
         server: ServerEntry,
-        sent: Json | None = None,
+        sent: JsonDict | None = None,
         *,
         ask: AskPerson | None = None,
-        progress: Callable[[str], None] | None = None,
+        progress: TakeText | None = None,
         show_url: ShowUrl | None = None,
     ) -> Any:
         message = {"do": do, "target": self._target(server), "asks": ask is not None, **(sent or {})}
@@ -155,10 +155,10 @@ class McpHost:
 
     async def _request(
         self,
-        message: Json,
+        message: JsonDict,
         seconds: float,
         ask: AskPerson | None = None,
-        progress: Callable[[str], None] | None = None,
+        progress: TakeText | None = None,
         show_url: ShowUrl | None = None,
     ) -> Any:
         await self._start()
@@ -199,7 +199,7 @@ class McpHost:
         finally:
             del self._waiting[number]
 
-    def _target(self, server: ServerEntry) -> Json:
+    def _target(self, server: ServerEntry) -> JsonDict:
         env = _server_environment(server, Path(server.cwd) if server.cwd else self._folder) if server.command else {}
         return {
             "name": server.name,
@@ -214,7 +214,7 @@ class McpHost:
             "key": server.sha256,
         }
 
-    def _send(self, message: Json) -> None:
+    def _send(self, message: JsonDict) -> None:
         stdin = self._process.stdin if self._process is not None else None
         if stdin is not None and not stdin.is_closing():
             stdin.write(json.dumps(message).encode() + b"\n")
@@ -301,14 +301,14 @@ async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
             yield line
 
 
-async def _ask_person(ask: AskPerson | None, question: Json) -> Json | None:
+async def _ask_person(ask: AskPerson | None, question: JsonDict) -> JsonDict | None:
     if ask is None:
         return None
     answer = await ask(ServerQuestion(question["text"], question["parameters"], question["url"]))
     return None if answer is None else dict(answer)
 
 
-def _answer(result: Json) -> ServerAnswer:
+def _answer(result: JsonDict) -> ServerAnswer:
     images = []
     for kind, data in result["images"]:
         with contextlib.suppress(binascii.Error, ValueError):
@@ -316,7 +316,7 @@ def _answer(result: Json) -> ServerAnswer:
     return ServerAnswer(result["text"], result.get("is_error", False), tuple(images), result["revision"])
 
 
-def _keep_harmless(environ: Mapping[str, str]) -> dict[str, str]:
+def _keep_harmless(environ: Environ) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name in HARMLESS or name.startswith("LC_")}
 
 

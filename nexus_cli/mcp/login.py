@@ -27,6 +27,8 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.wire import as_table
 
 EXPIRED = 1.0
 """A time in the past, in seconds since 1970; 0 would be a token without an end."""
@@ -51,7 +53,7 @@ class TokenFile(TokenStorage):
             read = json.loads(self.path.read_bytes())
         except (OSError, ValueError):
             read = {}
-        self.stored: dict[str, Any] = read if isinstance(read, dict) else {}
+        self.stored: JsonDict = as_table(read)
 
     def has_tokens(self) -> bool:
         """Return True if a login has succeeded."""

@@ -23,7 +23,8 @@ from nexus_cli.config.trust import Configuration
 from nexus_cli.config.trust_beside import UNREAD
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
+from nexus_cli.core.shared_types import Environ
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
 from nexus_cli.provider.endpoint import is_provider_key
@@ -62,7 +63,7 @@ class ServerFiles:
 
 def read_servers(
     cwd: Path,
-    environ: Mapping[str, str] = os.environ,
+    environ: Environ = os.environ,
     added: Iterable[ServerEntry] = (),
     plugins: Iterable[InstalledPlugin] | None = None,
 ) -> ServerFiles:
@@ -123,7 +124,7 @@ def fit_name(name: str) -> str:
 def parse_entry(
     name: str,
     value: Any,
-    environ: Mapping[str, str],
+    environ: Environ,
     source: ServerSource = "personal",
     file: str = "",
     folder: Path | None = None,
@@ -198,7 +199,7 @@ def _refuse_keys(names: Iterable[str], what: str) -> None:
             raise ValueError(f"{what} refers to {plain}: only your own servers can get a provider key")
 
 
-def _find_value(name: str, environ: Mapping[str, str], folder: Path | None) -> str:
+def _find_value(name: str, environ: Environ, folder: Path | None) -> str:
     """Return the value of `NAME` or `NAME:-DEFAULT`."""
     name, has_default, default = name.partition(":-")
     if name == "workspaceFolder":
@@ -253,7 +254,7 @@ def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple
     return tuple(sorted(names)), values
 
 
-def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
+def _read_headers(value: Any, environ: Environ) -> dict[str, str]:
     """Return headers; `${NAME}` stays in their values, because a value with a key is read only when it is sent."""
     if isinstance(value, list | tuple) and all(isinstance(one, str) and ":" in one for one in value):
         value = {name.strip(): text.strip() for one in value for name, _, text in [one.partition(":")]}
@@ -271,7 +272,7 @@ def _read_headers(value: Any, environ: Mapping[str, str]) -> dict[str, str]:
 
 def _read_seconds(value: JsonObject, key: str, default: float) -> float:
     seconds = value.get(key, default)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= 86400:
+    if not is_number(seconds) or not 0 < seconds <= 86400:
         raise ValueError(f"{key} must be a number of seconds above 0 and at most 86400")
     return float(seconds)
 
@@ -295,7 +296,7 @@ def _find_tables(
 
 def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[str]) -> JsonObject:
     """Return the trusted servers of a project's file, from the bytes that were judged."""
-    table: dict[str, Any] = {}
+    table: JsonDict = {}
     is_invalid = (file, NO_SERVERS) in trusted.left_out
     for item in (one for one in trusted.items.values() if one.file == file):
         name = item.name if file == FILE else item.name.removeprefix(f"{file.removeprefix(ABOVE)}: ")

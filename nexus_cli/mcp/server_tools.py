@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ServerTools
@@ -249,9 +250,8 @@ async def _run_tool(server: str, tool: str, arguments: JsonObject, context: Tool
 def _clean_words(text: str, most: int = MOST_DESCRIPTION) -> str:
     """Return words of a server without forms of ours and invisible characters, cut to `most` characters."""
     text = neutralize("".join(char for char in text[: 2 * most] if unicodedata.category(char) != "Cf")).strip()
-    return text if len(text) <= most else f"{text[:most]}..."
+    return clip_text(text, most, "...")
 
 
 def _first_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 160 else f"{line[:160]}..."
+    return clip_text(" ".join(text.split()), 160, "...")

@@ -19,6 +19,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
 from nexus_cli.config.programs import start_program_async
+from nexus_cli.core.elide import clip_text
 from nexus_cli.mcp.server_values import Fault
 
 MAX_MESSAGE = 10_000_000
@@ -166,7 +167,7 @@ async def _keep_errors(process: asyncio.subprocess.Process, server: ServerProces
 def printable_line(text: str, most: int = 300) -> str:
     """Return `text` as one line of printable characters, cut where it is long."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in text[: 8 * most]).split())
-    return plain if len(plain) <= most else f"{plain[:most]}…"
+    return clip_text(plain, most)
 
 
 async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]], server: ServerProcess) -> None:

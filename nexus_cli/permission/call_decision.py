@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.core.approval import Allow, Answer, Deny
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.core.limits import level_fields
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import Tool, describe_subject
@@ -140,9 +140,9 @@ class CallDecision:
         places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MOST_PARTS]
         return [to_json_value(parts[place]) for place in sorted(places)], len(parts) - len(places)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonDict:
         """Return the decision as it is recorded and reported (`reports/decisions.py`)."""
-        value: dict[str, Any] = {"decision": self.verdict, "level": self.level}
+        value: JsonDict = {"decision": self.verdict, "level": self.level}
         if not (self.is_denied and self.origin.startswith("limit ")):
             value |= {"profile": self.profile or None, "rule": self.rule or None}
         value["from"] = self.origin or f"level {self.level}"

@@ -26,7 +26,8 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.approval import DEFINITION
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import ALL, ASK, EDIT, PLAN
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_beginning, real_path
+from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import COMMAND, CommandSandbox, Effect, Tool
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall, NarrowWay
@@ -87,9 +88,9 @@ class CallPermission:
         `answers`: the session answers people in their spaces, and may post messages without approval.
         """
         # Rules name real paths.
-        self._cwd, self._project, self._config_dirs = cwd, Path(os.path.realpath(project)), tuple(config_dirs)
+        self._cwd, self._project, self._config_dirs = cwd, real_path(project), tuple(config_dirs)
         self._settings, self._answers = sandbox, answers
-        self.added: tuple[Path, ...] = ()
+        self.added: Paths = ()
         """Real paths of folders that are used like the project."""
         self.rules_ahead: tuple[str, ...] = ()
         """Allow rules of `--rule`: for this run, also outside the sandbox if a call asks for that."""
@@ -103,7 +104,7 @@ class CallPermission:
         self._confinements: dict[str, Confinement] = {}
         self.network: SessionNetwork | None = None
         """The network that sandboxed commands share since the first background command."""
-        self._denied: dict[tuple[Path, ...], DeniedFiles] = {}
+        self._denied: dict[Paths, DeniedFiles] = {}
         """By the added folders that were searched."""
         self._told: set[str] = set()
         self._is_told = False
@@ -214,7 +215,7 @@ class CallPermission:
         *,
         ahead: tuple[str, ...] = (),
         granted: tuple[str, ...] = (),
-        added: tuple[Path, ...] = (),
+        added: Paths = (),
     ) -> CallDecision:
         """Decide on a call at `level`, with the session's rules `allowed` and those `granted` for its turn, as if the
         rules `ahead` and the folders `added` were given too; blocks before `load`."""
@@ -236,7 +237,7 @@ class CallPermission:
         return replace(found, level=level, about=call)
 
     def _decide_command(
-        self, call: CheckedCall, level: str, extra: tuple[PermissionRule, ...], added: tuple[Path, ...]
+        self, call: CheckedCall, level: str, extra: tuple[PermissionRule, ...], added: Paths
     ) -> CallDecision:
         from nexus_cli.rules.decide import decide_command  # noqa: PLC0415
 
@@ -334,7 +335,7 @@ class CallPermission:
         named = [word for line in lines for word in line[1:] if not word.startswith("-") and "\0" not in word]
         # A word with a slash in front is a path, though nothing may be there.
         found_paths = [os.path.join(self._cwd, os.path.expanduser(word)) for word in named]
-        paths = [Path(os.path.realpath(path)) for path in found_paths if path in named or os.path.lexists(path)]
+        paths = [real_path(path) for path in found_paths if path in named or os.path.lexists(path)]
         outside = [path for path in paths if not path.is_relative_to(self._project)]
         exact = [f"{call.tool.name}({shlex.join(words)})"] if words and not COMMAND_SIGNS & set("".join(words)) else []
         offers = found.offers if len(found.offers) == 1 else ()
@@ -443,7 +444,7 @@ class CallPermission:
             return DeniedFiles()
         added = self.added
         if added not in self._denied:
-            cwd = Path(os.path.realpath(self._cwd))
+            cwd = real_path(self._cwd)
             self._denied[added] = find_denied_files(self._read_rules(), self._project, cwd, added)
         # Of a command that may write the next one is kept from what it makes.
         return self._denied[added] if profile == "read" else self._denied.pop(added)

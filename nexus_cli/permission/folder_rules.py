@@ -18,6 +18,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import GIT_FOLDER, SecretPlaces
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.tools.registry import discover_tools, rule_tools
 
@@ -46,9 +47,9 @@ def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
     The folder of a path is its git repository, else the path itself or its parent. Returns () if one of the folders is
     too wide: it contains the project, the home folder or credentials, or is directly below the root.
     """
-    root = Path(os.path.realpath(project))
+    root = real_path(project)
     folders = dict.fromkeys(_find_folder(path) for path in targets if not path.is_relative_to(root))
-    secrets, kept = SecretPlaces(places(), project), (root, Path(os.path.realpath(Path.home())))
+    secrets, kept = SecretPlaces(places(), project), (root, real_path(Path.home()))
     for folder in folders:
         above = any(one.is_relative_to(folder) for one in kept)
         if above or len(folder.parts) < 3 or secrets.are_below(folder) or SIGNS & set(str(folder)):
@@ -75,7 +76,7 @@ def opens_secrets(rule: PermissionRule, project: Path) -> bool:
     pattern = os.path.expanduser(rule.pattern.removesuffix(WHOLE))
     if "/" not in pattern or "*" in pattern or "?" in pattern:
         return bool(pattern)
-    return SecretPlaces(places(), project).find(Path(os.path.realpath(project / pattern))) is not None
+    return SecretPlaces(places(), project).find(real_path(project / pattern)) is not None
 
 
 def address_rules(tool: Tool, address: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from nexus_cli.config.protected_places import (
 )
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import ALL, ASK, LEVELS
+from nexus_cli.core.real_files import join_path, real_path
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.tools.files import ToolError, resolve_path
@@ -88,8 +89,8 @@ def decide(
         if secret:
             return CallDecision("deny", _describe_secret(tool, path, target, cwd, secret))
     writes = tool.effect is Effect.EDIT
-    within = [Path(os.path.realpath(folder)) for folder in config_dirs]
-    roots = (Path(os.path.realpath(project)), *added)
+    within = [real_path(folder) for folder in config_dirs]
+    roots = (real_path(project), *added)
     for path, target in found.items():
         need = _check_place(path, target, writes, cwd, roots, within)
         if need is not None:
@@ -136,7 +137,7 @@ def _is_in_repository(target: Path, root: Path) -> bool:
 
 def _written_path(path: str, cwd: Path) -> Path:
     """Return the absolute path with `~` and `..` expanded and links kept."""
-    return Path(os.path.normpath(os.path.join(os.path.realpath(cwd), os.path.expanduser(path))))
+    return Path(join_path(os.path.realpath(cwd), os.path.expanduser(path)))
 
 
 def _name_path(path: str, target: Path, cwd: Path) -> str:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.pruning import SAME
 from nexus_cli.core.entry import Entry, Kind, WindowItem
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.tool import Effect, Tool
@@ -95,7 +95,7 @@ def restrictions(now: Signals) -> Limits:
 
 def tighten_by_signals(bounds: Iterable[Bound], now: Signals) -> tuple[Limits, tuple[Bound, ...]]:
     """Combine the limits of the layers in `bounds` with those of the signals."""
-    said: dict[str, dict[str, Any]] = {layer: {} for layer in LAYERS}
+    said: dict[str, JsonDict] = {layer: {} for layer in LAYERS}
     for bound in bounds:
         for layer, value in bound.said.items():
             said.setdefault(layer, {})[bound.name] = value

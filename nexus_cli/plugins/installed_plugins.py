@@ -19,6 +19,7 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.version_memo import read_version
+from nexus_cli.core.wire import as_table
 
 if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
@@ -137,7 +138,7 @@ def _read_installed(name: str, known: JsonObject) -> InstalledPlugin:
         named = PluginSource(*(str(told.get(key, "")) for key in ("place", "commit", "inner", "ref")))
     else:
         named = source
-    return InstalledPlugin(name, source, items if isinstance(items, dict) else {}, folder, problem, named)
+    return InstalledPlugin(name, source, as_table(items), folder, problem, named)
 
 
 @lru_cache(MOST_HELD)

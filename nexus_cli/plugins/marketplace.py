@@ -16,7 +16,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.real_files import read_regular
+from nexus_cli.core.real_files import join_path, read_regular
 from nexus_cli.plugins.installed_plugins import PluginSource
 
 COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -73,7 +73,7 @@ def _read_place(name: str, source: object, market: JsonObject) -> PluginSource:
     if isinstance(source, str):
         root = market.get("metadata")
         base = root.get("pluginRoot") if isinstance(root, dict) else ""
-        inner = os.path.normpath(os.path.join(str(base or ""), source))
+        inner = join_path(str(base or ""), source)
         if not inner.startswith(("/", "..")):
             return PluginSource("", inner="" if inner == "." else inner)
     if isinstance(source, dict) and (place := read_repository(source)):

@@ -18,6 +18,7 @@ from nexus_cli.config.programs import GIT_OPTIONS, find_program, git_environment
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.real_files import real_path
 from nexus_cli.plugins.installed_plugins import PluginSource
 from nexus_cli.plugins.marketplace import COMMIT, MarketPlugin, find_market, find_market_plugin, github_address
 from nexus_cli.plugins.plugin_folder import MANIFESTS
@@ -114,7 +115,7 @@ def _open_root(source: PluginSource, stack: ExitStack) -> tuple[Path, PluginSour
             why = "there is no such folder"
             raise NexusError("usage", one_line(source.place), why, _HINT)
         return Path(source.place), source
-    folder = Path(os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="nexus-plugin-"))))
+    folder = real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="nexus-plugin-")))
     return folder, _fetch(source, folder)
 
 

@@ -16,9 +16,10 @@ from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.shared_types import T
 from nexus_cli.plugins.installed_plugins import installed_plugins, switched_off
 
 GROUP = "nexus.plugins"
@@ -30,7 +31,6 @@ OBJECTS = ("tools", "commands", "contributors", "checks")
 """Kinds of objects, each with a hook `nexus_KIND`."""
 MOST_BYTES = 256 * 1024
 """Most bytes of a file of entry points."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)

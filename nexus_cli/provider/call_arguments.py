@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
 
 from nexus_cli.core.effort import DEFAULT_EFFORT
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.request import ModelInfo, Request
 from nexus_cli.provider.endpoint import Endpoint
 from nexus_cli.provider.message_lines import STAND_IN
@@ -49,14 +48,14 @@ def sent_effort(model: str, effort: str) -> str:
     return "" if effort == DEFAULT_EFFORT or not takes_effort(model) else effort
 
 
-def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> dict[str, Any]:
+def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk: bool) -> JsonDict:
     """Return the keyword arguments for `acompletion`; `request` has its cache marks.
 
     With `walk` False, the tools and `STAND_IN` for the messages go into `extra_body`, which the SDK does not walk. Only
     for providers in `SDK_WALKS`, whose body is the same either way.
     """
     tools = list(request.tools)
-    made: dict[str, Any] = {
+    made: JsonDict = {
         "model": where.model,
         "messages": [dict(m) for m in (request.messages if walk else PLACEHOLDER)],
         "stream": True,

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, TypeGuard
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.provider.model_names import (
     LOCAL,
@@ -299,8 +299,8 @@ def model_info(name: str, overrides: Overrides = MappingProxyType({})) -> ModelI
     """
     info = _from_table(name)
     key, given = find_override(name, overrides)
-    prices: dict[str, Any] = {name: float(given[name]) for name in FIELDS if name in given}
-    fields: dict[str, Any] = {**given, **prices}
+    prices: JsonDict = {name: float(given[name]) for name in FIELDS if name in given}
+    fields: JsonDict = {**given, **prices}
     if "window" in given:
         fields |= {"known": True, "window_key": _window_setting_key(key)}
     fields["covered"] = info.covered and "input_price" not in given

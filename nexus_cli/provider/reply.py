@@ -10,9 +10,9 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import assert_never
 
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Opaque, Role, ToolCall, unwrap_call
 from nexus_cli.core.request import (
     CallDelta,
@@ -41,7 +41,7 @@ class CallDraft:
     """The provider's id."""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: JsonDict = field(default_factory=dict)
     """To be sent back with it."""
 
     def is_ended_by(self, delta: CallDelta) -> bool:
@@ -242,7 +242,7 @@ class ReplyFold:
         return tuple(unwrap_call(ToolCall(self._name_call(number), *draft.read())) for number, draft in numbered)
 
     def _opaque(self, calls: Sequence[str], outcome: str) -> Opaque | None:
-        by_call: dict[str, Any] = {}
+        by_call: JsonDict = {}
         for call_id, draft in zip(calls, self._drafts, strict=False):
             kept = {"id": draft.id} if draft.id and self._provider in KEEPS_CALL_IDS else {}
             if given := {**kept, **draft.fields}:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
@@ -16,7 +16,8 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import apportion
 from nexus_cli.core.budget import TokenBudget, UsedTokens
-from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.entry import sum_tokens
+from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
 from nexus_cli.core.wire import canonical
@@ -143,7 +144,7 @@ class ContextReport(VersionedReport):
     told: list[SectionObject]
     """Event sections that the newest request sent."""
     history: HistoryObject
-    attachments: list[dict[str, Any]]
+    attachments: list[JsonDict]
     tools: list[ToolTokens]
     servers: list[ServerTokens]
     largest: list[LargestPart]
@@ -228,7 +229,7 @@ def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
 def request_value(view: RequestView) -> ContextReport:
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
-    waiting = sum(item.tokens for item in request.waiting)
+    waiting = sum_tokens(request.waiting)
     expected = {} if view.row else {"expected": min(request.repeated, request.cached)}
     listed = window_drops("", view.drops, request.items, view.memos, request.epoch.sections)
     tools = _tools(view, used.tools)
@@ -271,14 +272,14 @@ def _note_window(request: RequestPlan) -> list[str]:
     return [line] if line else []
 
 
-def _attachments(view: RequestView) -> list[dict[str, Any]]:
+def _attachments(view: RequestView) -> list[JsonDict]:
     """Return the records of attached files whose messages are in the window, with their entry."""
     there = {item.entry for item in view.request.arranged if item.shows_entry}
     memos = [memo for memo in view.memos(ATTACHMENTS) if memo.entry in there]
     return [{"entry": memo.entry, **one} for memo in memos for one in memo.value["files"]]
 
 
-def _told(view: RequestView) -> list[dict[str, Any]]:
+def _told(view: RequestView) -> list[JsonDict]:
     """Return the event sections sent last, in tokens of the budget."""
     scale = view.request.messages_scale
     return scale_sections(view.last_told, round(sum(one["tokens"] for one in view.last_told) * scale), scale)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NotRequired, TypedDict, cast
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ToolCallEvent, ToolResultEvent
-from nexus_cli.core.json_value import JsonObject, ReportOfSession
+from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.limits import ASK, LEVEL_LAYER, Decision
 from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME
@@ -48,7 +48,7 @@ DecisionObject = TypedDict(
         "profile": str | None,
         "rule": str | None,
         "from": str | None,
-        "parts": list[Annotated[dict[str, Any], "rules.decide.CommandPart"]],
+        "parts": list[Annotated[JsonDict, "rules.decide.CommandPart"]],
         "answer": str | None,
         "why": str,
         "at": str,
@@ -137,7 +137,7 @@ def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -
     result = last.event.result if isinstance(last.event, ToolResultEvent) else None
     entry = last.entry.id if last.entry else 0
     level = _level_at(entry, limits)
-    value: dict[str, Any] = {"id": made.call.id, "tool": made.call.name, "subject": made.subject}
+    value: JsonDict = {"id": made.call.id, "tool": made.call.name, "subject": made.subject}
     value |= {"ran": result is not None and result.ran, "decision": None, "level": level, "profile": None, "rule": None}
     value |= {"from": None, "parts": [], "answer": None}
     if result is None:

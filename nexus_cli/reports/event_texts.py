@@ -279,7 +279,7 @@ def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool, priced: b
     used = outcome.usage
     if not (outcome.steps > 1 or outcome.seconds > 10 or used.cost_usd):
         return ""
-    steps = "1 step" if outcome.steps == 1 else f"{outcome.steps:,} steps"
+    steps = plural(outcome.steps, "step")
     used_by = "with workers " if with_workers else ""
     facts = [steps, format_duration(outcome.seconds), f"{used_by}{short(used.input)} in", f"{short(used.output)} out"]
     if used.cost_usd and priced:

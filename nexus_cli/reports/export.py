@@ -19,9 +19,10 @@ from typing import TextIO
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry, drop_value
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
 from nexus_cli.core.memo_kinds import SHELL_LINE, UNDONE_FILES
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -84,7 +85,7 @@ def save_in(folder: Path, name: str, default: str, text: Iterable[str], *, insid
 
 def _require_inside(folder: Path, target: Path) -> None:
     try:
-        parts = Path(os.path.realpath(target)).relative_to(os.path.realpath(folder)).parts
+        parts = real_path(target).relative_to(os.path.realpath(folder)).parts
     except ValueError:
         parts = (".",)
     if any(part.startswith(".") for part in parts):
@@ -114,7 +115,7 @@ def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
             raise
         return made
     except (OSError, ValueError) as error:
-        why = (error.strerror or str(error)) if isinstance(error, OSError) else "not a valid file name"
+        why = reason_of(error) if isinstance(error, OSError) else "not a valid file name"
         raise NexusError("usage", f"{path} cannot be written", why.lower(), "Choose another file") from error
 
 

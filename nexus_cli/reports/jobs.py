@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
-from nexus_cli.core.json_value import JsonObject, ReportOfSession
+from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.reports.text.lines import Lines, table
 
 
 class JobsReport(ReportOfSession):
     """The background commands of a session."""
 
-    jobs: Sequence[Annotated[dict[str, Any], "session.session_jobs.JobObject"]]
+    jobs: Sequence[Annotated[JsonDict, "session.session_jobs.JobObject"]]
 
 
 def jobs_text(value: JsonObject, width: int) -> Lines:

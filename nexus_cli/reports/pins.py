@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import PERSON, Kind, read_backwards
-from nexus_cli.core.json_value import JsonObject, ReportOfSession
+from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, block, filled, number, plural
 from nexus_cli.session.session_state import SessionState
@@ -30,7 +30,7 @@ class PinsReport(ReportOfSession):
     tokens: int
     room: int
     """Most tokens of all pins together."""
-    messages: list[dict[str, Any]]
+    messages: list[JsonDict]
     """Number (`entry`) and first words (`text`) of your newest messages."""
 
 
@@ -59,7 +59,7 @@ def pins_report(state: SessionState) -> PinsReport:
     }
 
 
-def _list_messages(conversation: Conversation) -> list[dict[str, Any]]:
+def _list_messages(conversation: Conversation) -> list[JsonDict]:
     """Return `entry` and the first words of the person's newest messages, oldest first."""
     entries = islice(read_backwards(conversation.read, conversation.last), FURTHEST)
     said = (entry for entry in entries if entry.kind in (Kind.USER, Kind.STEER) and entry.actor == PERSON)

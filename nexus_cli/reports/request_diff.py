@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject, ReportOfSession
+from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
 from nexus_cli.core.wire import canonical
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.reports.request_view import RequestView, describe_items, sent_view
@@ -85,7 +85,7 @@ class DifferenceReport(ReportOfSession):
     """The previous request."""
     model: dict[str, str | None]
     """`before`, `after`."""
-    epoch: dict[str, Any]
+    epoch: JsonDict
     """`before`, `after`, and the `cause` of a new one."""
     tokens: dict[str, int]
     sections: SectionDifferences

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.section_rows import Sections
+from nexus_cli.conversation.section_rows import SectionRows
 from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
@@ -82,7 +82,7 @@ class RequestView:
     count: Count
     row: RequestRow | None = None
     """None for the next request."""
-    last_told: Sections = ()
+    last_told: SectionRows = ()
     """For the next request of a session: the event sections that were sent last."""
     notices: tuple[str, ...] = ()
     memos: Memos = lambda kind: ()
@@ -262,19 +262,19 @@ def change_notice(before: Epoch, after: Epoch) -> str:
     return f"switching the effort rewrites the window; this shows what would be sent with {after.effort!r}"
 
 
-def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> Sections:
+def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> SectionRows:
     """Return the event sections sent with `row`: those of the plans of entries that no earlier row contains."""
     before = max((one.manifest.last for one in rows if one.manifest.step < row.manifest.step), default=0)
     return _merge_plans([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
 
 
-def last_told(memos: Memos, last: int) -> Sections:
+def last_told(memos: Memos, last: int) -> SectionRows:
     """Return the event sections that were sent last, up to entry `last`."""
     plans = [memo for memo in memos(PLAN) if memo.entry <= last]
     return _merge_plans([memo for memo in plans if memo.entry == plans[-1].entry])
 
 
-def _merge_plans(plans: Sequence[Memo]) -> Sections:
+def _merge_plans(plans: Sequence[Memo]) -> SectionRows:
     sections: dict[str, JsonObject] = {}
     for memo in plans:
         sections.update({one["id"]: one for one in memo.value["sections"]})

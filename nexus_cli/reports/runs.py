@@ -17,7 +17,7 @@ from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import UntilObject
-from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import ASK, LevelFields, level_fields
 from nexus_cli.core.run import (
     APPROVAL,
@@ -38,6 +38,7 @@ from nexus_cli.core.run import (
     name_facts,
 )
 from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import as_table
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, cut_line, dollars, filled, plural
@@ -148,10 +149,10 @@ class SignalObject(JsonOf[Signal]):
 class RunReport(RunObject, VersionedReport):
     """One run."""
 
-    trigger: dict[str, Any]
+    trigger: JsonDict
     signals: list[SignalObject]
     report: str
-    questions: list[dict[str, Any]]
+    questions: list[JsonDict]
     done: NotRequired[str]
     """The result of `cancel` or `resume`."""
 
@@ -233,7 +234,7 @@ def name_signal(kind: str, value: JsonObject) -> str:
 def name_event(event: str, payload: Any) -> str:
     """Name an event of a service in one line: its kind, outcome and subject, such as `check_run failure unit-3`; one of
     another form by the beginning of its payload."""
-    fields = payload if isinstance(payload, dict) else {}
+    fields = as_table(payload)
     abouts = (fields.get(name) for name in (event, "comment", "review", "object_attributes"))
     found = [one for one in abouts if isinstance(one, dict)]
     known = {**fields, **(found[0] if found else {})}

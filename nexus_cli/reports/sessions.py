@@ -6,12 +6,12 @@ Reads the ledger, so that a compacted window hides nothing. Sends nothing and wr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import SteeringMessage, Text, TurnStart
-from nexus_cli.core.json_value import ABSENT, JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.running_workers import WorkerObject
 from nexus_cli.engine.requests.model_call import ends_unfinished
@@ -121,7 +121,7 @@ def short_id(ledger: Ledger | None, session: str) -> str:
 def show_session(ledger: Ledger, session: str) -> SessionReport:
     """Return one session with its workers and every entry of its main conversation."""
     log = ledger.log(session)
-    value: dict[str, Any] = {**to_json_value(ledger.session(session)), "version": 1}
+    value: JsonDict = {**to_json_value(ledger.session(session)), "version": 1}
     value["workers"] = recorded_workers(ledger, session)
     for memo in log.memos(IMPORTED_SESSION):
         value["imported"] = {name: memo.value[name] for name in ("from", "id", "file")}

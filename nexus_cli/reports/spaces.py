@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 
 from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, apart, cut_line, filled, plural, table, when
@@ -85,6 +85,5 @@ def message_lines(one: JsonObject, width: int) -> Lines:
 
 
 def _names(space: JsonObject) -> str:
-    members: Sequence[JsonObject] = space["members"]
-    named = [one["name"] + (" (agent)" if one["type"] == "agent" else "") for one in members[:MOST_NAMED]]
-    return ", ".join([*named, *([f"{len(members) - MOST_NAMED} more"] if len(members) > MOST_NAMED else [])])
+    named = [one["name"] + (" (agent)" if one["type"] == "agent" else "") for one in space["members"]]
+    return name_first(named, MOST_NAMED)

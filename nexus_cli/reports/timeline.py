@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import cast
 
 from nexus_cli.core.clock import format_local_minute
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.running_workers import describe_state
 from nexus_cli.core.usage import Usage
@@ -118,8 +119,7 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
 
 def _title(value: JsonObject) -> str:
     if space := value.get("space"):
-        more = [f"{len(space['members']) - MOST_NAMED} more"] if len(space["members"]) > MOST_NAMED else []
-        members = ", ".join([*(f"{one['name']} ({one['type']})" for one in space["members"][:MOST_NAMED]), *more])
+        members = name_first([f"{one['name']} ({one['type']})" for one in space["members"]], MOST_NAMED)
         new = f" · (new) means unread by {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""

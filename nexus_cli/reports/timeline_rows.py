@@ -15,7 +15,7 @@ from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.event import CompactionDone, Notice
-from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import (
     ATTACHMENTS,
@@ -86,7 +86,7 @@ class TimelineRow(TypedDict):
     """The reason of a decision on a call or of a rewrite."""
     seen: bool | None
     """False for an entry that the model was not sent yet; null for a row without an entry."""
-    trigger: dict[str, Any] | None
+    trigger: JsonDict | None
     """The start of a turn: its `type` (`repl`, `ask`, `stdin`, `client`, `worker`, `plan`, `service`, `space_message`,
     `resume`) and its recorded fields."""
     tokens: int | None
@@ -103,7 +103,7 @@ class TimelineRow(TypedDict):
     answer: NotRequired[str | None]
     recalled: NotRequired[list[str]]
     """Ids of drops."""
-    attached: NotRequired[list[dict[str, Any]]]
+    attached: NotRequired[list[JsonDict]]
     step: NotRequired[int]
     model: NotRequired[str]
     input: NotRequired[int | None]
@@ -135,8 +135,8 @@ class TimelineRow(TypedDict):
     message: NotRequired[str]
     reply_to: NotRequired[str | None]
     waits: NotRequired[bool]
-    origin: NotRequired[dict[str, Any] | None]
-    runs: NotRequired[list[dict[str, Any]]]
+    origin: NotRequired[JsonDict | None]
+    runs: NotRequired[list[JsonDict]]
 
 
 Row: TypeAlias = TimelineRow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import LONGEST_LINE, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.core.real_files import real_path
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Lines, apart, filled, join_names, number, plural
@@ -170,7 +170,7 @@ def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
     parts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in found.items.items()}
     known = {part for texts in before.values() for part in texts.items() if isinstance(part[1], str)}
     kept = {part for texts in parts.values() for part in texts.items() if isinstance(part[1], str)}
-    folder = Path(os.path.realpath(project))
+    folder = real_path(project)
     off = {hook.item for hook in list_hooks(project, ()) if hook.state == UNSUPPORTED and hook.folder == folder}
     for key, item in found.items.items():
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"

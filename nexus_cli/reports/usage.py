@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal, NotRequired, TypedDict, assert_never, cast
+from typing import Literal, NotRequired, TypedDict, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
-from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.usage import UsageSum, round_dollars
 from nexus_cli.ledger import Ledger
@@ -96,7 +96,7 @@ def usage_report(
     """
     start = "" if since is None else format_utc(since)
     totals = list_totals(ledger.db, start, local=local)
-    report: dict[str, Any] = {
+    report: JsonDict = {
         "version": 1,
         "zone": "local" if local else "UTC",
         "since": start or None,

@@ -21,6 +21,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import json_text
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.rpc.event_feed import CUT, Listener
@@ -70,8 +71,8 @@ class RpcServer:
         token: str,
         host: str,
         triggers: TriggerDoor | None,
-        warn: Callable[[str], None] = lambda line: None,
-        note: Callable[[str], None] = lambda line: None,
+        warn: TakeText = lambda line: None,
+        note: TakeText = lambda line: None,
     ) -> None:
         """`host` is the name or address that it listens on, "" for a socket file; `triggers` are its services; `warn`
         gets one line for each bug, and one a minute for malformed requests, `note` one for what else comes in."""
@@ -320,7 +321,7 @@ class _FullProtocol(asyncio.Protocol):
 class OnePerMinute:
     """Passes on one line a minute, with the number of all so far."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(self, write: TakeText) -> None:
         self._write = write
         self._next, self._count = 0.0, 0
 
@@ -335,7 +336,7 @@ class OnePerMinute:
 class _BugReports(logging.Handler):
     """Handles aiohttp's log records: a malformed request is the client's error, everything else is a bug of ours."""
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    def __init__(self, warn: TakeText) -> None:
         super().__init__()
         self._warn, self._malformed = warn, OnePerMinute(warn)
 
@@ -349,7 +350,7 @@ class _BugReports(logging.Handler):
             self._warn(report_bug(error).message)
 
 
-def _quiet_logger(warn: Callable[[str], None]) -> logging.Logger:
+def _quiet_logger(warn: TakeText) -> logging.Logger:
     """Return a logger that prints no traceback."""
     logger = logging.Logger("nexus.server")  # not registered: the handlers of registered loggers print
     logger.addHandler(_BugReports(warn))

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import InUseError, NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 
 PARSE_ERROR, INVALID_REQUEST, NO_SUCH_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 NO_SUCH_AGENT, BUSY, REFUSED, TURN_FAILED, IN_USE = -32001, -32002, -32003, -32004, -32005
@@ -51,7 +51,7 @@ class RpcError(Exception):
         code = INVALID_PARAMS if error.kind == "usage" else INTERNAL_ERROR if error.kind == "internal" else REFUSED
         return cls(code, error.message, error.to_json())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonDict:
         """Return the error object."""
         return {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
 

@@ -12,7 +12,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import named_write_errors
 from nexus_cli.config.server_token import UNIX
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 
 BACKLOG = 128
 LOCK_SECONDS = 10.0
@@ -104,4 +104,4 @@ def server_url(listening: socket.socket, host: str) -> str:
 
 
 def _cannot_listen(what: str, error: OSError, hint: str) -> NexusError:
-    return NexusError("config", f"cannot listen on {what}", error.strerror or str(error), hint)
+    return NexusError("config", f"cannot listen on {what}", reason_of(error), hint)

@@ -9,7 +9,6 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +24,9 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.event import Notice, Outcome
 from nexus_cli.core.limits import ASK, Limits, parse_level, require_level
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.request import Provider, close_if_closable
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.sessions import makers_of
@@ -119,7 +120,7 @@ class AgentPool:
     def __init__(self, shared: SharedComponents | None = None, *, provider: Provider | None = None) -> None:
         """Open nothing yet: the ledger is opened with the first agent. `aclose` closes `provider`."""
         self.shared = shared or SharedComponents()
-        self.note: Callable[[str], None] = lambda line: None
+        self.note: TakeText = lambda line: None
         """Gets a line when a turn of an agent begins or ends."""
         self.notices: list[str] = []
         """Notices from opening the ledger; every agent reports them."""
@@ -195,7 +196,7 @@ class AgentPool:
 
     async def _make(self, name: str, config: AgentConfig, stays: ExitStack) -> Agent:
         resumed = self._find_session(config.session) if config.session else None
-        folder = Path(os.path.realpath(config.cwd or self._folder_of(resumed)))
+        folder = real_path(config.cwd or self._folder_of(resumed))
         if not os.path.isdir(folder):
             raise NexusError("usage", f"folder {folder}", "there is no such folder", "Set cwd to an existing folder")
         settings = self.shared.config or settings_in(folder)

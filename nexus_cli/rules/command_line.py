@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from nexus_cli.core.elide import clip_text
+
 
 class WordPiece(NamedTuple):
     """One piece of a word that bash computes."""
@@ -46,11 +48,14 @@ class Word:
         return self.is_known or (quoted and not {"@", "*", "\\"} & set(self.text))
 
 
+Words = tuple[Word, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SimpleCommand:
     """A program and its arguments, wherever in the line it stands."""
 
-    words: tuple[Word, ...]
+    words: Words
     assignments: tuple[str, ...] = ()
     """Names of the variables set for it alone."""
     is_certain: bool = False
@@ -84,7 +89,7 @@ class Binding(NamedTuple):
     """Values that a variable of the line may have."""
 
     name: str
-    words: tuple[Word, ...]
+    words: Words
     start: int
     end: int
     """The place at which it surely has one of them."""
@@ -115,4 +120,4 @@ class CommandLine:
 def shorten(text: str) -> str:
     """Return `text` for a message: on one line, at most 40 characters."""
     line = "".join(char if char.isprintable() else "?" for char in text[:41])
-    return line if len(line) <= 40 else line[:37] + "..."
+    return clip_text(line, 40, "...")

@@ -19,7 +19,7 @@ from nexus_cli.core.approval import NETWORK, NO_SANDBOX, OUTSIDE
 from nexus_cli.core.limits import ALL, AUTO, Decision
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import VARIABLE, read_command_line
-from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
+from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, Words, shorten
 from nexus_cli.rules.folders import Folders, NotReadOnly
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.passed_commands import find_passed
@@ -332,10 +332,10 @@ Found = tuple[Decision, str, str, str]
 class _Collected:
     """The words of the commands that one command runs."""
 
-    sure: list[tuple[Word, ...]] = field(default_factory=list)
-    unsure: list[tuple[Word, ...]] = field(default_factory=list)
+    sure: list[Words] = field(default_factory=list)
+    unsure: list[Words] = field(default_factory=list)
     """Guesses: an option of a wrapper is not known."""
-    passed: list[tuple[Word, ...]] = field(default_factory=list)
+    passed: list[Words] = field(default_factory=list)
     """Arguments and input of programs that may run them."""
     codes: list[str] = field(default_factory=list)
     """Code in other languages."""

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.core.real_files import join_path
+from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.rule_set import RuleSet, path_matches, whole_path_pattern
 
@@ -26,7 +28,7 @@ _LATER = frozenset({"node_modules", "__pycache__", "venv", ".venv", "target", "v
 class DeniedFiles:
     """The files and folders that were found."""
 
-    paths: tuple[Path, ...] = ()
+    paths: Paths = ()
     """Real paths of files and folders; a folder counts with all that is in it."""
     is_whole: bool = True
     """False where a bound was reached."""
@@ -62,7 +64,7 @@ def find_kept_paths(rules: RuleSet, project: Path, added: Sequence[Path] = ()) -
     roots, exact, patterns = (str(project), *map(str, added)), dict[str, None](), dict[str, None]()
     for rule in {rule.pattern: rule for rule in rules.of("deny", Effect.EDIT) if rule.pattern}.values():
         path = os.path.expanduser(rule.pattern).rstrip("/").removesuffix("/**")
-        named = [os.path.normpath(os.path.join(root, path)) for root in roots]
+        named = [join_path(root, path) for root in roots]
         if "/" not in rule.pattern.rstrip("/") or re.search(r"[*?]", path) or set(named) & set(roots):
             patterns[whole_path_pattern(rule, *roots)] = None
         else:
@@ -86,7 +88,7 @@ def _split_patterns(patterns: Sequence[str], roots: Sequence[str]) -> tuple[list
         elif fixed != path:
             bases[os.path.normpath(fixed)] = None
         else:
-            named = (os.path.normpath(os.path.join(root, path)) for root in roots)
+            named = (join_path(root, path) for root in roots)
             exact += [one for one in named if os.path.lexists(one) and not os.path.islink(one)]
     return exact, list(bases)
 

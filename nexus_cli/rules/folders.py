@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import is_below, places
 from nexus_cli.config.protected_places import HOLDS_SECRETS, SecretPlaces
+from nexus_cli.core.real_files import join_path, real_path
 from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
 
 MOST_FOLDERS = 8
@@ -76,7 +77,7 @@ class Folders:
             raise NotReadOnly("cd is followed only to one folder written without expansions")
         if command.is_nested:
             raise NotReadOnly("cd in a loop or condition is not followed")
-        entered = [os.path.normpath(os.path.join(folder, words[0].text)) for folder in (self.assumed, *self.others)]
+        entered = [join_path(folder, words[0].text) for folder in (self.assumed, *self.others)]
         for folder in entered:
             if os.path.realpath(folder) != folder and os.path.lexists(folder):
                 raise NotReadOnly("cd follows a link")
@@ -104,7 +105,7 @@ def check_path(word: Word, folders: Folders) -> None:
         if word.has_glob:
             check_glob(path, folders)
         elif not folders.holds(os.path.realpath(path)) and (folder == folders.assumed or os.path.lexists(path)):
-            secret = SecretPlaces(places(), Path(folders.project)).find(Path(os.path.realpath(path)))
+            secret = SecretPlaces(places(), Path(folders.project)).find(real_path(path))
             raise NotReadOnly(f"{shorten(text)} {HOLDS_SECRETS if secret else 'is outside the project'}")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from nexus_cli.rules.command_line import SimpleCommand, Word
+from nexus_cli.rules.command_line import SimpleCommand, Word, Words
 from nexus_cli.rules.foreign_code import is_interpreter
 from nexus_cli.rules.reader_options import READERS
 from nexus_cli.rules.stored_prefix import SUBCOMMANDS
@@ -50,7 +50,7 @@ _SIGNS = "!:+@\\"
 """Signs that editors, pagers and databases put before a command of the shell."""
 
 
-def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tuple[Word, ...]], list[str]]:
+def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[Words], list[str]]:
     """Return the commands that begin with one of `names`, and the shell code, that `command` may run. The name `rm*`
     is that of all programs that begin with `rm`."""
     words = command.words
@@ -75,7 +75,7 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[tu
     return list(_commands(words, start, names)), named
 
 
-def _commands(words: tuple[Word, ...], start: int, names: Collection[str]) -> Iterator[tuple[Word, ...]]:
+def _commands(words: Words, start: int, names: Collection[str]) -> Iterator[Words]:
     """Return the words that follow one of `names`; a last word only directly behind the program or `--`."""
     for place in range(start, len(words)):
         folder, _, name = words[place].text.lstrip(_SIGNS).rpartition("/")
@@ -100,14 +100,14 @@ def _is_named(name: str, names: Collection[str]) -> bool:
     return name in names or any(name.startswith(one[:-1]) for one in names if one.endswith("*"))
 
 
-def _texts(words: tuple[Word, ...]) -> Iterator[str]:
+def _texts(words: Words) -> Iterator[str]:
     """Return the arguments of a program that may be shell code."""
     for before, word in zip(("", *(one.text for one in words)), words, strict=False):
         if not _is_prose(before, word.text, frozenset()):
             yield from _code_of(word)
 
 
-def _option_texts(words: tuple[Word, ...], letters: frozenset[str]) -> Iterator[str]:
+def _option_texts(words: Words, letters: frozenset[str]) -> Iterator[str]:
     """Return the values of options that may be shell code."""
     for before, word in zip(("", *(one.text for one in words)), words, strict=False):
         is_option = word.text.startswith("-") or before.startswith("-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from nexus_cli.core.shared_types import Environ
 from nexus_cli.rules.bash_syntax import PLAIN_PAGERS
 
 ENVIRONMENT: Mapping[str, str] = {
@@ -51,7 +52,7 @@ UNSET = tuple(
 """Variables that a read-only command does not get: they change what it does."""
 
 
-def read_only_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def read_only_environment(environ: Environ) -> dict[str, str]:
     """Return the environment of a read-only command: git's settings in `environ` follow those of `ENVIRONMENT`."""
     env = {name: value for name, value in environ.items() if name not in UNSET} | {**ENVIRONMENT}
     first, given = int(ENVIRONMENT[_COUNT]), environ.get(_COUNT, "")

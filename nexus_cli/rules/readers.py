@@ -18,7 +18,7 @@ from pathlib import Path
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.approval import NOT_KNOWN
-from nexus_cli.rules.command_line import SimpleCommand, Word, shorten
+from nexus_cli.rules.command_line import SimpleCommand, Word, Words, shorten
 from nexus_cli.rules.folders import Folders, NotReadOnly, check_path
 from nexus_cli.rules.foreign_code import AWKS
 from nexus_cli.rules.read_only_environment import ENVIRONMENT, HARMLESS_VARIABLES
@@ -89,7 +89,7 @@ def check_read_only(command: SimpleCommand, folders: Folders) -> str:
     return ""
 
 
-def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
+def keeps_form(argv: Sequence[str], words: Words) -> bool:
     """Return True if an allow rule that begins with `argv` covers `words`, which begin so.
 
     A rule for a reader covers what it reads, wherever that is. One that names more, such as `sort -o`, or a command
@@ -106,7 +106,7 @@ def keeps_form(argv: Sequence[str], words: tuple[Word, ...]) -> bool:
     return not check_read_only(SimpleCommand(words), places)
 
 
-def _check(words: tuple[Word, ...], command: SimpleCommand, folders: Folders) -> None:
+def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     """Raise `NotReadOnly` unless `words`, of `command` or of one that it runs, are those of a reader."""
     if not words:
         raise NotReadOnly("it has no program")
@@ -175,7 +175,7 @@ def _check_date(words: Sequence[Word]) -> None:
             raise NotReadOnly("date with these arguments may set the clock")
 
 
-def _check_subcommand(words: tuple[Word, ...], name: str, folders: Folders) -> None:
+def _check_subcommand(words: Words, name: str, folders: Folders) -> None:
     """Raise `NotReadOnly` for a subcommand off the list, or where git finds a repository outside the project."""
     place = find_verb(words)
     verb = words[place].text if place < len(words) and words[place].is_plain else ""

@@ -30,7 +30,7 @@ from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.rules.address_rules import address_matches, refuse_bad_pattern
 from nexus_cli.rules.bash_syntax import read_command_line
 from nexus_cli.rules.claude_rules import claude_rules
-from nexus_cli.rules.command_line import Word
+from nexus_cli.rules.command_line import Word, Words
 from nexus_cli.rules.readers import keeps_form
 from nexus_cli.rules.wrappers import GIT_FLAGS, GIT_VALUED, program_name, system_name
 from nexus_cli.text.hidden_signs import find_hidden_sign
@@ -251,7 +251,7 @@ def _holds_word(text: str, word: str, *, begins: bool = False) -> bool:
     return False
 
 
-def readings(words: tuple[Word, ...]) -> list[tuple[tuple[Word, ...], bool]]:
+def readings(words: Words) -> list[tuple[Words, bool]]:
     """Return `words`, and without the options before a subcommand, as deny and ask rules read them.
 
     False beside a reading: it takes an option's value by guess.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nexus_cli.rules.command_line import Word
+from nexus_cli.rules.command_line import Word, Words
 from nexus_cli.rules.foreign_code import find_code
 
 
@@ -129,8 +129,8 @@ _VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 class InnerCommands:
     """Commands that one command runs besides itself."""
 
-    commands: list[tuple[Word, ...]] = field(default_factory=list)
-    guesses: list[tuple[Word, ...]] = field(default_factory=list)
+    commands: list[Words] = field(default_factory=list)
+    guesses: list[Words] = field(default_factory=list)
     """Words that may be a command: an option of the wrapper is not known."""
     texts: list[str] = field(default_factory=list)
     """Shell code."""
@@ -155,7 +155,7 @@ def system_name(word: Word) -> str:
     return name if not slash or f"{folder}/" in SYSTEM_FOLDERS else ""
 
 
-def find_inner(words: tuple[Word, ...], reads_pipe: bool = False) -> InnerCommands:
+def find_inner(words: Words, reads_pipe: bool = False) -> InnerCommands:
     """Return the commands that `words` runs; one level, the caller goes on."""
     inner = InnerCommands()
     if not words or not words[0].is_known:
@@ -187,7 +187,7 @@ def find_inner(words: tuple[Word, ...], reads_pipe: bool = False) -> InnerComman
     return inner
 
 
-def _hides_code(name: str, words: tuple[Word, ...]) -> bool:
+def _hides_code(name: str, words: Words) -> bool:
     """Return True if a builtin runs what is stored elsewhere, or text that looks like data."""
     texts = [word.text for word in words[1:]]
     if _VARIABLE.match(words[0].text):
@@ -200,7 +200,7 @@ def _hides_code(name: str, words: tuple[Word, ...]) -> bool:
     return name in _EVALUATES and any(_SUBSCRIPT.search(text.removeprefix("[")) for text in texts)
 
 
-def find_wrapper(words: tuple[Word, ...]) -> tuple[Wrapper | None, int]:
+def find_wrapper(words: Words) -> tuple[Wrapper | None, int]:
     """Return the table of the wrapper that `words` begins with, and the number of words of its name."""
     name = program_name(words[0])
     for count in (3, 2, 1):
@@ -209,7 +209,7 @@ def find_wrapper(words: tuple[Word, ...]) -> tuple[Wrapper | None, int]:
     return None, 0
 
 
-def skip_options(words: tuple[Word, ...], wrapper: Wrapper, head: int = 1) -> tuple[tuple[Word, ...], bool]:
+def skip_options(words: Words, wrapper: Wrapper, head: int = 1) -> tuple[Words, bool]:
     """Return the words behind the options and operands of a wrapper, and False if one of them is not known."""
     place, sure = head, True
     long_valued = {f"--{name}" for name in wrapper.long_valued.split()}
@@ -238,7 +238,7 @@ def skip_options(words: tuple[Word, ...], wrapper: Wrapper, head: int = 1) -> tu
     return words[place + wrapper.operands :], sure
 
 
-def _unwrap(words: tuple[Word, ...], wrapper: Wrapper, head: int, inner: InnerCommands) -> None:
+def _unwrap(words: Words, wrapper: Wrapper, head: int, inner: InnerCommands) -> None:
     if words[0].text == "command" and words[1:2] and re.fullmatch(r"-p?[vV]", words[1].text):
         return
     if program_name(words[0]) == "env":
@@ -259,7 +259,7 @@ def _unwrap(words: tuple[Word, ...], wrapper: Wrapper, head: int, inner: InnerCo
         inner.guesses += [words[place:] for place in range(head, min(len(words), 40))]
 
 
-def _read_shell(words: tuple[Word, ...], reads_pipe: bool, inner: InnerCommands) -> None:
+def _read_shell(words: Words, reads_pipe: bool, inner: InnerCommands) -> None:
     place = 1
     has_text = False
     while place < len(words):
@@ -284,13 +284,13 @@ def _read_shell(words: tuple[Word, ...], reads_pipe: bool, inner: InnerCommands)
         inner.is_hidden = True
 
 
-def _read_ssh(words: tuple[Word, ...], inner: InnerCommands) -> None:
+def _read_ssh(words: Words, inner: InnerCommands) -> None:
     rest, _ = skip_options(words, Wrapper("BbcDEeFIiJLlmOopQRSWw", "", operands=1))
     if rest:
         _add_text(rest, inner)
 
 
-def _read_find(words: tuple[Word, ...], inner: InnerCommands) -> None:
+def _read_find(words: Words, inner: InnerCommands) -> None:
     runs = _FIND_RUNS if program_name(words[0]) == "find" else {"-x", "-X", "--exec", "--exec-batch"}
     for place, word in enumerate(words):
         if word.text in runs:
@@ -300,12 +300,12 @@ def _read_find(words: tuple[Word, ...], inner: InnerCommands) -> None:
                 inner.commands.append(_with_unknown(rest[:end]))
 
 
-def _with_unknown(words: tuple[Word, ...], sign: str = "{}") -> tuple[Word, ...]:
+def _with_unknown(words: Words, sign: str = "{}") -> Words:
     """Return the words of a command, those in which file names or lines replace `sign` as not known."""
     return tuple(Word(word.text.replace(sign, "{}"), False) if sign in word.text else word for word in words)
 
 
-def _add_text(words: tuple[Word, ...], inner: InnerCommands) -> None:
+def _add_text(words: Words, inner: InnerCommands) -> None:
     if all(word.is_known for word in words):
         inner.texts.append(" ".join(word.text for word in words))
     else:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.clock import format_moment, utc_now
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.run import WAITING, Plan
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.plan_times import CronTimes
 
@@ -31,7 +30,7 @@ class Firing:
     next_at: float | None
 
 
-def instruction_facts(plan: Plan, moment: float) -> dict[str, Any]:
+def instruction_facts(plan: Plan, moment: float) -> JsonDict:
     """Return the facts of the TRIGGER block for a run started by a plan."""
     named = {"name": plan.name or one_line(plan.prompt)[:TITLE], "id": plan.id}
     return {"type": "plan", "plan": named, "instruction": plan.prompt, "scheduledAt": format_moment(moment)}
@@ -62,7 +61,7 @@ def decide_firing(plan: Plan, now: float) -> Firing:
     return Firing(facts, next_at)
 
 
-def fire_due(ledger: Ledger, warn: Callable[[str], None]) -> list[int]:
+def fire_due(ledger: Ledger, warn: TakeText) -> list[int]:
     """Queue the runs of plans that are due, and set each plan's next time; return the keys of the runs.
 
     A plan whose times are no longer valid, or whose folder is gone, is paused. `warn` gets a line about that, and about
@@ -105,7 +104,7 @@ def _follow_clock(ledger: Ledger, plan: Plan, now: float) -> None:
 class PlanProducer:
     """Fires plans for a `Runner`."""
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    def __init__(self, warn: TakeText) -> None:
         self._warn = warn
 
     async def look(self, ledger: Ledger) -> float | None:

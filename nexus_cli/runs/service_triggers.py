@@ -25,7 +25,7 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import explain_unmet, fill_fields, holds
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import DEBOUNCE, JOINED, KEY, MISSED, QUEUED, Run, Signal
 from nexus_cli.core.surrogates import replace_surrogates
@@ -184,7 +184,7 @@ def _refuse_depth(value: Any, levels: int) -> None:
         _refuse_depth(one, levels - 1)
 
 
-def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[str, Any]:
+def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> JsonDict:
     """Resume the runs that wait for an event, and tell the open run with its key of it or queue a run; return the
     answer for the sender.
 
@@ -198,7 +198,7 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
     if event.key and (earlier := _find_answer(ledger, service, event, cause)):
         return earlier
     resumed, is_asked_for = resume_waiting(ledger, service, event, utc_now())
-    answer: dict[str, Any] = {"resumed": resumed} if resumed else {}
+    answer: JsonDict = {"resumed": resumed} if resumed else {}
     _record_missed(ledger, service, event)
     unmet = _find_unmet(service.filter, event)
     if is_asked_for or (unmet and resumed):
@@ -213,11 +213,11 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> dict[st
         return answer
 
 
-def _find_answer(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> dict[str, Any]:
+def _find_answer(ledger: Ledger, service: Service, event: ServiceEvent, cause: str) -> JsonDict:
     """Return the answer to the first delivery of an event, {} if that started and resumed nothing."""
     start = {"service": service.name, "delivery": event.key}
     resumed, joined = ledger.runs.signalled("service", start), ledger.runs.signalled(JOINED, start)
-    answer: dict[str, Any] = {"resumed": [f"run-{key}" for key in resumed]} if resumed else {}
+    answer: JsonDict = {"resumed": [f"run-{key}" for key in resumed]} if resumed else {}
     answer |= {"joined": f"run-{joined[0]}"} if joined else {}
     queued = ledger.runs.of_cause(cause)
     return {**answer, "run": queued.id} if queued is not None else answer
@@ -271,7 +271,7 @@ def _awaits(run: Run, service: Service, event: ServiceEvent) -> bool:
     return not _find_unmet(wait.value["match"], event)
 
 
-def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, resumed: Sequence[str]) -> dict[str, Any]:
+def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, resumed: Sequence[str]) -> JsonDict:
     """Let an event join the open run with its key, unless that is among those that it `resumed`, else queue a run.
     Return the answer for the sender; the same cause returns the same run."""
     runs, kind, payload = ledger.runs, event.event, event.payload

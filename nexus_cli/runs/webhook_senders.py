@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from nexus_cli.core.field_conditions import fill_fields
+from nexus_cli.core.wire import as_table
 
 BEARER = "Authorization"
 SIGNING = ("github", "slack")
@@ -107,7 +108,7 @@ def read_event(sender: str, headers: Mapping[str, str], payload: Any) -> Service
     if sender == "gitlab":
         return ServiceEvent(payload, headers.get("X-Gitlab-Event", ""), headers.get("X-Gitlab-Event-UUID", own).strip())
     if sender == "slack":
-        fields = payload if isinstance(payload, dict) else {}
+        fields = as_table(payload)
         inner = fields.get("event")
         event = str((inner if isinstance(inner, dict) else fields).get("type") or fields.get("command") or "")
         challenge = str(fields.get("challenge") or "") if event == "url_verification" else ""

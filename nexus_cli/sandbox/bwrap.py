@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import GIT_FOLDER
+from nexus_cli.core.real_files import real_path
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.sandbox.syscalls import KEPT_CAPABILITIES
 
@@ -20,7 +21,7 @@ def find_bwrap(project: Path | None, search: str | None = None) -> Path | None:
         found = find_program("bwrap", project, {"PATH": folder})
         if found is None:
             continue
-        program = Path(os.path.realpath(found))
+        program = real_path(found)
         if all(map(_is_ours_alone, (program, *program.parents, *Path(found).parents))):
             return program
     return None

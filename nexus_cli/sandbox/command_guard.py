@@ -18,7 +18,8 @@ from nexus_cli.config.command_records import RECORD, UncheckedError, find_record
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.core.errors import write_failure_hint
+from nexus_cli.core.errors import reason_of, write_failure_hint
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.version_memo import read_version
 from nexus_cli.sandbox.guarded_places import MOST_FOLDERS
 from nexus_cli.sandbox.profile import SandboxProfile, find_worktree_folder
@@ -125,7 +126,7 @@ def settle_project(project: Path, own: Places) -> list[str]:
     folder = records_folder(own.data)
     if not any(name.endswith(RECORD) for name in (os.listdir(folder) if folder.is_dir() else ())):
         return []
-    real = Path(os.path.realpath(project))
+    real = real_path(project)
     with FileLock.wait_for(folder / "lock", _PATIENCE):
         return _settle(folder, own.data / "put_back", guarded_roots(real, find_worktree_folder(real)))[1]
 
@@ -143,7 +144,7 @@ def _writes(folder: Path) -> Iterator[None]:
         ) from error
     except OSError as error:
         otherwise = "Try again later" if isinstance(error, TimeoutError) else "Check the permissions of that folder"
-        why = f"nexus cannot write {folder}: {error.strerror or error}. {write_failure_hint(error, otherwise)}"
+        why = f"nexus cannot write {folder}: {reason_of(error)}. {write_failure_hint(error, otherwise)}"
         raise UncheckedError(f"{why}; until then, commands that may write cannot start") from error
 
 

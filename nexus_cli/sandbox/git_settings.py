@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.protected_places import holds_password
 from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.core.version_memo import read_version
 
 MOST_LISTED = 20
@@ -32,7 +33,7 @@ _NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.igno
 class GitSettings:
     """The settings files to show, or the values to pass on if they are hidden."""
 
-    shown: tuple[Path, ...] = ()
+    shown: Paths = ()
     is_hidden: bool = False
     """True if one of the files has a password or is a pipe, or git could not list them: commands get none of them."""
     safe_directories: tuple[str, ...] = ()
@@ -52,7 +53,7 @@ class GitSettings:
 _kept: dict[tuple[str, ...], tuple[dict[Path, tuple[int, ...]], GitSettings]] = {}
 
 
-def read_git_settings(environ: Mapping[str, str], project: Path) -> GitSettings:
+def read_git_settings(environ: Environ, project: Path) -> GitSettings:
     """Return the git settings of the person with this `environ`. Never runs a git that is inside `project`."""
     names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "PATH")
     key = (str(project), *(environ.get(name, "") for name in names))
@@ -63,7 +64,7 @@ def read_git_settings(environ: Mapping[str, str], project: Path) -> GitSettings:
     return kept[1]
 
 
-def _list_settings(environ: Mapping[str, str], project: Path) -> tuple[set[Path], GitSettings]:
+def _list_settings(environ: Environ, project: Path) -> tuple[set[Path], GitSettings]:
     """Return all paths that the settings depend on, existing or not, and the settings."""
     usual, further = _usual_files(environ)
     if not any(path.is_file() for path in usual):
@@ -100,7 +101,7 @@ def _list_settings(environ: Mapping[str, str], project: Path) -> tuple[set[Path]
     return {*origins, *named}, GitSettings(shown, is_hidden, tuple(safe))
 
 
-def _usual_files(environ: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
+def _usual_files(environ: Environ) -> tuple[list[Path], list[Path]]:
     """Return the settings files, and the ignore and attributes files that git reads by default."""
     home, moved = environ.get("HOME", ""), environ.get("GIT_CONFIG_GLOBAL", "")
     base = environ.get("XDG_CONFIG_HOME", "") or os.path.join(home, ".config")
@@ -135,7 +136,7 @@ def _expand(value: str, home: str, folder: Path) -> Path | None:
     return Path(folder, os.path.expanduser(value)) if value and not value.startswith("%(") else None
 
 
-def _run_git(environ: Mapping[str, str], project: Path, file: Path | None) -> Iterable[tuple[Path, str, str]] | None:
+def _run_git(environ: Environ, project: Path, file: Path | None) -> Iterable[tuple[Path, str, str]] | None:
     """Return origin, key and value of all settings, or of those in `file`; None if git cannot list them."""
     git = find_program("git", project, environ)
     if git is None:

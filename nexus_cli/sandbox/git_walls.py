@@ -15,13 +15,13 @@ from pathlib import Path
 
 from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.config.worktree_record import MOST_OF_LINK, find_worktree, read_git_file
-from nexus_cli.core.real_files import read_beginning
+from nexus_cli.core.real_files import read_beginning, real_path
+from nexus_cli.core.shared_types import Paths
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.git_files import NotPlain
 from nexus_cli.sandbox.git_repository import check_repository
 from nexus_cli.sandbox.git_settings import find_named, read_git_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
-from nexus_cli.sandbox.visible_places import real_path
 from nexus_cli.sandbox.walls import Walls, own_backend
 
 _SYSTEM = "/etc/gitconfig /etc/gitattributes /etc/passwd /etc/group /etc/nsswitch.conf /usr/local/etc/gitconfig".split()
@@ -38,7 +38,7 @@ _NESTED = 8
 _WORKTREE = re.compile(rb"^\s*worktree\s*=\s*([^\n\"#;]+?)\s*$", re.MULTILINE)
 
 
-def find_walls(git: Path, project: Path, reads: tuple[Path, ...], writes: tuple[Path, ...]) -> Walls:
+def find_walls(git: Path, project: Path, reads: Paths, writes: Paths) -> Walls:
     """Return the walls of a run of the program `git` that reads `project`; raise `ProgramRefused` if it must not run
     there without any."""
     project = real_path(project)

@@ -22,6 +22,7 @@ from nexus_cli.config.protected_places import (
     PROTECTED_FOLDERS,
     fold_name,
 )
+from nexus_cli.core.real_files import join_path
 from nexus_cli.sandbox.git_files import named_files, named_folder
 from nexus_cli.sandbox.kept_paths import name_with_ways
 from nexus_cli.tree.real_tree import RealTree
@@ -124,13 +125,13 @@ def find_git(tree: RealTree, folder: str) -> str:
 def read_git_file(tree: RealTree, path: str) -> str:
     """Return the folder that a `.git` file names, "" if it names none."""
     named = named_folder(tree.read(path, MOST_CONFIGURATION) or b"")
-    return os.path.normpath(os.path.join(path, "..", named)) if named else ""
+    return join_path(path, "..", named) if named else ""
 
 
 def find_common(tree: RealTree, git: str) -> str:
     """Return the folder with the configuration of a git folder: itself, or for a worktree that of its repository."""
     shared = os.fsdecode(tree.read(f"{git}/commondir", MOST_CONFIGURATION) or b"").strip()
-    return os.path.normpath(os.path.join(git, shared)) if shared else git
+    return join_path(git, shared) if shared else git
 
 
 def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, bool]]:
@@ -145,7 +146,7 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
     for name in (os.path.expanduser(name) for text in texts for name in named_files(text or b"")):
         # An included path is relative to the configuration, a hooks path to the work tree.
         for base in (folder, git):
-            path = os.path.normpath(os.path.join(base, name))
+            path = join_path(base, name)
             for _ in range(_MOST_LINKS):
                 if not path.startswith(f"{folder}/") or path.startswith(f"{git}/"):
                     break
@@ -155,7 +156,7 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
                 if not link:
                     break
                 to = os.fsdecode(tree.read_link(link) or b"")
-                path = os.path.normpath(os.path.join(link, "..", to, f".{path.removeprefix(link)}"))
+                path = join_path(link, "..", to, f".{path.removeprefix(link)}")
 
 
 def protected_roots(

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -25,8 +25,9 @@ from nexus_cli.config.host_environment import working_folder
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.programs import ProgramRefused, find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import read_regular
+from nexus_cli.core.errors import NexusError, reason_of
+from nexus_cli.core.real_files import read_regular, real_path
+from nexus_cli.core.shared_types import Environ, Paths
 
 if TYPE_CHECKING:
     from nexus_cli.sandbox.walls import Walls
@@ -83,14 +84,14 @@ class Git:
 
     program: str
     cwd: Path
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Environ = field(default_factory=dict)
     seconds: float = SECONDS
     """Time limit of one run."""
     project: Path | None = None
     """The folder whose files git may read, with the git folder that belongs to it; None for the project of `cwd`."""
-    reads: tuple[Path, ...] = ()
+    reads: Paths = ()
     """Further folders that git may read."""
-    writes: tuple[Path, ...] = ()
+    writes: Paths = ()
     """Folders and files that git may write; no link among them is followed."""
 
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
@@ -156,10 +157,10 @@ class Git:
         from nexus_cli.sandbox.git_settings import read_git_settings  # noqa: PLC0415  (the first run of git)
         from nexus_cli.sandbox.git_walls import find_walls  # noqa: PLC0415  (as above)
 
-        root = project_root(Path(os.path.realpath(self.cwd)))
+        root = project_root(real_path(self.cwd))
         source = find_source(root)
         passed = tuple((name, os.environ[name]) for name in _PASSED if name in os.environ)
-        told = read_git_settings(os.environ, Path(os.path.realpath(self.project or root))).variables
+        told = read_git_settings(os.environ, real_path(self.project or root)).variables
         env = {**_find_environment(self.cwd, working_folder(), source, passed), **told, **self.variables}
         walls = find_walls(Path(self.program), self.project or root, self.reads, self.writes)
         return git_command(self.program, {root, source}, *_BOUNDS, *arguments), env, walls
@@ -189,11 +190,11 @@ class Git:
         file: then git need not be asked."""
         from nexus_cli.sandbox.git_settings import read_git_settings  # noqa: PLC0415  (as in `prepare`)
 
-        root = project_root(Path(os.path.realpath(self.cwd)))
+        root = project_root(real_path(self.cwd))
         if not self.program.startswith(_SYSTEM_PROGRAMS) or self.variables or not os.path.isdir(root / ".git"):
             return True
         system = os.environ.get("GIT_CONFIG_SYSTEM") or _SYSTEM_SETTINGS
-        shown = read_git_settings(os.environ, Path(os.path.realpath(self.project or root))).shown
+        shown = read_git_settings(os.environ, real_path(self.project or root)).shown
         for file in (*shown, Path(system), root / ".git" / "config", root / ".git" / "config.worktree"):
             try:
                 data = read_regular(file, _MOST_SETTINGS).lower()
@@ -236,7 +237,7 @@ def merge_texts(program: str, texts: Sequence[bytes], *options: str, folder: Pat
 
 def failure(what: str, error: GitError | OSError, hint: str = "The project's files were not changed") -> NexusError:
     """Return the error to show to a person when git or the disk failed, with `hint` unless the disk is full."""
-    why = getattr(error, "strerror", "") or str(error)
+    why = reason_of(error)
     named = f"{why}: {error.filename}" if isinstance(error, OSError) and error.filename else why
     full = "no space" in why.lower() or "quota" in why.lower()
     return NexusError("internal", what, named, "Free some space" if full else hint)

@@ -19,6 +19,7 @@ from pathlib import Path
 from nexus_cli.config.paths import Places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.programs import REAL_INTERPRETER
+from nexus_cli.core.real_files import real_path
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bwrap import find_bwrap
 from nexus_cli.sandbox.confinement import Confinement
@@ -135,7 +136,7 @@ def _try_walls(candidate: BackendProbe) -> tuple[tuple[str, ...], str]:
     """Test a backend; return the enforced restrictions, and the error ("" if all are enforced)."""
     try:
         with tempfile.TemporaryDirectory(prefix="nexus-probe-") as name:
-            folder = Path(os.path.realpath(name))
+            folder = real_path(name)
             done = _run_attempts(candidate, folder)
             has_effect = not done.returncode and _have_readers_effect(candidate, folder)
     except (OSError, subprocess.SubprocessError, ValueError) as error:

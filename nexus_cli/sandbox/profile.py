@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,10 +23,10 @@ from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.paths import is_below as is_in
 from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
-from nexus_cli.core.real_files import LISTED, read_regular
+from nexus_cli.core.real_files import LISTED, read_regular, real_path
+from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.sandbox.visible_places import closed_places, hidden_in_tools, shown_places
 
-Paths = tuple[Path, ...]
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
@@ -66,11 +66,11 @@ class SandboxProfile:
     name: ProfileName
     project: Path
     cwd: Path
-    writable: tuple[Path, ...] = ()
+    writable: Paths = ()
     """Real paths of writable folders and files, besides `temp`; the project first."""
-    hidden: tuple[Path, ...] = ()
+    hidden: Paths = ()
     """Files and folders that cannot be read, existing or not."""
-    denied: tuple[Path, ...] = ()
+    denied: Paths = ()
     """The part of `hidden` from the person's deny rules. Landlock still allows creating and removing files beside
     them."""
     kept: tuple[str, ...] = ()
@@ -79,13 +79,13 @@ class SandboxProfile:
     """Regular expressions of further such paths, folded."""
     mounts_kept: bool = False
     """True if the backend keeps existing ones read-only; else they are compared after a command, and put back."""
-    shown: tuple[Path, ...] = ()
+    shown: Paths = ()
     """Existing paths inside hidden folders that may be read. A link does not reveal a hidden target. A project that is
     a worktree of nexus is in a hidden folder; its writable paths are in `writable` too."""
-    guarded: tuple[Path, ...] = ()
+    guarded: Paths = ()
     """The project and its folders down to `cwd`, whose protected names (`config/protected_places.py`) are restored
     after a command. Further folders are found before each command (`guarded_places`)."""
-    added: tuple[Path, ...] = ()
+    added: Paths = ()
     """Folders used like the project: writable, and their protected names are restored too."""
     git_folder: Path | None = None
     """The git folder of a worktree, inside its repository's git folder and outside the project."""
@@ -120,7 +120,7 @@ class SandboxProfile:
         return self
 
     @property
-    def roots(self) -> tuple[Path, ...]:
+    def roots(self) -> Paths:
         """Return all writable paths, `temp` included."""
         return (*self.writable, *([self.temp] if self.temp else []))
 
@@ -135,9 +135,9 @@ def make_profile(
     added: Iterable[Path] = (),
     write: Iterable[str] = (),
     unix_sockets: bool = False,
-    denied: tuple[Path, ...] = (),
+    denied: Paths = (),
     make_caches: bool = True,
-    environ: Mapping[str, str] = os.environ,
+    environ: Environ = os.environ,
 ) -> SandboxProfile:
     """Make the profile `name` for commands of `project`; only existing folders and files are writable.
 
@@ -145,7 +145,7 @@ def make_profile(
     `write` has the person's additions (`sandbox.write`), `denied` the files that deny rules hide. A project that is
     or contains the home folder is not writable, which a note says.
     """
-    project, cwd = Path(os.path.realpath(project)), Path(os.path.realpath(cwd))
+    project, cwd = real_path(project), real_path(cwd)
     secret = (*credential_paths(environ), *own_paths(own), Path("/run/secrets"), Path("/var/run/secrets"))
     hidden = (*secret, *denied)
     if name == "none":
@@ -155,7 +155,7 @@ def make_profile(
         hidden, shown = _narrow(project, cwd, own, environ, hidden, shown, tuple(added))
         shown = (*shown, temp) if temp else shown
         return SandboxProfile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
-    home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
+    home = real_path(environ.get("HOME") or os.path.expanduser("~"))
     added = tuple(added)
     wanted = (project, *added, *_personal_paths(write, home))
     writable = [one for one in wanted if one.parent != one and not home.is_relative_to(one)]
@@ -194,7 +194,7 @@ def make_profile(
 
 
 def _narrow(
-    project: Path, cwd: Path, own: Places, environ: Mapping[str, str], secret: Paths, shown: Paths, added: Paths
+    project: Path, cwd: Path, own: Places, environ: Environ, secret: Paths, shown: Paths, added: Paths
 ) -> tuple[Paths, Paths]:
     """Return the hidden and shown paths of `read`: besides `secret`, it hides all but the project, system and tools."""
     closed = closed_places(project, environ)
@@ -223,7 +223,7 @@ def has_above(path: str, folders: Collection[str]) -> bool:
     return True
 
 
-def _find_shown(project: Path, own: Places) -> tuple[Path, ...]:
+def _find_shown(project: Path, own: Places) -> Paths:
     found = [Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path)]
     worktree = find_worktree(project, own)
     if worktree is None:
@@ -239,11 +239,11 @@ def _find_shown(project: Path, own: Places) -> tuple[Path, ...]:
 
 def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
     named = [os.path.join(home, path[2:]) if path.startswith("~/") else path for path in paths]
-    return [Path(os.path.realpath(path)) for path in named if os.path.isabs(path) and os.path.lexists(path)]
+    return [real_path(path) for path in named if os.path.isabs(path) and os.path.lexists(path)]
 
 
 def find_caches(
-    folder: Path, home: Path, environ: Mapping[str, str], network: bool, writable: Collection[Path]
+    folder: Path, home: Path, environ: Environ, network: bool, writable: Collection[Path]
 ) -> Iterator[tuple[str, str]]:
     """Yield the variables, with values, that move caches of build tools into `folder`, the project's cache folder.
 
@@ -262,12 +262,12 @@ def find_caches(
         yield variable, option if is_option else str(own)
 
 
-def _cache_folder(own: Places, repository: Path, make: bool) -> tuple[Path, ...]:
+def _cache_folder(own: Places, repository: Path, make: bool) -> Paths:
     """Return the folder for caches that all worktrees of a repository share; () if it cannot be created."""
     name = hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
     folder = own.cache / "sandbox" / name
     try:
-        return (Path(os.path.realpath(private_dir(folder) if make else folder)),)
+        return (real_path(private_dir(folder) if make else folder),)
     except OSError:
         return ()
 
@@ -281,7 +281,7 @@ def find_worktree_folder(project: Path) -> Path | None:
     folder = read_git_file(project) or project
     try:
         back = _read_text(folder / "gitdir")
-        common = Path(os.path.realpath(folder / _read_text(folder / "commondir")))
+        common = real_path(folder / _read_text(folder / "commondir"))
     except (OSError, ValueError):
         return None
     fits = folder.parent == common / "worktrees" and not folder.is_relative_to(project)
@@ -299,7 +299,7 @@ class TempFolder:
         """Create the folder. Raises `OSError` if no place for it is writable."""
         base = next((base for base in ("/tmp", "/var/tmp") if os.access(base, os.W_OK)), None)
         _remove_stale(base or str(private_dir(own.cache)))
-        made = Path(os.path.realpath(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache)))
+        made = real_path(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache))
         # Locked while this process lives, so that others do not remove the folder. Renamed once it is locked.
         self._lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.worktree_record import find_worktree
+from nexus_cli.core.real_files import join_path
 from nexus_cli.core.version_memo import file_version
 from nexus_cli.sandbox.git_files import linked_repositories, object_length
 from nexus_cli.sandbox.guarded_places import (
@@ -119,7 +120,7 @@ class ProtectedSnapshot:
         links = (
             (path, os.fsdecode(node.content or b"")) for path, node in self.nodes.items() if stat.S_ISLNK(node.mode)
         )
-        leads = ((path, os.path.normpath(os.path.join(path, "..", to))) for path, to in links)
+        leads = ((path, join_path(path, "..", to)) for path, to in links)
         worktree = find_worktree(Path(self.project))
         known = tuple(f"{place}/" for place in (self.project, *([worktree.repository] if worktree else ())))
         return [path for path, to in leads if not to.startswith(known)]

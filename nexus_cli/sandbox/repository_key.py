@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from nexus_cli.core.real_files import join_path
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 
 _SECONDS = 20.0
@@ -58,7 +59,7 @@ def normalize_remote(url: str, root: Path) -> str:
     match = _URL.fullmatch(url) or _SCP.fullmatch(url)
     if match is None or not match["host"]:
         path = f"/{match['path']}" if match else url
-        return "file:" + os.path.normpath(os.path.join(root, path)).removesuffix(".git")
+        return "file:" + join_path(root, path).removesuffix(".git")
     path = match["path"].strip("/").removesuffix(".git").strip("/")
     return f"{match['host']}/{path}".casefold()
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import find_worktree
 from nexus_cli.core.redact_secrets import protected_secrets, redact
+from nexus_cli.core.shared_types import Environ
 from nexus_cli.sandbox.git_settings import read_git_settings
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
@@ -44,7 +45,7 @@ _OFFLINE = {
 
 
 def sandbox_environment(
-    profile: SandboxProfile, environ: Mapping[str, str], passed: Collection[str] = ()
+    profile: SandboxProfile, environ: Environ, passed: Collection[str] = ()
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return the environment of a command in `profile`, and the names of the variables removed from `environ`.
 
@@ -108,7 +109,7 @@ def _path_outside(path: str, profile: SandboxProfile) -> str:
     return os.pathsep.join(kept) or os.defpath
 
 
-def mask_secrets(text: str, environ: Mapping[str, str], passed: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
+def mask_secrets(text: str, environ: Environ, passed: Collection[str] = ()) -> tuple[str, tuple[str, ...]]:
     """Replace the values of secrets in `text` by `[NAME]`; return the text and the names found in it.
 
     Secrets are the secret variables of `environ`, except those in `passed` (`sandbox.env_pass`), and the keys that were
@@ -126,7 +127,7 @@ def mask_secrets(text: str, environ: Mapping[str, str], passed: Collection[str] 
     return masked, tuple(sorted(names.values()))
 
 
-def _secret_names(environ: Mapping[str, str], passed: Collection[str]) -> tuple[str, ...]:
+def _secret_names(environ: Environ, passed: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name, value in environ.items() if name not in passed and is_secret(name, value)))
 
 

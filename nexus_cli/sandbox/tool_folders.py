@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.paths import is_below
 from nexus_cli.config.protected_places import home_folders
+from nexus_cli.core.shared_types import Environ, Paths
 
 _TOOLS = tuple(
     """
@@ -47,7 +48,7 @@ _MOST_FOLDERS = 1000
 """Most folders of one toolchain that are searched, those near its top first."""
 
 
-def tool_folders(environ: Mapping[str, str]) -> list[Path]:
+def tool_folders(environ: Environ) -> list[Path]:
     """Return the folders of the PATH and of toolchains, unresolved, and the links in them to programs elsewhere."""
     homes = home_folders(environ.get("HOME", ""))
     real = [os.path.realpath(home) for home in homes]
@@ -73,13 +74,13 @@ def _holds_programs(real: str, chains: Sequence[str]) -> bool:
     return os.path.basename(real) in _PROGRAMS or any(is_below(real, one) for one in chains)
 
 
-def _follow_links(folder: str) -> tuple[Path, ...]:
+def _follow_links(folder: str) -> Paths:
     """Return the links in a folder of programs whose targets are programs elsewhere."""
     return _read_links(folder, _mtime(folder)) if os.path.basename(folder) in _PROGRAMS else ()
 
 
 @lru_cache(64)
-def _read_links(folder: str, _stamp: int) -> tuple[Path, ...]:
+def _read_links(folder: str, _stamp: int) -> Paths:
     try:
         with os.scandir(folder) as entries:
             links = sorted(entry.path for entry in entries if entry.is_symlink())
@@ -90,7 +91,7 @@ def _read_links(folder: str, _stamp: int) -> tuple[Path, ...]:
     return tuple(Path(path) for path, place in elsewhere if os.path.isfile(place) and os.access(place, os.X_OK))
 
 
-_scanned: dict[str, tuple[dict[str, int], tuple[Path, ...]]] = {}
+_scanned: dict[str, tuple[dict[str, int], Paths]] = {}
 """By toolchain: the searched folders with their mtimes, and the settings found."""
 
 
@@ -107,7 +108,7 @@ def hidden_settings(folders: Iterable[Path]) -> Iterator[Path]:
         yield from kept[1]
 
 
-def _scan(folder: str) -> tuple[dict[str, int], tuple[Path, ...]]:
+def _scan(folder: str) -> tuple[dict[str, int], Paths]:
     stamps: dict[str, int] = {}
     found: list[Path] = []
     level = [folder]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.paths import PACKAGE, Places, defaults_dir
 from nexus_cli.config.protected_places import home_folders
-from nexus_cli.core.real_files import follow_links
+from nexus_cli.core.real_files import follow_links, real_path
+from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.sandbox.git_settings import read_git_settings
 from nexus_cli.sandbox.tool_folders import hidden_settings, tool_folders
 
@@ -51,7 +52,7 @@ _NEEDED = (
 """Places in hidden folders that programs of the system need."""
 
 
-def closed_places(project: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+def closed_places(project: Path, environ: Environ) -> Paths:
     """Return the real paths that `read` hides besides credentials, but none inside the real path `project`."""
     found = [Path(path) for path in _CLOSED if os.path.lexists(path)]
     with suppress(OSError):
@@ -62,9 +63,7 @@ def closed_places(project: Path, environ: Mapping[str, str]) -> tuple[Path, ...]
     return tuple(path for path in dict.fromkeys(found) if not path.is_relative_to(project))
 
 
-def shown_places(
-    project: Path, cwd: Path, git: Path | None, own: Places, environ: Mapping[str, str]
-) -> tuple[Path, ...]:
+def shown_places(project: Path, cwd: Path, git: Path | None, own: Places, environ: Environ) -> Paths:
     """Return the readable paths inside hidden places, links as well as their targets.
 
     `project` and `cwd` are real paths, `git` is the git folder of the repository that a worktree belongs to.
@@ -79,7 +78,7 @@ def shown_places(
     return tuple(dict.fromkeys([*always, *_existing(found)]))
 
 
-def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> tuple[Path, ...]:
+def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> Paths:
     """Return the settings files with passwords in the `shown` folders, leaving out those in `always` and in nexus."""
     kept = (*always, PACKAGE)
     tools = (path for path in shown if not path.is_symlink() and path.is_dir())
@@ -92,7 +91,3 @@ def _existing(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if os.path.exists(path):
             yield from map(Path, follow_links(str(path)))
-
-
-def real_path(path: Path) -> Path:
-    return Path(os.path.realpath(path))

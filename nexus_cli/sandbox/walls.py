@@ -20,6 +20,7 @@ from typing import Any
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import credential_paths, own_paths
 from nexus_cli.core.real_files import follow_links
+from nexus_cli.core.shared_types import Paths
 from nexus_cli.sandbox import landlock
 from nexus_cli.sandbox.backend import Backend, BackendProbe
 from nexus_cli.sandbox.bounds import bound_command, least_limit
@@ -216,7 +217,7 @@ def _assemble_filter(keep_sizes: bool, is_root: bool) -> bytes:
 
 
 @lru_cache(4)
-def _resolve(paths: tuple[Path, ...]) -> tuple[str, ...]:
+def _resolve(paths: Paths) -> tuple[str, ...]:
     return tuple(map(os.path.realpath, paths))
 
 

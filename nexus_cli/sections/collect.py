@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import Count
+from nexus_cli.core.json_value import JsonDict
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sections.contributor import Contributor, View
 from nexus_cli.sections.learned import Misses, learned_multiplier
 from nexus_cli.sections.planner import (
@@ -75,7 +76,7 @@ class ChangedSections:
         """Return the text to append to a tool result, with each section marked as not being part of it."""
         return "\n".join(map(as_note, self.texts))
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[JsonDict]:
         """Return its sections for `nexus docs json`."""
         return [one.to_json(cached=False) for one in self.plan.chosen if not one.is_off]
 
@@ -96,7 +97,7 @@ class SectionCollector:
     contributors: Mapping[str, Contributor]
     reader: SectionReader
     view: View
-    notify: Callable[[str], None]
+    notify: TakeText
     """Receives each line once: skipped contributors with the reason, and problems with files that were read."""
     left_out: SectionDrops
     recipe: Recipe = PLAIN
@@ -112,7 +113,7 @@ class SectionCollector:
     _missed: set[str] = field(default_factory=set)
     _notified: set[str] = field(default_factory=set)
 
-    def drafting(self, notify: Callable[[str], None], left_out: SectionDrops) -> SectionCollector:
+    def drafting(self, notify: TakeText, left_out: SectionDrops) -> SectionCollector:
         """Return a collector that reads the same sources anew and knows of nothing that was sent."""
         reader = SectionReader(self.reader.sources)
         return SectionCollector(

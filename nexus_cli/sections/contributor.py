@@ -28,7 +28,7 @@ from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.sections.identity_files import IdentityFile
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.project_outline import Outline
-from nexus_cli.sections.section import Layer, Section
+from nexus_cli.sections.section import Layer, Sections
 
 FOLDER = "contributors"
 MOST_INSTRUCTIONS = 16_384
@@ -160,7 +160,7 @@ class Contributor:
     """`system`: read once per epoch. `event`: read every turn, sent if its text has changed."""
     read: Callable[[Sources], Value]
     """May block: called in a thread, within a time limit. The value is plain JSON data."""
-    render: Callable[[Value, View], tuple[Section, ...]]
+    render: Callable[[Value, View], Sections]
     """Pure. Returns no section if there is no text. Does not know the form that is sent."""
     notices: Callable[[Value], Sequence[str]] = find_nothing
     """Returns lines for the person about the value (an unusual encoding)."""

@@ -21,9 +21,10 @@ from nexus_cli.config.text_file import read_text, read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layers
 from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, FilePromptSource, trim_text
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.real_files import join_path, real_path
 from nexus_cli.sections.path_rules import FOLDER, PathRule, list_path_rules, list_personal_rules, list_rules
 from nexus_cli.sections.project_outline import walk_files
 
@@ -82,7 +83,7 @@ def layers_below(
     """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, outermost first, without
     those of `instruction_layers`, which `known` returns. Folders that tools install or build into have none, nor have
     other repositories."""
-    here = Path(os.path.realpath(cwd))
+    here = real_path(cwd)
     gate = UnaskedFiles(project_root(here), is_denied)
     below = os.path.join(gate.project, "")
     inside = [path for path in paths if path.startswith(below)]
@@ -100,7 +101,7 @@ def layers_below(
 def list_instructions(cwd: Path, is_denied: Callable[[Path], bool]) -> Iterator[tuple[ContextLayer, tuple[str, ...]]]:
     """Yield all layers that a session in `cwd` can send, rules as well, with the globs or the folder of the files that
     they are sent with. Blocks."""
-    root = Path(os.path.realpath(project_root(cwd)))
+    root = real_path(project_root(cwd))
     layers = instruction_layers(cwd, is_denied)
     yield from ((layer, ()) for layer in layers)
     names, _ = walk_files(root)
@@ -216,7 +217,7 @@ class _ImportReader:
                 problems[f"all from line {number} on (limit of {MOST_LOOKED_FOR:,} per session reached)"] = None
                 break
             self.looked_for += 1
-            path = Path(os.path.normpath(os.path.join(layer.path.parent, os.path.expanduser(name))))
+            path = Path(join_path(layer.path.parent, os.path.expanduser(name)))
             made, problem = self._read(layer, name, path, gate, chain)
             if problem:
                 problems[one_line(f"@{name} (line {number}) {problem}")] = None
@@ -224,8 +225,8 @@ class _ImportReader:
                 parts += self.with_imports(made, gate, chain)
         if not problems:
             return [layer, *parts]
-        told = list(problems)[:NAMED] + ([f"{len(problems) - NAMED} more"] if len(problems) > NAMED else [])
-        notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that were not read: {'; '.join(told)}"
+        told = name_first(list(problems), NAMED, "; ")
+        notice = f"{one_line(replace_surrogates(str(layer.path)))} has imports that were not read: {told}"
         return [replace(layer, notice="; ".join(filter(None, (layer.notice, notice)))), *parts]
 
     def _read(

@@ -24,7 +24,7 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.path_globs import compile_parts, read_parts
-from nexus_cli.core.real_files import open_folder, walk_below
+from nexus_cli.core.real_files import open_folder, real_path, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version
 from nexus_cli.text.front_matter import read_front_matter
 
@@ -73,7 +73,7 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
     Never raises.
 
     A rule that the project's gate refuses, with `is_denied`, has a notice and no text."""
-    folder = Path(os.path.realpath(cwd))
+    folder = real_path(cwd)
     gate = UnaskedFiles(project_root(folder), is_denied)
     found = [*list_rules(folder, gate)]
     while folder != gate.project and folder.is_relative_to(gate.project):
@@ -87,7 +87,7 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
 def list_personal_rules(project: Path) -> list[PathRule]:
     """Return the rules in the person's home folder, whose links may lead out of it, with globs that are relative to
     `project`. Never raises."""
-    home = Path(os.path.realpath(os.path.expanduser("~")))
+    home = real_path(os.path.expanduser("~"))
     return [replace(rule, folder=project) for rule in list_rules(home, UnaskedFiles(Path(home.anchor)))]
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from nexus_cli.conversation.section_rows import Why, reason_text
 from nexus_cli.core.elide import Count
-from nexus_cli.core.json_value import ABSENT, JsonOf
+from nexus_cli.core.json_value import ABSENT, JsonDict, JsonOf
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
 
 MOST_TOKENS = 16_384
@@ -125,7 +125,7 @@ class SectionChoice:
         beyond = self.section.unread_bytes
         return join_why(self.why, (f"file truncated: {beyond:,} bytes not read",) if beyond else ())
 
-    def to_json(self, *, cached: bool) -> dict[str, Any]:
+    def to_json(self, *, cached: bool) -> JsonDict:
         """Return one element of `sections` in `nexus docs json`, with the hash of the text that is sent."""
         learned = {} if self.learned == 1.0 else {"learned": self.learned}
         return {

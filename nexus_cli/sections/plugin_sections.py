@@ -11,7 +11,7 @@ from typing import Any
 from nexus_cli.core.elide import one_line
 from nexus_cli.plugins.python_plugins import PythonPlugin, admit_objects, python_plugins
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 MOST_LINES, LONGEST_LINE = 20, 500
 """Most lines that a memory may add, and most characters of one."""
@@ -44,7 +44,7 @@ def _recall(plugin: PythonPlugin, sources: Sources) -> Value:
     return [one_line(str(line))[:LONGEST_LINE] for line in lines[:MOST_LINES]]
 
 
-def _render(name: str, package: str, value: Value, view: View) -> tuple[Section, ...]:
+def _render(name: str, package: str, value: Value, view: View) -> Sections:
     text = "\n".join(f"- {line}" for line in value if line.strip())
     if not text:
         return ()

@@ -18,7 +18,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.planner import JOINT
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 from nexus_cli.text.untrusted_text import neutralize
 
 SECONDS = 5.0
@@ -165,7 +165,7 @@ def _size(value: Value, most: int) -> int:
     return total
 
 
-def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) -> tuple[Section, ...]:
+def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) -> Sections:
     """Render a contributor's value unless it is empty; raise `ValueError` if too large or of another layer."""
     found_nothing = not value and isinstance(value, list | dict)
     sections = () if found_nothing else tuple(contributor.render(value, view))
@@ -184,7 +184,7 @@ def _rest_view(view: View, recipe: Recipe, budget: int, others: Iterable[Section
     return replace(view, instruction_cap=max(cap // 2, min(cap, left)))
 
 
-def _overridden(contributor: Contributor, sections: Sequence[Section], recipe: Recipe) -> tuple[Section, ...]:
+def _overridden(contributor: Contributor, sections: Sequence[Section], recipe: Recipe) -> Sections:
     """Return `sections` with the recipe's replacement texts; a blank one removes the section."""
     source = f"recipe {recipe.name}"
     texts = {key: text.replace(DROP, "\ufffd") for key, text in recipe.overrides.items()}

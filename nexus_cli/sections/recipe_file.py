@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
 from nexus_cli.core.limits import BINDS_WHEN, CATEGORIES, LEVELS, MODES, SETS, Limits, parse_level
 from nexus_cli.sections.contributor import contributor_names
 from nexus_cli.sections.section import Phase
@@ -48,7 +48,7 @@ LARGEST = 100
 """Largest factor of a score."""
 
 
-def read_recipe(text: str, where: str, beside: Beside) -> dict[str, Any]:
+def read_recipe(text: str, where: str, beside: Beside) -> JsonDict:
     """Return the fields of a recipe but its name; raise `NexusError("config", ...)` with `where` and the key."""
     table = _toml(text, where)
     _only(where, "", table, KEYS)
@@ -70,7 +70,7 @@ def read_recipe(text: str, where: str, beside: Beside) -> dict[str, Any]:
     }
 
 
-def read_project_recipe(text: str, where: str) -> dict[str, Any]:
+def read_project_recipe(text: str, where: str) -> JsonDict:
     """Return the fields of a project's recipe, which can only tighten: it replaces no text, takes no room from `KEPT`,
     and puts nothing before it."""
     table = _toml(text, where)
@@ -92,7 +92,7 @@ def read_project_recipe(text: str, where: str) -> dict[str, Any]:
     return made
 
 
-def _toml(text: str, where: str) -> dict[str, Any]:
+def _toml(text: str, where: str) -> JsonDict:
     try:
         return tomllib.loads(text.replace("\r\n", "\n"))
     except (ValueError, RecursionError) as error:
@@ -112,7 +112,7 @@ def _multipliers(where: str, table: JsonObject) -> dict[str, float]:
     known = [*(phase.label for phase in Phase), *contributor_names()] if flat else []
     _only(where, "multipliers.", [key.partition(".")[0] for key in flat], known)
     for key, value in flat.items():
-        good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST
+        good = is_number(value) and 0 <= value <= LARGEST
         _expect(where, f"multipliers.{key}", good, f"a number from 0 to {LARGEST}")
     return {key: float(value) for key, value in flat.items()}
 
@@ -139,9 +139,9 @@ def _text(where: str, key: str, value: Any, beside: Beside) -> str:
     return str(value).strip()
 
 
-def _flat(table: JsonObject, leaf: str = "") -> dict[str, Any]:
+def _flat(table: JsonObject, leaf: str = "") -> JsonDict:
     """Flatten section ids, whose dots TOML reads as tables: `instructions.project = 0` becomes one key again."""
-    flat: dict[str, Any] = {}
+    flat: JsonDict = {}
     for key, value in table.items():
         if isinstance(value, Mapping) and value and leaf not in value:
             flat |= {f"{key}.{rest}": inner for rest, inner in _flat(value, leaf).items()}
@@ -166,7 +166,7 @@ def _limits(where: str, table: JsonObject) -> Limits:
             form = "a whole number above 0" if key in WHOLE else "a number above 0"
         _expect(where, f"limits.{key}", good, form)
     _only(where, "limits.categories: ", table.get("categories", ()), CATEGORIES)
-    values: dict[str, Any] = {key: frozenset(value) if key in SETS else value for key, value in table.items()}
+    values: JsonDict = {key: frozenset(value) if key in SETS else value for key, value in table.items()}
     return Limits(**values)
 
 

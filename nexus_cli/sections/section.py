@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from nexus_cli.core.json_value import to_json_value
+from nexus_cli.core.json_value import JsonDict, to_json_value
 
 DROP = "\0"
 """Placeholder in a form for the id of the drop of its missing part; `Section.with_drop_id` fills it in. No text that we
@@ -129,9 +129,12 @@ class Section:
         """Return this section with the id of its recorded drop in every shortened form."""
         return replace(self, forms=(self.full, *(form.replace(DROP, drop_id) for form in self.forms[1:])))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonDict:
         """Return the keys of `nexus docs json` that do not depend on a request."""
         return dict(to_json_value(self))
+
+
+Sections = tuple[Section, ...]
 
 
 def unread_note(beyond: int, name: str) -> str:

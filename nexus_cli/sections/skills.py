@@ -26,7 +26,7 @@ from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, holds_credentials
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import open_folder, walk_below
+from nexus_cli.core.real_files import open_folder, real_path, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, installed_plugins
 from nexus_cli.text.front_matter import FENCE, FrontMatter, read_front_matter, split_guide
@@ -240,7 +240,7 @@ def read_file_of(skill: Skill, name: str) -> str:
                 raise FileRefused("holds credentials")
             found = None if data is None else decode_head(data, path, LIMIT)
         else:
-            root = Path(os.path.realpath(skill.source.parent))
+            root = real_path(skill.source.parent)
             found = read_unasked(UnaskedFiles(root), root / path, LIMIT)
     except FileRefused as refused:
         raise NexusError("config", where, str(refused)) from refused

@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import KINDS, may_have_servers
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
@@ -17,7 +17,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.trust import read_configuration, trust_state
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.ledger import Ledger
 from nexus_cli.plugins.installed_plugins import installed_plugins
@@ -57,7 +57,7 @@ def snapshot(
     skills: bool = True,
     runs: bool = True,
     find: Callable[[], tuple[Sequence[Skill], int]] | None = None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """Return the part included in requests, see `sections/contributors/capabilities.py`. A broken file affects
     only its own part. Pass `skills=False` if the model cannot read any, and `runs=False` if no command can run: the
     environments of commands are left out then. `find` returns the skills and the number of inactive ones, by default
@@ -112,7 +112,7 @@ def _credential(name: str, text: str) -> tuple[str, str, str]:
     return name, BROKEN if bad else READY, bad
 
 
-def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> dict[str, Any]:
+def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
     """Return the whole snapshot as JSON data, with the default model of a run."""
     from nexus_cli.config.unsupported import find_unsupported  # noqa: PLC0415  (not in requests)
 

@@ -6,18 +6,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.entry import Memo
+from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.ledger import SessionLog
 from nexus_cli.sections.section_drops import SectionDrops
 from nexus_cli.session.session_state import SessionState
-
-T = TypeVar("T")
 
 
 class _Unwritten(MemoryLog):
@@ -31,7 +30,7 @@ class _Unwritten(MemoryLog):
         return [*self._log.memos(kind), *super().memos(kind)]
 
 
-def drafting(state: SessionState, notify: Callable[[str], None]) -> tuple[PromptAssembly, MemoryLog]:
+def drafting(state: SessionState, notify: TakeText) -> tuple[PromptAssembly, MemoryLog]:
     """Return an assembly for the sections of a session, and the log in memory for the drops that it records."""
     prompt, record = state.engine.prompt, state.record
     assert isinstance(prompt, PromptAssembly) and record is not None, "a session of the factory has both"

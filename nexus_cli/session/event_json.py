@@ -30,7 +30,7 @@ from nexus_cli.core.event import (
     TurnEnd,
     UntilObject,
 )
-from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import EVENT
 from nexus_cli.core.usage import Usage
 
@@ -130,12 +130,12 @@ class EventNumbers:
     clock: Callable[[], datetime] = local_now
     next: int = 0
 
-    def event_line(self, event: Event) -> dict[str, Any] | None:
+    def event_line(self, event: Event) -> JsonDict | None:
         """Return the line of `event`, None if it has none."""
         found = event_value(event)
         return None if found is None else self.line(*found)
 
-    def line(self, kind: str, value: JsonObject) -> dict[str, Any]:
+    def line(self, kind: str, value: JsonObject) -> JsonDict:
         """Return the next line of the stream, of type `kind` with the fields of `value`."""
         head = {"v": 1, "seq": self.next, "at": format_utc(self.clock()), "type": kind}
         self.next += 1

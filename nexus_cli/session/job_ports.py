@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nexus_cli.core.approval import Allow, Question
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.message import ToolCall
@@ -237,7 +238,7 @@ class JobPorts:
             door = free_port(port.listener.port, KNOWN_PORTS)
             port.server = await asyncio.start_server(partial(self._serve, network, port.listener), sock=door)
         except OSError as error:
-            port.why = f"it cannot be forwarded: {error.strerror or error}"
+            port.why = f"it cannot be forwarded: {reason_of(error)}"
             return
         if (job, port.listener.port) not in self._ports:  # the job has ended meanwhile
             port.server.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.shared_types import Paths
 from nexus_cli.sections.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Options:
     """The session ends after one turn, even if it is interactive."""
     reports: bool = False
     """Unattended: the last request of the budget is reserved for a report."""
-    add_dirs: tuple[Path, ...] = ()
+    add_dirs: Paths = ()
     """Real paths of the folders of `--add-dir`; a resumed session has its own too."""
     rules: tuple[str, ...] = ()
     """Allow rules of `--rule`, see `CallPermission.rules_ahead`."""

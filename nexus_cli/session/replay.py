@@ -5,20 +5,18 @@ Reads nothing outside the ledger, neither the defaults nor the working folder.
 
 from __future__ import annotations
 
-from typing import Any
-
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, pick_request
 
-Answer = dict[str, Any]
 AT_ONCE = 500
 """Entries read in one query."""
 
 
-def check(ledger: Ledger, session: str, step: int | None = None) -> Answer:
+def check(ledger: Ledger, session: str, step: int | None = None) -> JsonDict:
     """Return `ok`, the number of `requests` checked, and `first_difference` in one line or None.
 
     Without `step` checks the requests of every conversation and the rest of the session, with it one request of the

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import ASK, LEVELS
 from nexus_cli.ledger import RUN
 from nexus_cli.session.session_state import SessionState
@@ -12,7 +11,7 @@ LONGEST = 1000
 """Most characters of the person's request in the record."""
 
 
-def describe_run(state: SessionState) -> dict[str, Any]:
+def describe_run(state: SessionState) -> JsonDict:
     """Return `type`, `title`, `trigger` and `options` of the run, see the memo `ledger.WAIT`."""
     options, limits = state.options, state.dispatcher.limits
     assert options is not None and state.record is not None, "only a session of the factory can wait"

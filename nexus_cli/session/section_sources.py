@@ -31,10 +31,12 @@ from nexus_cli.core.clock import Clock
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Drop, Kind, Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.tool import Effect
 from nexus_cli.engine.requests.engine import newest_words
@@ -76,7 +78,7 @@ class SkillCatalogue:
         self._last, self._is_new = find_guides(self.cwd, SKILL), True
         return self._last
 
-    def offered(self) -> list[dict[str, Any]]:
+    def offered(self) -> list[JsonDict]:
         """Return name and description of the skills for the model, as the newest `read` found them; read them if that
         was used for another epoch."""
         if self._last is None or not self._is_new:
@@ -84,11 +86,11 @@ class SkillCatalogue:
         self._is_new = False
         return _describe(self._last[0] if self._last else ())
 
-    def agents(self) -> list[dict[str, Any]]:
+    def agents(self) -> list[JsonDict]:
         """Return name and description of the agents that the model may hand work to."""
         return _describe(tuple(find_agents(self.cwd).values()))
 
-    def matching(self) -> list[dict[str, Any]]:
+    def matching(self) -> list[JsonDict]:
         """Return those of now that fit the words of the newest message, the best first, without those that it calls."""
         message = self.about()
         if not message or not may_have_skills(self.cwd):
@@ -101,7 +103,7 @@ class SkillCatalogue:
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 
 
-def _describe(skills: tuple[Skill, ...]) -> list[dict[str, Any]]:
+def _describe(skills: tuple[Skill, ...]) -> list[JsonDict]:
     return [{"name": one.name, "description": one.description} for one in skills if one.is_offered]
 
 
@@ -144,7 +146,7 @@ class SessionSources:
     """The working folder."""
     noted: Collection[str] | None = None
     """Files that this process notes for the session, as it does; None where nobody keeps them."""
-    _looked: dict[str, Any] = field(default_factory=lambda: {"head": "", "subjects": []})
+    _looked: JsonDict = field(default_factory=lambda: {"head": "", "subjects": []})
     """The newest state of the repository; {} once git has not answered."""
     _known: dict[tuple[str, str, int, int], str] = field(default_factory=dict)
     """Results of comparisons, by path, recorded digest, present ctime (ns) and size."""
@@ -350,7 +352,7 @@ def _list_project(root: Path) -> Sequence[str]:
     timer.daemon = True
     timer.start()
     try:
-        real = Path(os.path.realpath(root))
+        real = real_path(root)
         return list_files(real, real, stop)
     except (ThreadStopped, OSError, ValueError):
         return ()
@@ -410,7 +412,7 @@ def make_collector(
     log: Log,
     clock: Clock,
     started: datetime,
-    failed: Callable[[str], None],
+    failed: TakeText,
     dropped: Callable[[Drop], None] = lambda drop: None,
     settings: Settings,
     tools: Callable[[], Sequence[str]],
@@ -428,7 +430,7 @@ def make_collector(
     can_run = _can_run(tools()) and (runs or settings.sandbox.backend != "off")
     catalogue = SkillCatalogue(options.cwd, seams.get("about", str))
     reads_skills = SKILL_TOOL in tools()
-    own: dict[str, Any] = {
+    own: JsonDict = {
         "mode": SERVER_MODE if options.served else "",
         "is_run": is_run,
         "is_worker": bool(options.spawner),

@@ -13,15 +13,15 @@ import time
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlsplit
 
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import MemoSource
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.running_workers import CLOSED, ENDED, RUNNING, STOPPED
@@ -101,7 +101,7 @@ class BackgroundJob:
         late = ", time limit" if self.process and self.process.result and self.process.result.timed_out else ""
         return f"{_describe_end(self.state, self.seconds, self.status)}{late}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonDict:
         """Return its row, see `Jobs.rows`."""
         seconds = self.seconds if self.state != RUNNING else time.monotonic() - self.began
         return {**to_json_value(self), "seconds": round(seconds, 1)}
@@ -207,7 +207,7 @@ class SessionJobs(Jobs):
             del self._jobs[job.id]
             if isinstance(error, asyncio.CancelledError):
                 raise
-            why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            why = reason_of(error)
             return ToolResult(error=f"the command could not be started: {why}", ran=False)
         notes = "".join(f"[sandbox: {note}]\n" for note in sandbox.notes)
         notes += f"{missing}\n" if (missing := sandbox.describe_missing(command, "")) else ""
@@ -446,7 +446,7 @@ class SessionJobs(Jobs):
 
     def _record(self, job: BackgroundJob) -> None:
         job.recorded = True
-        value: dict[str, Any] = {
+        value: JsonDict = {
             "session": self._state().session_id,
             "id": job.id,
             "command": job.command,

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.elide import name_first, one_line
+from nexus_cli.core.elide import name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.core.json_value import JsonDict, JsonObject, VersionedReport
 from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerRow, ServerTools
 from nexus_cli.core.tool import ToolContext
@@ -314,8 +314,8 @@ class SessionServers(ServerTools):
             is_new = before is not None and before.get(name) != sha256
             if name in self._catalogue.lists and (is_new or not self._is_told(name, sent)):
                 self._announce(name)
-                count = len(self._names(name))
-                self._tell(f"MCP server {name}: {count} tool{'s' * (count != 1)}, sent after the next compaction")
+                offered = plural(len(self._names(name)), "tool")
+                self._tell(f"MCP server {name}: {offered}, sent after the next compaction")
         for name in (before or {}).keys() - (self._known or {}).keys():
             self._announce(name)
 
@@ -423,7 +423,7 @@ class AskForServer:
         if not isinstance(fields, Mapping) or not fields:
             told = await self._questions.ask([PersonQuestion(lead, ("yes", "decline"))])
             return {} if told and told[0].strip() == "yes" else None
-        answers: dict[str, Any] = {}
+        answers: JsonDict = {}
         for name, schema in list(fields.items())[:20]:
             schema = schema if isinstance(schema, Mapping) else {}
             text = one_line(str(schema.get("title") or schema.get("description") or name))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nexus_cli.config.command_records import is_unchecked
 from nexus_cli.config.paths import places
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 
 
 def settle_projects(projects: Iterable[Path]) -> list[str]:
@@ -21,7 +21,7 @@ def settle_projects(projects: Iterable[Path]) -> list[str]:
             try:
                 told += settle_project(one, own)
             except OSError as error:
-                why = error.strerror or str(error)
+                why = reason_of(error)
                 raise NexusError(
                     "internal", "an interrupted command could not be checked", why, f"Its records are in {own.data}"
                 ) from error

@@ -22,10 +22,11 @@ from nexus_cli.config.foreign_items import split_commands
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.unasked_files import MOST_SEARCHED, FileRefused, UnaskedFiles
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.real_files import real_path
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
@@ -75,8 +76,7 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     if file:
         return read_file_of(chosen, file)
     files = list_files(chosen)
-    more = f", and {len(files) - LISTED} more" if len(files) > LISTED else ""
-    others = f'; read its other files with skill("{chosen.name}", file=...): {", ".join(files[:LISTED])}{more}'
+    others = f'; read its other files with skill("{chosen.name}", file=...): {name_first(files, LISTED)}'
     return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{read_guide(chosen)}"
 
 
@@ -247,7 +247,7 @@ class _Expansion:
         cwd = self._state.dispatcher.cwd
         gate = UnaskedFiles(project_root(cwd))
         place = Path(os.path.normpath(cwd / os.path.expanduser(path)))
-        if self._guide.origin == "personal" or not Path(os.path.realpath(place)).is_relative_to(gate.project):
+        if self._guide.origin == "personal" or not real_path(place).is_relative_to(gate.project):
             return ""
         try:
             gate.read(place, MOST_SEARCHED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.conversation.goals import open_until
+from nexus_cli.core.entry import sum_tokens
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
 from nexus_cli.engine.requests.drop_list import returned_drops
@@ -113,7 +114,7 @@ def status(state: SessionState) -> Status:
         saved=state.is_saved(),
         jobs=tuple(jobs.names()) if jobs else (),
         addresses=tuple(jobs.addresses()) if jobs else (),
-        waiting=sum(item.tokens for item in request.waiting),
+        waiting=sum_tokens(request.waiting),
         until=until.get("command", ""),
         has_sandbox=level == ALL or probe is None or probe.backend != "none",
         settled=conversation.is_recorded and not engine.begins_undrafted,

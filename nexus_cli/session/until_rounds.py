@@ -18,7 +18,7 @@ from pathlib import Path
 
 from nexus_cli.conversation.goals import finish_goal, open_until, set_until
 from nexus_cli.core import event
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import UntilObject
@@ -183,7 +183,7 @@ class UntilRounds(Continuation):
         self._record_command("")
         if goal:
             finish_goal(self._state.engine.conversation, goal)
-        rounds = "1 round" if self._rounds == 1 else f"{self._rounds} rounds"
+        rounds = plural(self._rounds, "round")
         self._state.engine.control.emit_notice(f"{self._named} exits 0 after {rounds}", warning=False)
 
     def _refused(self, result: ToolResult) -> NexusError:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Space, find_mentions
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import Posted
 from nexus_cli.spaces.people import topics_of
@@ -27,7 +28,7 @@ def post_message(
     space: Space,
     sender: Entity,
     text: str,
-    warn: Callable[[str], None],
+    warn: TakeText,
     *,
     reply_to: int | None = None,
 ) -> Posted:
@@ -51,9 +52,7 @@ def post_message(
     )
 
 
-def choose_agents(
-    settings: Settings, space: Space, sender: Entity, text: str, warn: Callable[[str], None]
-) -> Sequence[int]:
+def choose_agents(settings: Settings, space: Space, sender: Entity, text: str, warn: TakeText) -> Sequence[int]:
     """Return the keys of the agents that a message is offered to; blocks while a model chooses."""
     others = [member for member in space.members if member.key != sender.key]
     agents = [member for member in others if member.kind == AGENT]

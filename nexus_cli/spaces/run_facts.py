@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import ACTIVE_SPACE, SPACE_HISTORY
 from nexus_cli.core.memory import FactState
 from nexus_cli.core.run import DONE, FAILED, QUEUED, RUNNING, WAITING, Entity, Plan, Run, Space, fold_name
@@ -95,8 +94,8 @@ def _active_space(entered: Sequence[Memo], run: Run, spaces: list[Space]) -> Spa
     return next((space for space in spaces if space.key == key), None)
 
 
-def _space_facts(ledger: Ledger, run: Run, space: Space) -> dict[str, Any]:
-    facts: dict[str, Any] = {"id": space.id, "name": space.name, "auto": space.key == run.space}
+def _space_facts(ledger: Ledger, run: Run, space: Space) -> JsonDict:
+    facts: JsonDict = {"id": space.id, "name": space.name, "auto": space.key == run.space}
     if facts["auto"] and run.message is not None:
         known = [one.value["messages"] for one in _memos(ledger, run, SPACE_HISTORY) if one.value["space"] == space.key]
         newest = max([run.message, *(key for keys in known for key in keys)])
@@ -147,8 +146,8 @@ def _runs(ledger: Ledger, run: Run) -> list[Run]:
     return [run, *(one for one in found if one.key != run.key)]
 
 
-def _run_facts(ledger: Ledger, one: Run, this: Run, names: Mapping[int, str]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"id": one.id, "state": one.state, "space": names.get(one.space or 0, "")}
+def _run_facts(ledger: Ledger, one: Run, this: Run, names: Mapping[int, str]) -> JsonDict:
+    facts: JsonDict = {"id": one.id, "state": one.state, "space": names.get(one.space or 0, "")}
     if one.key == this.key:
         return facts | {"this": True, "by": _starter(one)}
     return facts | {"for": _awaited(ledger, one)}

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.tool import CommandSandbox
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.listeners import ListeningPort, find_listeners, list_listening
@@ -163,7 +164,7 @@ class BackgroundProcess:
         except ThreadStopped:
             self.error = "it was stopped before it began"
         except (OSError, ValueError) as error:
-            self.error = (error.strerror if isinstance(error, OSError) else "") or str(error)
+            self.error = reason_of(error)
         finally:
             self.error = self.error if self.is_over else "nexus failed to run it"
             with self._lock:

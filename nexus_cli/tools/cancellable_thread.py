@@ -6,9 +6,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
-T = TypeVar("T")
+from nexus_cli.core.shared_types import T
 
 
 class ThreadStopped(Exception):

@@ -15,6 +15,7 @@ from typing import Any
 from nexus_cli.core.attachment import image_type
 from nexus_cli.core.elide import plural
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.wire import as_table
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.own_worker import find_library, run_worker
@@ -109,7 +110,7 @@ def _row(line: bytes) -> JsonObject:
         found = json.loads(line)
     except ValueError:  # a line that was cut at a limit
         return {}
-    return found if isinstance(found, dict) else {}
+    return as_table(found)
 
 
 def has_too_many_values(data: bytes) -> bool:

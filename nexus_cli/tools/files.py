@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import HEAD, MARKS, DecodedText, decode
-from nexus_cli.core.real_files import is_there, open_at, open_folder, stat_real
+from nexus_cli.core.errors import reason_of
+from nexus_cli.core.real_files import is_there, open_at, open_folder, real_path, stat_real
 from nexus_cli.core.tool import ToolContext
 
 HARD_LIMIT = 64 * 1024 * 1024
@@ -45,14 +46,14 @@ def resolve_path(path: str, cwd: Path) -> Path:
     from nexus_cli.core.file_names import resolve_spelling  # noqa: PLC0415  (a call names a path)
 
     try:
-        return Path(os.path.realpath(resolve_spelling(str(cwd), path)))
+        return real_path(resolve_spelling(str(cwd), path))
     except OSError as error:  # a link was removed or replaced meanwhile
         raise ToolError("changed while it was looked up: try again") from error
 
 
 def project_relative(path: Path, project: Path) -> str:
     """Return `path` relative to the project if it is inside, else absolute; with `/`."""
-    root = Path(os.path.realpath(project))
+    root = real_path(project)
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.as_posix()
 
 
@@ -64,7 +65,7 @@ def decided_path(path: str, context: ToolContext) -> Path:
 
 def describe_problem(path: str, error: OSError | ValueError | ToolError, context: ToolContext) -> str:
     """Return a line for the model about an unusable path, with the nearest name if it does not exist."""
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    why = reason_of(error)
     missing = isinstance(error, FileNotFoundError | NotADirectoryError)
     return f"{path}: {why}{_suggest_path(path, context) if missing else ''}"
 

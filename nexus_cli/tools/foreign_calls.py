@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
 from nexus_cli.core.message import ToolCall, unwrap_call
 from nexus_cli.core.tool import Tool
 from nexus_cli.tools.schema import check_arguments
@@ -109,15 +109,15 @@ def foreign_names(tool: str) -> list[str]:
     return [name for name, rows in _rows().items() if any(row["tool"] == tool for row in rows)]
 
 
-def foreign_arguments(name: str, tool: str, given: JsonObject) -> dict[str, Any]:
+def foreign_arguments(name: str, tool: str, given: JsonObject) -> JsonDict:
     """Return arguments of our tool as those of the foreign one that the table translates to it; what has no counterpart
     there keeps our name, behind the others."""
     row = next((row for row in _rows().get(name, ()) if row["tool"] == tool), None)
     return _invert(row["arguments"], given) if row else dict(given)
 
 
-def _invert(template: JsonObject, given: JsonObject) -> dict[str, Any]:
-    made, rest = dict[str, Any](), dict(given)
+def _invert(template: JsonObject, given: JsonObject) -> JsonDict:
+    made, rest = JsonDict(), dict(given)
     for ours, slot in template.items():
         value = given.get(ours)
         if isinstance(slot, str) and slot.startswith("$") and ours in given:
@@ -128,11 +128,11 @@ def _invert(template: JsonObject, given: JsonObject) -> dict[str, Any]:
     return {**made, **rest}
 
 
-def _fill_row(row: JsonObject, given: JsonObject) -> dict[str, Any]:
+def _fill_row(row: JsonObject, given: JsonObject) -> JsonDict:
     wanted = row.get("if", {})
     if any(given.get(name) != value for name, value in wanted.items()):
         raise _Inexact
-    filled: dict[str, Any] = _fill_object(row["arguments"], given, {*wanted, *row.get("ignored", ())})
+    filled: JsonDict = _fill_object(row["arguments"], given, {*wanted, *row.get("ignored", ())})
     return filled
 
 
@@ -180,7 +180,7 @@ def _take(word: str, given: JsonObject, used: set[str]) -> Any:
 
 def _seconds(value: Any) -> int:
     """Convert milliseconds."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+    if not is_number(value) or not 0 < value < 1e12:
         raise _Inexact
     return math.ceil(value / 1000)
 

@@ -19,7 +19,7 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_environment import SETTINGS, split_environments
 from nexus_cli.config.protected_places import SecretPlaces
-from nexus_cli.core.real_files import open_folder, open_listable, stat_at, stat_real
+from nexus_cli.core.real_files import open_folder, open_listable, real_path, stat_at, stat_real
 from nexus_cli.sandbox.own_git import Git
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
@@ -132,7 +132,7 @@ Rules: TypeAlias = "Sequence[tuple[str, IgnoreRules]]"
 
 def _inherited_rules(root: Path, project: Path, stop: StopFlag) -> Rules:
     """Return the rules of the folders above `root`, up to the project; [] if they ignore `root`."""
-    top = Path(os.path.realpath(project))
+    top = real_path(project)
     found: list[tuple[str, IgnoreRules]] = []
     if root == top or not root.is_relative_to(top):
         return found

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from nexus_cli.core.shared_types import Environ
 from nexus_cli.core.tool import SIGPIPE
 
 LEAST = 100
@@ -63,7 +64,7 @@ class PipeStatuses:
 
 
 @contextmanager
-def record_pipe_statuses(shell: str, command: str, env: Mapping[str, str]) -> Iterator[PipeStatuses]:
+def record_pipe_statuses(shell: str, command: str, env: Environ) -> Iterator[PipeStatuses]:
     """Set up recording for one command, unless it has no pipe."""
     handle = -1
     if os.path.basename(shell) == "bash" and _PIPE.search(command) and _BASH_ENV not in env:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.programs import find_program
+from nexus_cli.core.shared_types import Environ
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
 from nexus_cli.tools.process_tree import RUNNING, OrphanGuard, find_remaining, find_tree, send_signal, still_running
@@ -116,7 +117,7 @@ def run_process(
     argv: Sequence[str],
     *,
     cwd: Path,
-    env: Mapping[str, str],
+    env: Environ,
     stop: StopFlag,
     seconds: float,
     stdin: bytes | int = b"",

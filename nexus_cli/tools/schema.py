@@ -13,8 +13,9 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
+from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import nearest_name
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_number
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import canonical
@@ -70,7 +71,7 @@ def check_arguments(value: Any, schema: JsonObject, at: str = "") -> tuple[Any, 
             faults.append(f"{where} must be at most {schema['maximum']}, not {_quote(value)}")
     if isinstance(value, Mapping):
         known, required = schema.get("properties", {}), schema.get("required", ())
-        prefix, checked = f"{at}." if at else "", dict[str, Any]()
+        prefix, checked = f"{at}." if at else "", JsonDict()
         faults += [f"`{prefix}{name}` is required" for name in required if name not in value]
         for name, one in value.items():
             inner = known.get(name, schema.get("additionalProperties", True))
@@ -171,7 +172,7 @@ def _cast(value: Any, kinds: Sequence[str]) -> Any:
     kind = kinds[0] if len(kinds) == 1 else ""
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
-    if kind == "string" and isinstance(value, int | float) and not isinstance(value, bool):
+    if kind == "string" and is_number(value):
         return json.dumps(value)
     if not isinstance(value, str) or kind in ("", "null"):
         return value
@@ -202,4 +203,4 @@ def _quote(value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
         text = repr(value)
-    return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "..."
+    return clip_text(text, _LONGEST_QUOTE, "...")

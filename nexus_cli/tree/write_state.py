@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import IO
 
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.real_files import (
     NEW,
     READ,
@@ -374,7 +375,7 @@ def _set_attributes(place: str | int, wanted: dict[str, str]) -> list[str]:
 
 
 def _explain(what: str, error: Exception) -> str:
-    return f"{what} ({getattr(error, 'strerror', '') or error})".lower()
+    return f"{what} ({reason_of(error)})".lower()
 
 
 def _rename(folder: int, draft: str, name: str, *, is_new: bool) -> None:

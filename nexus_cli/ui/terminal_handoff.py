@@ -12,11 +12,10 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from nexus_cli.config.programs import program_environment, start_program_async
-
-T = TypeVar("T")
+from nexus_cli.core.shared_types import T
 
 PATIENCE = 2.0
 """Seconds that a program has to end after SIGTERM."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.real_files import LISTED, open_folder, open_parent, stat_at
+from nexus_cli.core.real_files import LISTED, join_path, open_folder, open_parent, stat_at
 from nexus_cli.undo.plan_restore import is_inside
 from nexus_cli.undo.records import Step
 
@@ -37,10 +37,7 @@ def describe_uncovered(not_covered: Mapping[str, str]) -> str:
 def names_outside(command: str, root: str, roots: Sequence[str]) -> bool:
     """Return True if a command names a path, from the folder `root` on, that is in none of `roots`, other than those of
     programs and devices."""
-    paths = (
-        os.path.normpath(os.path.join(root, os.path.expandvars(os.path.expanduser(path))))
-        for path in _OUTSIDE.findall(command)
-    )
+    paths = (join_path(root, os.path.expandvars(os.path.expanduser(path))) for path in _OUTSIDE.findall(command))
     return any(not is_inside(path, roots) for path in paths)
 
 

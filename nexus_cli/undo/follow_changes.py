@@ -16,15 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 from nexus_cli.config.command_records import overlaps
 from nexus_cli.config.file_lock import FileLock, read_held
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import write_failure_hint
-from nexus_cli.core.real_files import open_real
+from nexus_cli.core.errors import reason_of, write_failure_hint
+from nexus_cli.core.real_files import open_real, real_path
+from nexus_cli.core.shared_types import T
 from nexus_cli.tree.blob_hash import hash_blob
 from nexus_cli.tree.byte_store import ByteStore, hash_file
 from nexus_cli.tree.file_state import ABSENT, FILE, FOLDER, GIT, LINK, SPECIAL, FileState
@@ -156,7 +156,6 @@ def _is_left_out(path: str, skipped: set[str]) -> bool:
     return path in skipped
 
 
-T = TypeVar("T")
 _PATIENCE = 60.0
 """Time limit of a look for which no command waits."""
 _IDENTIFYING = 2.0
@@ -235,7 +234,7 @@ class ChangeJournal:
         calls: what no call changed may then be the person's work (`Step.is_unsure`). Blocks; never raises `OSError`."""
         begun = list[BegunStep]()
         for folder in (root, *added):
-            place = Path(os.path.realpath(folder))
+            place = real_path(folder)
             step = replace(self._make_step(owner, what, call, place), is_unsure=beside)
             if self.keeps and owner.session not in self._settled:
                 self._settled.add(owner.session)
@@ -249,7 +248,7 @@ class ChangeJournal:
                     project.save(look, make_rows(repositories))
                     begin_step(self.data, step)
                 except (OSError, ValueError) as error:  # as on a full disk
-                    why = f"{NOT_NOTED}: {getattr(error, 'strerror', '') or error}"
+                    why = f"{NOT_NOTED}: {reason_of(error)}"
                     begun[-1].not_covered = {**self._not_covered[place], WHOLE: why}
         begun[0].beside = begun[1:]
         return begun[0]
@@ -257,7 +256,7 @@ class ChangeJournal:
     def find_uncovered(self, root: Path) -> Mapping[str, str]:
         """Return the changes that an undo of a command would not bring back now, after a look if there was none.
         Blocks."""
-        if (root := Path(os.path.realpath(root))) not in self._not_covered:
+        if (root := real_path(root)) not in self._not_covered:
             self._look(root)
         return self._not_covered[root]
 
@@ -267,7 +266,7 @@ class ChangeJournal:
         for root in roots:
             with suppress(Exception), self._looking:  # that command tells it
                 if not self._count:
-                    self._look_alone(Path(os.path.realpath(root)))
+                    self._look_alone(real_path(root))
 
     def _look(self, root: Path) -> tuple[LookedProject, Look | None, Mapping[str, RepositoryState]]:
         with self._looking:
@@ -364,7 +363,7 @@ class ChangeJournal:
                         self._store.put(file)
                 except OSError as error:
                     if hint := write_failure_hint(error, ""):
-                        why = (error.strerror or str(error)).lower()
+                        why = reason_of(error).lower()
                         return f"{target.name} was not changed: its content cannot be kept for undo ({why}). {hint}"
         return ""
 

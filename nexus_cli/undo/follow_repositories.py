@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nexus_cli.core.elide import name_first
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_listable
 from nexus_cli.tree.byte_store import ByteStore
@@ -85,7 +86,7 @@ class Repositories:
                 except FileNotFoundError:  # git finds no repository there either
                     continue
                 except OSError as error:
-                    self.not_covered[git_folder(path)] = error.strerror or str(error)
+                    self.not_covered[git_folder(path)] = reason_of(error)
             self._known = dict(found)
             return found
 

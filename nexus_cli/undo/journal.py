@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.errors import NexusError, reason_of, write_failure_hint
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.undo.records import Step, fields_of, parse_step
 
@@ -31,7 +31,7 @@ def disk_errors(what: str) -> Iterator[None]:
     except OSError as error:
         hint = "Wait a moment" if isinstance(error, TimeoutError) else "Check the permissions"
         hint = f"{write_failure_hint(error, hint)}; then repeat the command"
-        raise NexusError("internal", what, f"{error.strerror or error}".lower(), hint) from error
+        raise NexusError("internal", what, reason_of(error).lower(), hint) from error
 
 
 def journal_path(data: Path, session: str) -> Path:

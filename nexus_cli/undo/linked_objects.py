@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.core.real_files import READ
+from nexus_cli.core.wire import as_table
 
 _RECORD = "nexus-linked"
 _PIECE = 1 << 20
@@ -30,7 +31,7 @@ def read_linked(copy: Path) -> Stamps:
     """Return the linked files of a copy as they were when they were last known to be whole."""
     with suppress(OSError, ValueError):
         found = json.loads((copy / _RECORD).read_text("ascii"))
-        return found if isinstance(found, dict) else {}
+        return as_table(found)
     return {}
 
 

@@ -13,7 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from nexus_cli.config.paths import is_below
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.progress import track
+from nexus_cli.core.real_files import join_path
 from nexus_cli.tree.file_state import (
     ABSENT,
     ABSENT_STATE,
@@ -61,7 +63,7 @@ class PathChange(FileChange):
 
 def place_change(root: str, change: FileChange) -> PathChange:
     """Return the change of a step with its `root`."""
-    return PathChange(**{name: getattr(change, name) for name in FileChange.__slots__}, root=root)
+    return PathChange(**{name: getattr(change, name) for name in FileChange.__dataclass_fields__}, root=root)
 
 
 UNKNOWN = PresentState(FileState(SPECIAL))
@@ -219,7 +221,7 @@ def _plan_path(change: PathChange, look: Callable[[PathChange], PresentState]) -
     try:
         now = look(change)
     except OSError as error:
-        return Action(change, UNKNOWN, KEEP, why=(error.strerror or str(error)).lower())
+        return Action(change, UNKNOWN, KEEP, why=reason_of(error).lower())
     return _decide(change, now)
 
 
@@ -284,6 +286,6 @@ def is_inside(place: str, paths: Sequence[str]) -> bool:
 def find_paths(words: Sequence[str], folder: str) -> list[str]:
     """Return the absolute paths that a person may mean by `words` in `folder`: as written, and through links above
     the last name."""
-    found = [os.path.normpath(os.path.join(folder, word)) for word in words]
+    found = [join_path(folder, word) for word in words]
     real = [os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)) for path in found]
     return list(dict.fromkeys([*found, *real]))

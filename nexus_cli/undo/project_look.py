@@ -19,7 +19,7 @@ from pathlib import Path
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.real_files import REPLACED, open_listable
+from nexus_cli.core.real_files import REPLACED, open_listable, real_path
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tree.byte_store import ByteStore
@@ -98,7 +98,7 @@ class LookedProject:
         """
         self.root = root
         self._seconds, self._most = seconds, most
-        own = Path(os.path.realpath(data))
+        own = real_path(data)
         self._own = str(own.relative_to(root)) if own.is_relative_to(root) else ""
         """Our own data folder, if it is in the project."""
         self._saved = SavedLook(data / "undo" / "looks" / f"{key}.json")

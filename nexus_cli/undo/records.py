@@ -6,9 +6,8 @@ Paths are relative to `Step.root`. Names that are not UTF-8 are kept by `surroga
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.read_event import read_value
 from nexus_cli.tree.file_state import FileState
 
@@ -94,9 +93,11 @@ def place_of(step: Step, change: FileChange) -> str:
     return f"{step.root}/{change.path}"
 
 
-def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> dict[str, Any]:
+def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> JsonDict:
     """Return the fields of a record, for `json.dumps`: several times as fast as `asdict`."""
-    return {name: found for name in value.__slots__ if (found := getattr(value, name)) or name not in _OPTIONAL}
+    return {
+        name: found for name in value.__dataclass_fields__ if (found := getattr(value, name)) or name not in _OPTIONAL
+    }
 
 
 _OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered", "began"})

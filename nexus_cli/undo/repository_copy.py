@@ -35,6 +35,7 @@ from nexus_cli.core.real_files import (
     stat_at,
     suppress_errors,
 )
+from nexus_cli.core.wire import as_table
 from nexus_cli.sandbox.own_git import find_git
 from nexus_cli.sandbox.profile import find_worktree_folder
 from nexus_cli.tree.read_state import RACY
@@ -149,7 +150,7 @@ def _read_link(place: Path) -> dict[str, str]:
     """Return the record of a file `.git` and the folders that it names, {} of a folder."""
     with suppress(OSError, ValueError):
         found = json.loads(place.read_text())
-        return found if isinstance(found, dict) else {}
+        return as_table(found)
     return {}
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.errors import NO_ROOM
+from nexus_cli.core.errors import NO_ROOM, reason_of
 from nexus_cli.core.progress import track
 from nexus_cli.core.real_files import open_folder
 from nexus_cli.tree.byte_store import ByteStore, hash_file
@@ -361,7 +361,7 @@ class Restorer:
         except OSError as error:
             if error.errno in NO_ROOM:
                 raise
-            why = (error.strerror or str(error)).lower()
+            why = reason_of(error).lower()
         return self._keep(step, change, now or plans.UNKNOWN, why)
 
     def _make_folder(self, change: FileChange, planned: PathChange, now: PresentState | None) -> list[FileChange]:

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.paths import private_dir
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.tree.file_state import FileState
 from nexus_cli.tree.read_state import Seen
 from nexus_cli.undo.records import MODE
 
 MOST_LINES = 50
 """Most lines of differences, after which all paths are written anew."""
-_get_fields = attrgetter(*FileState.__slots__)
+_get_fields = attrgetter(*FileState.__dataclass_fields__)
 
 
 class SavedLook:
@@ -55,11 +55,11 @@ class SavedLook:
         self._seen, self._about, self._lines = dict(seen), about, 1 if is_new else self._lines + 1
 
 
-def read_rows(place: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_rows(place: Path) -> tuple[JsonDict, JsonDict]:
     """Return the newest states by path, as JSON, and the values about the look. Raises `OSError`, `ValueError`, and
     `KeyError` for a damaged file."""
-    seen: dict[str, Any] = {}
-    about: dict[str, Any] = {}
+    seen: JsonDict = {}
+    about: JsonDict = {}
     for line in place.read_text("ascii").splitlines():
         try:
             row = json.loads(line)

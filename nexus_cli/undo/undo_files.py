@@ -16,6 +16,7 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import UNDONE_FILES
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
 from nexus_cli.undo.follow_changes import settle_killed
@@ -40,9 +41,7 @@ def undo_request(
     return UndoRequest(places().data, info.id, info.turns, str(folder), project, turn, paths, dry_run)
 
 
-def restore_files(
-    log: LaneLog | None, request: UndoRequest, say: Callable[[str], None], *, redo: bool = False
-) -> UndoReport:
+def restore_files(log: LaneLog | None, request: UndoRequest, say: TakeText, *, redo: bool = False) -> UndoReport:
     """Undo a turn, or redo what was undone, and record what the next message tells the model; `say` prints a sentence
     if that cannot be recorded. Blocks.
 
@@ -77,7 +76,7 @@ def _record_act(log: LaneLog, project: str, report: UndoReport, names: str) -> N
 
 
 def rewind_files(
-    log: LaneLog, request: UndoRequest, first: int, say: Callable[[str], None], is_stopped: Callable[[], bool]
+    log: LaneLog, request: UndoRequest, first: int, say: TakeText, is_stopped: Callable[[], bool]
 ) -> Iterator[UndoReport]:
     """Undo every turn from `first` on, the newest one first, each as an undo of its own, and yield its report; stop
     between two if `is_stopped`. Blocks.

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal, TypedDict
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
@@ -313,7 +313,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
                 is_back = _has_head(request, str(copy) if request.dry_run else root, root)
                 why = "its HEAD does not point to a readable commit"
         except OSError as error:
-            is_back, why = False, (error.strerror or str(error)).lower()
+            is_back, why = False, reason_of(error).lower()
         result.restored += [change.place] if is_back else []
         is_same = bool(head := _find_head(root)) and copy is not None and head == _find_head(str(copy))
         if not is_back and copy is not None and not is_same:

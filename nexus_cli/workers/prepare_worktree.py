@@ -10,7 +10,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.project_environment import use_project_environment
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import SandboxSettings
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.rules.denied_files import find_denied_files
 from nexus_cli.rules.rule_set import read_rules
 from nexus_cli.sandbox.backend import Backend
@@ -72,7 +72,7 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
     except NexusError as error:  # the rules cannot be read
         return str(error)
     except OSError as error:
-        return error.strerror or str(error)
+        return reason_of(error)
     if done.timed_out:
         return f"stopped after {SETUP_SECONDS:.0f} s"
     last = done.output.decode(errors="replace").strip().rpartition("\n")[2]

@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from nexus_cli.core import event
 from nexus_cli.core.approval import Answer, Approver, Question
 from nexus_cli.core.elide import clip_text, plural
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.running_workers import (
@@ -51,7 +51,7 @@ class WorkerStateObject(WorkerObject):
     model: str
     """Empty if the worker uses the model of its parent."""
     folder: str
-    scope: dict[str, Any]
+    scope: JsonDict
     """Its limits."""
 
 
@@ -224,12 +224,12 @@ class Worker:
             return ToolResult(text, error=f"outcome unknown: {self.error}", changed=changed)
         return ToolResult(text, error=f"{self.id} {self.state}: {self.error}", changed=changed)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonDict:
         """Return it as JSON for lists and for the record."""
         seconds, folder = round(self.seconds, 3), str(self.folder or "")
         return {**to_json_value(self), "seconds": seconds, "folder": folder, "scope": self.scope.to_json()}
 
-    def to_record(self, spawner: str) -> dict[str, Any]:
+    def to_record(self, spawner: str) -> JsonDict:
         """Return it as JSON for the ledger, as a worker of the session `spawner`."""
         more = {"report": self.report, "spawner": spawner, "untold": self.untold, "failed": self.failed}
         return self.to_json() | more

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
@@ -31,6 +30,7 @@ from nexus_cli.core.memo_kinds import WORK, WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
 from nexus_cli.core.services import EditorTexts, ServerTools, WorkerTask
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
@@ -175,7 +175,7 @@ class SessionWorkers(RunningWorkers[Session]):
     def rows(self) -> list[JsonObject]:
         return [one.to_json() for one in self.all()]
 
-    async def start(self, call_id: str, task: WorkerTask, stopped: Callable[[str], None]) -> ToolResult:
+    async def start(self, call_id: str, task: WorkerTask, stopped: TakeText) -> ToolResult:
         try:
             worker = self._prepare(call_id, task)
         except NexusError as error:
@@ -448,7 +448,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if worker.untold and self.session.state.has_more_turns:
             self.session.engine.tell_model(worker.ended_line())
 
-    async def _wait(self, worker: Worker, stopped: Callable[[str], None]) -> ToolResult:
+    async def _wait(self, worker: Worker, stopped: TakeText) -> ToolResult:
         assert worker.running is not None
         released = worker.released = asyncio.get_running_loop().create_future()
         try:

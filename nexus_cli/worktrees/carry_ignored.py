@@ -27,6 +27,7 @@ from nexus_cli.core.real_files import (
     REPLACED,
     copy_file,
     is_there,
+    join_path,
     list_folder,
     open_folder,
     open_listable,
@@ -244,7 +245,7 @@ def _relinker(source: Path, target: Path, outside: list[str]) -> Callable[[str, 
     root = f"{source}{os.sep}"
 
     def relink(path: str, link: str) -> str:
-        whole = os.path.normpath(os.path.join(os.path.dirname(path), link))
+        whole = join_path(os.path.dirname(path), link)
         if f"{whole}{os.sep}".startswith(root):
             return str(target / whole[len(root) :]) if os.path.isabs(link) else link
         if "/bin/python" not in path:

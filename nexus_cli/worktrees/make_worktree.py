@@ -25,7 +25,15 @@ from nexus_cli.config.trust import read_configuration
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import is_there, list_folder, open_folder, stat_at, suppress_errors, walk_below
+from nexus_cli.core.real_files import (
+    is_there,
+    list_folder,
+    open_folder,
+    real_path,
+    stat_at,
+    suppress_errors,
+    walk_below,
+)
 from nexus_cli.sandbox.own_git import Git, GitError, explain, failure
 from nexus_cli.worktrees.carry_ignored import CARRIED, carry_files, copy_regular, find_needed, list_names
 from nexus_cli.worktrees.own_repository import (
@@ -75,7 +83,7 @@ class ProjectFiles:
 
 def read_source(root: Path) -> SourceProject:
     """Return the project at `root`; raise `NexusError("usage", ...)` if no worktree can be made from it."""
-    root = Path(os.path.realpath(root))
+    root = real_path(root)
     if root.parent == root or str(root) == os.path.realpath(os.path.expanduser("~")):
         raise _refusal(f"{root} is your home folder or the root of the disk", "Change to a project")
     if find_worktree(root) is not None and (root / ".git").is_dir() and not is_closed(root / ".git"):
@@ -98,7 +106,7 @@ def read_source(root: Path) -> SourceProject:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
         raise _refusal(f"{root} belongs to the repository {top}, which is not a project", "Run git init in the project")
-    common, own = (Path(os.path.realpath(root / path)) for path in told[3:5])
+    common, own = (real_path(root / path) for path in told[3:5])
     if status and is_there(common / "objects/info/alternates"):
         raise _refusal(
             "the repository borrows objects from another one, which nexus does not read",

@@ -6,11 +6,11 @@ import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import MOST_OF_LINK, read_git_file
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.real_files import read_regular
 from nexus_cli.sandbox.own_git import GitError, find_git
 
@@ -29,7 +29,7 @@ FIELDS = {"1": 8, "u": 10, "?": 1}
 """Fields before the path in a line of `git status`, by kind of the line."""
 
 
-def look_at_repository(folder: Path, *, seconds: float = SECONDS) -> dict[str, Any]:
+def look_at_repository(folder: Path, *, seconds: float = SECONDS) -> JsonDict:
     """Return `branch` (the one that is rebased, if any), `head` (the newest commit, "" for none), `dirty` (paths with
     uncommitted changes, relative to its root) and `work` (what `find_open_work` finds) of the repository of `folder`;
     {} without one, or if git fails."""

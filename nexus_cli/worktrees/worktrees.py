@@ -27,6 +27,7 @@ from nexus_cli.config.worktree_record import (
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonOf, to_json_value
+from nexus_cli.core.real_files import real_path
 from nexus_cli.sandbox.own_git import GitError, failure
 from nexus_cli.tree.real_tree import RealTree
 from nexus_cli.worktrees.carry_ignored import read_carried
@@ -96,7 +97,7 @@ class WorktreeStay:
         worktree itself if that fails."""
         place = self.record.folder / os.path.relpath(folder, root)
         try:
-            real = Path(os.path.realpath(place))
+            real = real_path(place)
             if not real.is_relative_to(self.record.folder):
                 return self.record.folder
             real.mkdir(parents=True, exist_ok=True)

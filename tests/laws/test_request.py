@@ -18,12 +18,12 @@ from server.blocks import content
 
 from nexus_cli.conversation.compaction import compaction_plan as planning
 from nexus_cli.conversation.elide_message import MessageElider
-from nexus_cli.conversation.groups import Group, flatten, group_tokens, group_tool_calls
+from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
 from nexus_cli.conversation.strategies import STRATEGIES
 from nexus_cli.conversation.truncation import truncate_window
 from nexus_cli.core.budget import REQUEST_FLOOR
 from nexus_cli.core.elide import plain_marker
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import ItemForm, WindowItem, sum_tokens
 from nexus_cli.core.event import ToolResultEvent
 from nexus_cli.core.message import Message, Role, ToolCall
 
@@ -163,7 +163,7 @@ def test_a_cut_keeps_whole_groups_the_request_and_its_steering(
     told = {n for hole in result.holes for n in range(hole.first, hole.last + 1)}
     assert missing <= told, "a hole that nobody is told of"
     if len(requests) <= 3:
-        assert sum(group_tokens(group) for group in result.groups) <= hard
+        assert sum(sum_tokens(group) for group in result.groups) <= hard
 
 
 @given(windows(), st.integers(400, 4000), st.floats(0.1, 0.6))

@@ -17,7 +17,7 @@ from typing import IO, Any, TypedDict, cast
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import ErrorObject, NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.wire import json_text
 
 IN_MEMORY = 64 * 1024 * 1024
@@ -114,7 +114,7 @@ class MapJournal:
         """Return the newest result of an item."""
         start, length = self._places[key]
         self._file.seek(start)
-        value: dict[str, Any] = json.loads(self._file.read(length))
+        value: JsonDict = json.loads(self._file.read(length))
         del value["key"]
         return cast("MapLine", value)
 

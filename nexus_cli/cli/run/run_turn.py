@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nexus_cli.cli import process
@@ -25,6 +24,7 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.core.shared_types import Paths
 from nexus_cli.engine.requests.model_call import KEPT
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
@@ -299,7 +299,7 @@ def ask_options(run: PreparedTurn, *, interactive: bool) -> Options:
     )
 
 
-def _added_folders(folders: Sequence[str], work: WorkFolder) -> tuple[Path, ...]:
+def _added_folders(folders: Sequence[str], work: WorkFolder) -> Paths:
     """Return the real paths of the folders of --add-dir; raise `NexusError("usage", ...)` for an unusable one."""
     from nexus_cli.config.added_folders import check_folders  # noqa: PLC0415  (few runs add any)
 

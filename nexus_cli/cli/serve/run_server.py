@@ -22,8 +22,9 @@ from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.request import Provider
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc.http_server import LOOPBACK, RpcServer
@@ -125,8 +126,8 @@ class _Work:
         ledger: Ledger,
         settings: Settings,
         services: Mapping[str, Service],
-        warn: Callable[[str], None],
-        note: Callable[[str], None],
+        warn: TakeText,
+        note: TakeText,
         provider: Provider,
     ) -> None:
         self.services = services
@@ -143,9 +144,9 @@ class _Work:
         cls,
         settings: Settings,
         folder: Path,
-        warn: Callable[[str], None],
+        warn: TakeText,
         provider: Provider,
-        note: Callable[[str], None] = _note_nothing,
+        note: TakeText = _note_nothing,
     ) -> _Work | None:
         """Open the ledger and load the services. If that fails, pass the reason to `warn` and return None."""
         try:
@@ -200,7 +201,7 @@ class _Run:
         listening: socket.socket,
         host: str,
         leave: Callable[[], None],
-        note: Callable[[str], None],
+        note: TakeText,
     ) -> None:
         """Initialize; `leave` removes the socket file, also if a second signal ends the process."""
         self._pool, self._folder, self._listening, self._host, self._leave = pool, folder, listening, host, leave
@@ -252,7 +253,7 @@ class _Run:
         """Print an unhandled error of the loop as one line, instead of a traceback."""
         error = context.get("exception")
         if isinstance(error, OSError):
-            self._warn(f"{context['message']}: {error.strerror or error}")
+            self._warn(f"{context['message']}: {reason_of(error)}")
         elif error is not None:
             self._warn(report_bug(error).message)
 

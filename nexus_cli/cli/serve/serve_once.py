@@ -15,6 +15,7 @@ from nexus_cli.core.elide import cut_at_word
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, RUNNING, Plan, Run
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.runs import RunObject, broken_runs, describe_runs
@@ -135,7 +136,7 @@ def tell_interrupted(ledger: Ledger, **where: int) -> None:
 def make_runner(
     ledger: Ledger,
     settings: Settings,
-    warn: Callable[[str], None],
+    warn: TakeText,
     provider: Provider | None = None,
     producers: Sequence[RunProducer] = (),
     **more: Any,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from nexus_cli.config.settings_file import (
 )
 from nexus_cli.config.settings_text import settings_template
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import real_path
 from nexus_cli.ui.input.editor import edit_text
 
 
@@ -27,7 +27,7 @@ def edit_settings(places: Places, again: Callable[[NexusError], bool]) -> bool:
     file is unchanged, and the text is saved beside it, as also if another process changed the file meanwhile. Raises
     `NexusError` if the editor fails.
     """
-    path = Path(os.path.realpath(places.settings))
+    path = real_path(places.settings)
     before = read_settings_text(path)
     text = first = before if path.exists() else settings_template()
     while True:

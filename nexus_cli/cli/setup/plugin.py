@@ -14,6 +14,7 @@ from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState, PluginSource, find_plugin, installed_plugins
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.plugins.plugin_source import open_source, parse_source
@@ -151,7 +152,7 @@ def _choose(
 ) -> list[str]:
     """Show the plugin, and return the keys of the items in `asking` that the person accepts."""
     states = {f"{item['kind']} {item['name']}": item["state"] for item in shown["items"]}
-    value: dict[str, Any] = {"version": 1, "plugins": [shown], "diff": diff}
+    value: JsonDict = {"version": 1, "plugins": [shown], "diff": diff}
     if source.confirm and len(asking) > 1 and not (accept_all or yes):
         value["numbers"] = {key: number for number, key in enumerate(asking, 1)}
     if not source.is_json or (source.confirm and not (accept_all or yes)):

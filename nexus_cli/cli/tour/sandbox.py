@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.real_files import real_path
 
 LOG_LINES, LOG_ERROR = 420, 205
 """The only error of the log is in its middle, the part that is cut from a long result."""
@@ -19,7 +20,7 @@ def make_folder() -> Path:
     """Make an empty folder."""
     parent = os.environ.get("TMPDIR") or tempfile.gettempdir()
     with _writing_in(parent):
-        return Path(os.path.realpath(tempfile.mkdtemp(prefix="nexus-", dir=parent)))
+        return real_path(tempfile.mkdtemp(prefix="nexus-", dir=parent))
 
 
 def enter_folder(folder: Path, files: Mapping[str, str]) -> Path:

@@ -21,9 +21,9 @@ from itertools import accumulate
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.pin import split_fitting_pins
 from nexus_cli.conversation.entry_ranges import format_ranges, subtract_ranges, unseen_ranges
-from nexus_cli.conversation.groups import Group, flatten, group_tokens, newest_entry_id
+from nexus_cli.conversation.groups import Group, flatten, newest_entry_id
 from nexus_cli.core.elide import Count
-from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem
+from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem, sum_tokens
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments
 
@@ -206,18 +206,18 @@ def plan(
     said = [*words.newest(earlier, beyond.words), *_own_words(groups, spoken)]
     finals = words.newest(answers, beyond.answers + _answers_in(groups, words))
     reserved = min(record, beyond.record)
-    again, sizes = _repeated(groups, (said, finals), pins, beyond, words), list(map(group_tokens, groups))
+    again, sizes = _repeated(groups, (said, finals), pins, beyond, words), list(map(sum_tokens, groups))
     beside, total = _Beside(sizes, requests, current, again), sum(sizes)
     half = max(0, min((total - target) // 2, beyond.most - target))
     wide = room - reserved + (half if beyond.newest else 0)
     first = _first_kept(beside, room - reserved, wide, int(available * NEWEST_SHARE))
     before_kept = [index for index in current if index < first]
     gone = tuple(group for index, group in enumerate(groups[:first]) if index not in before_kept)
-    most = sum(map(group_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
+    most = sum(map(sum_tokens, gone)) - NOTE_TOKENS - int(available * WORTH_SHARE)
     if most < SUMMARY_FLOOR or all(group[0].form is ItemForm.MARKER for group in gone):
         return None
     kept = tuple(flatten([groups[index] for index in before_kept] + list(groups[first:])))
-    spare = room - (stays := sum(item.tokens for item in kept))
+    spare = room - (stays := sum_tokens(kept))
     least = max(SUMMARY_FLOOR, min(least, most // 2, beyond.most - NOTE_TOKENS - stays))
     free = bound = min(max(spare, beyond.most - cap - NOTE_TOKENS - stays), most - SUMMARY_FLOOR)
     stay, crowded = split_fitting_pins(_without_shown(pins, kept), max(0, min(beyond.pins, free)), count)

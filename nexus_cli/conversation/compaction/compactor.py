@@ -25,7 +25,7 @@ from nexus_cli.conversation.entry_ranges import format_ranges, ranges_of, subtra
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.elide import Count, name_first
-from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem
+from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem, sum_tokens
 from nexus_cli.core.json_value import JsonObject
 
 RECORD_SLACK = 32
@@ -239,7 +239,7 @@ def _drop(plan: CompactionPlan, drop_id: str, at: str, unseen: Sequence[EntryRan
     """Make the drop of the messages that leave the window. Recalling it returns everything that the new summary
     replaces, because the window names no older drop of them any more."""
     gone, first = plan.leaving, plan.entries[0]
-    tokens = sum(item.tokens for item in gone or plan.removed)
+    tokens = sum_tokens(gone or plan.removed)
     names = format_ranges(ranges_of(item.entry for item in gone)) if gone else plan.named_but(unseen)
     what = f"messages {names} of the conversation, summarized"
     what += f"; and {format_ranges(unseen)}, left out before" if unseen else ""

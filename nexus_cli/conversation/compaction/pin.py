@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from nexus_cli.conversation.compaction.own_words import Quote, list_labelled
-from nexus_cli.core.elide import Count
+from nexus_cli.core.elide import Count, name_first
 from nexus_cli.core.entry import Cause, Drop
 
 PINNED = "Pinned by the person, word for word:"
@@ -35,9 +35,8 @@ def pin_texts(pins: Sequence[Quote], ways: Sequence[tuple[str, str]], recalls: b
 
 def crowded_line(ways: Sequence[tuple[str, str]], recalls: bool) -> str:
     """Return the line that names pins without room by their id; with their drops if the model `recalls` drops."""
-    named = [f'{name}: recall("{drop}")' if recalls else name for name, drop in ways[:NAMED]]
-    more = [f"and {len(ways) - NAMED} more"] if len(ways) > NAMED else []
-    return f"[Pinned too, and left out here for room: {', '.join([*named, *more])}]"
+    named = [f'{name}: recall("{drop}")' if recalls else name for name, drop in ways]
+    return f"[Pinned too, and left out here for room: {name_first(named, NAMED)}]"
 
 
 def named_ways(texts: Iterable[str]) -> dict[str, str]:

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.message import ToolResult
+from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.tool import Effect, ToolContext, describe_subject
 from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.permission.run_limits import CHANGES
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from nexus_cli.engine.requests.control import Control
     from nexus_cli.undo.follow_changes import BegunStep, ChangeJournal, StepOwner
 
-T = TypeVar("T")
 UNSAVED = "this session is not saved, so undo cannot restore its changes"
 SECONDS_STOPPED = 0.3
 """Seconds that a stopped turn waits for the names of the files that its command changed; they are recorded later."""
@@ -50,7 +50,7 @@ class CallChanges:
     """Setting `undo.max_file_mb`."""
     requires: bool = False
     """Setting `undo.require`."""
-    tell: Callable[[str], None] = lambda line: None
+    tell: TakeText = lambda line: None
     """Shows a line to the person."""
     make_checks: Callable[[], EditChecks | None] = lambda: None
     """Makes the checks of edits at the first one; None without checks."""

@@ -8,7 +8,6 @@ in the background, from the first read of such a file on, and its findings come 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shlex
 import time
@@ -25,8 +24,9 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.limits import ALL, UNASKED
-from nexus_cli.core.real_files import stamp_content
+from nexus_cli.core.real_files import real_path, stamp_content
 from nexus_cli.core.tool import COMMAND
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.permission.call_decision import CheckedCall
@@ -133,7 +133,7 @@ class EditChecks:
         level: Callable[[], str],
     ) -> None:
         """`level` returns the permission level in force."""
-        self._project = Path(os.path.realpath(project))
+        self._project = real_path(project)
         self._configured = configured
         self._permission = permission
         self._level = level
@@ -304,7 +304,7 @@ class EditChecks:
                 confinement=sandbox.confinement,
             )
         except (OSError, ValueError) as error:
-            state.fail(f"it could not be started ({getattr(error, 'strerror', None) or error})")
+            state.fail(f"it could not be started ({reason_of(error)})")
             return None
         size = len(done.output) + done.uncounted
         if done.timed_out or done.status in NO_PROGRAM or size > MOST_BYTES:
@@ -316,7 +316,7 @@ class EditChecks:
 
     def _name(self, target: Path) -> str:
         """Return the path of a file relative to the project, "" for one outside."""
-        real = Path(os.path.realpath(target))
+        real = real_path(target)
         return str(real.relative_to(self._project)) if real.is_relative_to(self._project) else ""
 
     def _digests(self, names: Iterable[str]) -> tuple[str, ...]:

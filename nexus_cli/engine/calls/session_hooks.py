@@ -24,8 +24,8 @@ from nexus_cli.config.project_items import trusted_variables
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.errors import NexusError, reason_of
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ALL, AUTO, EDIT, PLAN
 from nexus_cli.core.memo_kinds import HOOK
 from nexus_cli.core.message import ToolCall, ToolResult
@@ -209,7 +209,7 @@ class SessionHooks:
     async def next_message(self) -> str:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
         reply = self._context.conversation.items[-1].message.content if self._context else ""
-        fields: dict[str, Any] = {"stop_hook_active": self._rounds > 0}
+        fields: JsonDict = {"stop_hook_active": self._rounds > 0}
         event = "SubagentStop" if self.is_worker else "Stop"
         if self.is_worker and any(hook.table.event == event for hook in await self._load()):
             fields |= {"agent_transcript_path": await self._transcript(write=True)}
@@ -267,7 +267,7 @@ class SessionHooks:
     def _notify_later(self, kind: str) -> asyncio.TimerHandle:
         seconds, says = WAITS[kind]
 
-        def describe(hook: Hook) -> list[dict[str, Any]]:
+        def describe(hook: Hook) -> list[JsonDict]:
             message = f"{'Claude' if hook.is_foreign else 'nexus'} {says}"
             return [{"message": message, "notification_type": kind}]
 
@@ -403,7 +403,7 @@ class SessionHooks:
         self,
         event: str,
         names: Sequence[str],
-        fields: JsonObject | Callable[[Hook], list[dict[str, Any]]],
+        fields: JsonObject | Callable[[Hook], list[JsonDict]],
         *,
         most: float = math.inf,
         call: HookedCall | None = None,
@@ -451,7 +451,7 @@ class SessionHooks:
         if not task.cancelled() and (error := task.exception()):
             self._tell_once(f"a hook failed: {one_line(str(error))}")
 
-    async def _describe_session(self, event: str, *, is_read: bool) -> dict[str, Any]:
+    async def _describe_session(self, event: str, *, is_read: bool) -> JsonDict:
         """Return the fields that the input of every hook has, of the person's session also for its workers."""
         owner = self._parent or self
         return {
@@ -478,7 +478,7 @@ class SessionHooks:
                 lines = claude_lines(entries, self.session, cwd, conversation.epoch.model)
                 await asyncio.to_thread(lambda: replace_private_file(path, "".join(lines).encode("utf-8", "replace")))
         except OSError as error:
-            self._tell_once(f"the transcript for hooks could not be written: {error.strerror or error}")
+            self._tell_once(f"the transcript for hooks could not be written: {reason_of(error)}")
             return ""
         return str(path)
 
@@ -486,7 +486,7 @@ class SessionHooks:
         """Record a run; tell the person what went wrong, and what the hook says to them."""
         hook, answer = run.hook, run.answer
         if self._context is not None:
-            value: dict[str, Any] = {
+            value: JsonDict = {
                 "event": hook.table.event,
                 "hook": hook.name,
                 "source": hook.source,

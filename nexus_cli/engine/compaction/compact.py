@@ -15,6 +15,8 @@ from nexus_cli.conversation.compaction.compactor import Summary
 from nexus_cli.conversation.compaction.standing_rules import missed_rules, take_rules
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core import event
+from nexus_cli.core.elide import plural
+from nexus_cli.core.entry import sum_tokens
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import RULES_ASKED
@@ -88,7 +90,7 @@ def _warn_of_refusal(engine: Engine, choice: SummarySource, cap: int) -> None:
     if refused is None:
         return
     steps, why = refused
-    ago = f"{steps} step{'' if steps == 1 else 's'} ago" if steps else "since the last step"
+    ago = f"{plural(steps, 'step')} ago" if steps else "since the last step"
     price = price_summary(choice, cap, warm=engine.is_warm)
     cost = "The price of another attempt is unknown" if price is None else f"Another attempt costs up to ${price:,.4f}"
     engine.control.emit_notice(f"a summary failed {ago}: {why.rstrip('.')}. {cost}")
@@ -128,7 +130,7 @@ async def draft_compaction(
     planned = await prompt.draft_epoch(engine.context)
     epoch = conversation.make_epoch(drafted.items, "overflow" if cause == "overflow" else "compaction", planned.frame)
     header = max(conversation.epoch.header_tokens, epoch.header_tokens)  # a shorter one is no merit of the summary
-    after = header + sum(item.tokens for item in epoch.head)
+    after = header + sum_tokens(epoch.head)
     if after >= before.counted.total:
         tokens = round(before.tokens * after / before.counted.total)
         raise SummaryError(f"the summary would not be smaller ({before.tokens:,} to {tokens:,} tokens)")

@@ -17,7 +17,8 @@ from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
-from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
+from nexus_cli.core.elide import plural
+from nexus_cli.core.entry import Epoch, ItemForm, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.message import Role
@@ -151,10 +152,10 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
     if left_over(info, expected) >= context.least_output:
         return request
     images, requests = _images(context.conversation), context.conversation.current_requests()
-    said = sum(item.tokens for item in flatten(requests)) - sum(images.values())
+    said = sum_tokens(flatten(requests)) - sum(images.values())
     parts = {**context.fixed_parts(), **images, "the text of the request": said}
     if requests and requests[-1] != (newest := context.conversation.groups()[-1]):
-        parts["the newest step"] = sum(item.tokens for item in newest)
+        parts["the newest step"] = sum_tokens(newest)
     answer = context.least_output + info.window - left_over(info, 0)
     sums = {
         "for the request": estimate,
@@ -186,7 +187,7 @@ def _images(conversation: Conversation) -> dict[str, int]:
     if not parts:
         return {}
     names = [part.name or part.media_type for part in parts[:NAMED]] + ["..."] * (len(parts) > NAMED)
-    return {f"{len(parts)} image{'s' * (len(parts) > 1)}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
+    return {f"{plural(len(parts), 'image')}: {', '.join(names)}": IMAGE_TOKENS * len(parts)}
 
 
 def _too_large(model: Model, what: str, parts: Mapping[str, int], hint: str, why: str) -> NexusError:

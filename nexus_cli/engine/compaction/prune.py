@@ -17,7 +17,8 @@ from nexus_cli.conversation.pruning import StaleResult, draft_stubs, find_batche
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.rewrite_cost import price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
-from nexus_cli.core.entry import Cause
+from nexus_cli.core.elide import plural
+from nexus_cli.core.entry import Cause, sum_tokens
 from nexus_cli.core.event import Notice
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.tools.registry import find_tool
@@ -80,12 +81,11 @@ def draft_pruning(engine: Engine, found: Sequence[StaleResult], next_drop: Calla
     head, drops = draft_stubs(conversation, found, engine.context.measure, next_drop)
     epoch = conversation.make_epoch(head, PRUNED)
     if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
-        saved = conversation.messages_tokens - sum(item.tokens for item in epoch.head)
+        saved = conversation.messages_tokens - sum_tokens(epoch.head)
         gone = round(saved * engine.context.estimate.scale(like=[one.item for one in found]).ratio)
         anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
-    results = "1 old or stale result" if len(drops) == 1 else f"{len(drops)} old or stale results"
-    line = f"{results} removed from the window, {price.saved:,} tokens: {price.why}"
+    line = f"{plural(len(drops), 'old or stale result')} removed from the window, {price.saved:,} tokens: {price.why}"
     return Rewrite(epoch, drops, price=price, anchor=anchor, notice=Notice(line, warning=False))
 
 

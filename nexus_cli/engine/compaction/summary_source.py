@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
 from nexus_cli.core.budget import left_over
-from nexus_cli.core.entry import Entry
+from nexus_cli.core.entry import Entry, sum_tokens
 from nexus_cli.core.memo_kinds import PIN, UNDONE_FILES
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
@@ -64,7 +64,7 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
         here = SummarySource("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
         why = "another model summarizes" if not same else "a fork of the window would not fit"
-        counted = sum(item.tokens for item in plan.removed) + words
+        counted = sum_tokens(plan.removed) + words
         here = SummarySource("transcript", why, model, fresh=_transcript_tokens(engine.context, plan, model, counted))
     if not plan.summed:
         return here

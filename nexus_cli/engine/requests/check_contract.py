@@ -13,7 +13,8 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.context_contract import ContextContract
-from nexus_cli.core.entry import Drop
+from nexus_cli.core.elide import name_first
+from nexus_cli.core.entry import Drop, sum_tokens
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
@@ -92,7 +93,7 @@ def _parts(context: ContextManager, contract: ContextContract | None, request: R
     """Return the parts of a request and their tokens, in the unit of the budget; by input with a `contract`."""
     mine = sum(item.tokens for item in request.items if item.entry >= context.conversation.run)
     parts: dict[str, float] = {**context.fixed_parts()}
-    parts[HISTORY] = sum(item.tokens for item in request.items) - mine
+    parts[HISTORY] = sum_tokens(request.items) - mine
     parts |= {name: mine * contract.share(name) for name, _ in contract.inputs} if contract else {"this turn": mine}
     return {name: round(tokens * request.scale) for name, tokens in parts.items()}
 
@@ -124,8 +125,7 @@ def _check_drops(context: ContextManager, contract: ContextContract, request: Re
 def _name_drops(drops: Sequence[Drop], names: Mapping[str, str]) -> str:
     """Describe the largest drops; `names` has other descriptions of some, by id."""
     largest = sorted(drops, key=lambda drop: -drop.tokens)
-    named = ", ".join(f"{drop.id} {names.get(drop.id, drop.what)} ({drop.tokens:,})" for drop in largest[:NAMED])
-    return f"{named}, and {len(drops) - NAMED} more" if len(drops) > NAMED else named
+    return name_first([f"{drop.id} {names.get(drop.id, drop.what)} ({drop.tokens:,})" for drop in largest], NAMED)
 
 
 # -- sections ----------------------------------------------------------------------------------------------------------

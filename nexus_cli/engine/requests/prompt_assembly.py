@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nexus_cli.context.manager import ContextManager
@@ -12,6 +12,7 @@ from nexus_cli.conversation.conversation import Conversation, EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.readings import Preamble
@@ -42,7 +43,7 @@ class PromptAssembly:
     """The notices attached to that request, taken from the queue: they wait again if an epoch begins before it is sent.
     """
 
-    def drafting(self, notify: Callable[[str], None], left_out: SectionDrops) -> PromptAssembly:
+    def drafting(self, notify: TakeText, left_out: SectionDrops) -> PromptAssembly:
         """Return an assembly for drafts of the same sections, which do not change the state of the conversation."""
         collector = self.collector.drafting(notify, left_out)
         return PromptAssembly(collector, self.offer, self.rules, self.inherited)

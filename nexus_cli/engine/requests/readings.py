@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.conversation.section_rows import Sections
+from nexus_cli.conversation.section_rows import SectionRows
 from nexus_cli.core.entry import Drop, Epoch
 from nexus_cli.core.json_value import JsonObject
 
@@ -19,7 +19,7 @@ class NextEpoch:
     """Drops of its system text, without their texts."""
     notices: tuple[str, ...]
     """Lines about skipped contributors and unusual files."""
-    told: Sections = ()
+    told: SectionRows = ()
     """The event sections of the first request of a session."""
     preamble: str = ""
     """The text of these sections."""
@@ -32,7 +32,7 @@ class Preamble:
     text: str = ""
     settle: Callable[[], None] = lambda: None
     """Call this once the text is in the window, so that it is not sent again."""
-    sections: Sections = ()
+    sections: SectionRows = ()
     """The event sections in it."""
     facts: Sequence[JsonObject] = ()
     """The remembered facts in them: `id`, `slot` and `text` of each."""

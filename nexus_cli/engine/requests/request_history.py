@@ -22,7 +22,7 @@ from nexus_cli.conversation.sent_requests import (
     cache_life_of,
     prefix_hash,
 )
-from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
@@ -116,7 +116,7 @@ class ConversationRequests:
             try:
                 if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
                     sent = self.sent(row)
-                    return sent.tokens, sent.epoch.header_tokens + sum(item.tokens for item in sent.items)
+                    return sent.tokens, sent.epoch.header_tokens + sum_tokens(sent.items)
             except NexusError:
                 continue
         return 0, 0

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun
+from nexus_cli.core.json_value import JsonDict
 
 MOST_FILES = 50
 """Most files of one call that are named; others, as after a `git checkout`, are only counted."""
@@ -18,9 +18,9 @@ MOST_FILES = 50
 
 def work_note(
     project: Path, changed: Sequence[str], by: str, run: CommandRun | None = None, worktree: str = ""
-) -> dict[str, Any]:
+) -> JsonDict:
     """Make the memo of one call; `changed` are paths relative to `project`, or absolute."""
-    note: dict[str, Any] = {"by": by, "files": [str(project / name) for name in changed[:MOST_FILES]]}
+    note: JsonDict = {"by": by, "files": [str(project / name) for name in changed[:MOST_FILES]]}
     note |= {"more": len(changed) - MOST_FILES} if len(changed) > MOST_FILES else {}
     note |= {"worktree": worktree} if worktree else {}
     return note | ({"command": run.noted} if run is not None else {})

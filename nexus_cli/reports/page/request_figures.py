@@ -16,7 +16,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.conversation.tokens.estimate import Estimate, apportion
 from nexus_cli.core.budget import UsedTokens
-from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem
+from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem, sum_tokens
 from nexus_cli.core.memo_kinds import PLAN
 from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.model_info import load_model_info
@@ -101,7 +101,7 @@ def list_request_figures(
         memos = cache(lambda kind, newest=newest: [m for m in log.memos(kind) if newest.is_newer_than(m.entry, m.at)])
         back = returned_drops(drops, items, memos, epoch.sections)
         head, system = _held(epoch), json.loads(epoch.sections)
-        head_tokens = sum(item.tokens for item in epoch.head)
+        head_tokens = sum_tokens(epoch.head)
         for place, row in enumerate(group):
             last = row.manifest.last
             told = [

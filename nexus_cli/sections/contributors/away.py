@@ -8,7 +8,7 @@ from __future__ import annotations
 from nexus_cli.core.elide import one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 
 def read(sources: Sources) -> Value:
@@ -18,7 +18,7 @@ def read(sources: Sources) -> Value:
     ]
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Render the line with the report below it, in its short form the line alone."""
     return tuple(_section(number, one, view) for number, one in enumerate(value))
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 HEADER = "# Capabilities"
 SKILLS = 40
@@ -42,7 +42,7 @@ def read(sources: Sources) -> Value:
     return list(capability_forms(value and {"capabilities": unready, "environment": value.get("environment", "")}))
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     if not value:
         return ()
     forms = shrink_forms([f"{HEADER}\n{form}" for form in value], view.count)
@@ -101,8 +101,7 @@ def _state(category: str, state: str, value: JsonObject) -> str:
 
 def _list_names(names: Sequence[str]) -> str:
     """Return the first of `names`, and the number of the others."""
-    some = [one_line(name) for name in names[:NAMES]]
-    return ", ".join([*some, *([f"{len(names) - NAMES} more"] if len(names) > NAMES else [])])
+    return name_first([*map(one_line, names)], NAMES)
 
 
 CONTRIBUTORS = (Contributor("capabilities", Layer.SYSTEM, read, render),)

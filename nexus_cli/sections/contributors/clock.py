@@ -11,7 +11,7 @@ from datetime import datetime
 
 from nexus_cli.core.clock import format_local_time
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 PRIORITY = 95
@@ -22,7 +22,7 @@ def read_session_start(sources: Sources) -> Value:
     return sources.started.isoformat()
 
 
-def render_session_start(value: Value, view: View) -> tuple[Section, ...]:
+def render_session_start(value: Value, view: View) -> Sections:
     """Return `[Session started: 2026-01-13 14:30 (local)]`."""
     text = f"[Session started: {format_local_time(datetime.fromisoformat(value))}]"
     return (Section("session_start", Phase.EVENT, (text,), Layer.EVENT, PRIORITY, sticky=True, source="session"),)
@@ -33,7 +33,7 @@ def read_clock(sources: Sources) -> Value:
     return {"at": sources.clock().replace(second=0, microsecond=0).isoformat(), "is_run": sources.is_run}
 
 
-def render_clock(value: Value, view: View) -> tuple[Section, ...]:
+def render_clock(value: Value, view: View) -> Sections:
     """Return `Date: 2026-01-13 (Tuesday, UTC+01:00)` and, but for a structured run, `Now: 14:30 (local)`."""
     moment = datetime.fromisoformat(value["at"])
     offset = f"{moment:%z}"

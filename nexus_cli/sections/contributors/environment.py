@@ -11,7 +11,7 @@ from nexus_cli.config.paths import project_root, repository_root
 from nexus_cli.context.sysinfo import operating_system
 from nexus_cli.core.elide import one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 SLOT = 20
 """After the instructions."""
@@ -53,7 +53,7 @@ def read(sources: Sources) -> Value:
     }
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return one section; it names the project if that is not the working folder."""
     lines = ["# Environment", f"Working directory: {value['cwd']}"]
     if value["project"] != value["cwd"]:

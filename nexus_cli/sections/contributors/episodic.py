@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 MOST = 2
 """Most sessions with their own section."""
@@ -18,7 +18,7 @@ def read(sources: Sources) -> Value:
     return [{"session": one.session, "title": _short(one.title), "date": one.at[:10]} for one in found]
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Render `- Earlier session 2026-11-03: fix the login test (01J...)`, and the number of other sessions."""
     made = [_section(one["session"], (_line(one),), f"session {one['session']}") for one in value[:MOST]]
     if rest := value[MOST:]:

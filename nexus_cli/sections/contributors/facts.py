@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import LONGEST, MemorySlot
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 LOOKED_AT = 200
 """Most facts of one slot that are requested."""
@@ -45,7 +46,7 @@ def _contributor(slot: MemorySlot, order: int, priority: float, room: int, *, st
         found = facts.relevant(slot, sources.about(), LOOKED_AT)
         return [{"id": fact.id, "text": fact.statement, "date": fact.at[:10]} for fact in found]
 
-    def render(value: Value, view: View) -> tuple[Section, ...]:
+    def render(value: Value, view: View) -> Sections:
         """Render `- TEXT (remembered 2026-11-20, m12)`: always the best fact, others as far as there is room, and one
         line for the rest."""
         chosen, rest, left = list[Section](), list[Value](), min(room, int(view.window * SHARE))
@@ -86,9 +87,7 @@ def _pointer(slot: MemorySlot, count: int, capped: bool) -> str:
 
 
 def _names(facts: Sequence[Value]) -> str:
-    names = [fact["id"] for fact in facts[:NAMED]]
-    rest = len(facts) - len(names)
-    return f"facts {', '.join(names)}" + (f" and {rest} more" if rest else "")
+    return f"facts {name_first([fact['id'] for fact in facts], NAMED)}"
 
 
 CONTRIBUTORS = (

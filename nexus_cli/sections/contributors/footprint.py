@@ -3,10 +3,10 @@ changes with the epoch, not with every turn, and is empty while the whole conver
 
 from __future__ import annotations
 
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 NAMED = 5
 """Most tools that are named; the others are counted together."""
@@ -18,7 +18,7 @@ def read(sources: Sources) -> Value:
     return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Render `[nexus: earlier in this session: 12 turns, 87 tool calls (40 read_file, 30 bash, 17 edit_file)]`."""
     turns, calls = value["turns"], value["calls"]
     if not turns and not calls:
@@ -36,17 +36,13 @@ def render(value: Value, view: View) -> tuple[Section, ...]:
 
 def _text(turns: int, calls: Value, most: int) -> str:
     """Return the line, with `most` of the tools named."""
-    parts = [_some(turns, "turn")] if turns else []
+    parts = [plural(turns, "turn")] if turns else []
     if calls:
         named = [f"{count} {name}" for name, count in calls[:most]]
         rest = sum(count for _, count in calls[most:])
         inside = ", ".join([*named, f"{rest} others"] if rest else named)
-        parts.append(f"{_some(sum(count for _, count in calls), 'tool call')} ({inside})")
+        parts.append(f"{plural(sum(count for _, count in calls), 'tool call')} ({inside})")
     return f"earlier in this session: {', '.join(parts)}"
-
-
-def _some(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 CONTRIBUTORS = (Contributor("footprint", Layer.EVENT, read, render),)

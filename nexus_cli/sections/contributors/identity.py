@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.sections.identity_files import IDENTITY, LIMIT, PREFERENCES, IdentityFile, section_forms
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 PRIORITY = 100
 SLOTS = {"personal": 0, "project": 10}
@@ -25,7 +25,7 @@ def read_identity(sources: Sources) -> Value:
     return [asdict(one) for one in texts]
 
 
-def render_identity(value: Value, view: View) -> tuple[Section, ...]:
+def render_identity(value: Value, view: View) -> Sections:
     """Return one section per file with text."""
     return tuple(
         Section(
@@ -61,7 +61,7 @@ def read_preferences(sources: Sources) -> Value:
     return value
 
 
-def render_preferences(value: Value, view: View) -> tuple[Section, ...]:
+def render_preferences(value: Value, view: View) -> Sections:
     """Return a section of the preferences and one of the style, if they have text."""
     return tuple(
         Section(

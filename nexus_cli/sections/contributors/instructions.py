@@ -19,10 +19,11 @@ from nexus_cli.context.loader import ContextLayer
 from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.real_files import real_path
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.sections.instruction_files import BESIDE, layers_below
 from nexus_cli.sections.path_rules import PathRule, list_path_rules
-from nexus_cli.sections.section import DROP, Layer, Phase, Section, unread_note
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections, unread_note
 
 SLOTS = {"global": 8, "ancestor": 9, "local": 10}
 SLOT_OF_RULES = 12
@@ -66,14 +67,14 @@ def _record(name: str, header: str, one: ContextLayer | PathRule, root: Path) ->
     }
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return one section per layer with a text; one above its share of the cap is never sent whole (`least`)."""
     value = [layer for layer in value if layer["text"]]
     headers = sum(view.count(layer["header"]) + MARGIN for layer in value)
     return _sections(value, view, view.instruction_cap - headers, Layer.SYSTEM)
 
 
-def _sections(value: Value, view: View, cap: int, layer: Layer) -> tuple[Section, ...]:
+def _sections(value: Value, view: View, cap: int, layer: Layer) -> Sections:
     """Return the sections of the records in `value`, which share `cap`. On a tool result one within its share is sent
     whole."""
     sizes = [view.count(one["text"]) for one in value]
@@ -175,7 +176,7 @@ def read_path_rules(sources: Sources) -> Value:
     touched = _real_paths(sources.cwd, sources.touched())
     if not touched:
         return []
-    root = Path(os.path.realpath(project_root(sources.cwd)))
+    root = real_path(project_root(sources.cwd))
     found = [
         (layer.header, layer) for layer in layers_below(sources.cwd, touched, sources.instructions, sources.is_denied)
     ] + [
@@ -196,7 +197,7 @@ def _real_paths(cwd: Path, paths: Iterable[str]) -> set[str]:
     return found
 
 
-def render_path_rules(value: Value, view: View) -> tuple[Section, ...]:
+def render_path_rules(value: Value, view: View) -> Sections:
     """Return one section per rule: whole within its share of half the instruction cap, else shortened."""
     return _sections([rule for rule in value if rule["text"]], view, view.instruction_cap // 2, Layer.EVENT)
 

@@ -13,7 +13,7 @@ from nexus_cli.core.elide import drop_marker, elide_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import DROP, Layer, Phase, Section, unread_note
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections, unread_note
 
 NAME = "MEMORY.md"
 LIMIT = 64 * 1024
@@ -41,7 +41,7 @@ def read(sources: Sources) -> Value:
     return {"path": replace_surrogates(str(path)), "text": text, "notice": found.notice, "beyond": found.beyond}
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return one section: the whole file, its beginning and end, or its name alone."""
     if not value or not (value["text"] or value["beyond"]):
         return ()

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from operator import methodcaller
 
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import clip_text, one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 FEW = 3
 MOST_HOOK_TEXT = 1000
 """Characters of a hook's text in its short form."""
 HOOK_SHARE = 20
 """A text of hooks above one part in so many of the window is shortened."""
-SHORT = 200
+SHORT = 203
 """Characters of one notice in the short form."""
 
 
@@ -28,36 +28,31 @@ def read(sources: Sources) -> Value:
     return [line for line in map(one_line, sources.notices()) if line.strip()]
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return one section with a line for each notice. Its short form has the first few, shortened, and the number of
     the others; the last form only their number."""
     if not value:
         return ()
     lines = [f"[nexus: {line}]" for line in value]
-    short = [f"[nexus: {_shorten(line)}]" for line in value[:FEW]]
+    short = [f"[nexus: {clip_text(line, SHORT, '...')}]" for line in value[:FEW]]
     rest = len(value) - FEW
     if rest > 0:
-        short.append(f'[nexus: and {rest} more {"notice" if rest == 1 else "notices"}: recall("{DROP}")]')
+        short.append(f'[nexus: and {plural(rest, "more notice")}: recall("{DROP}")]')
     elif short != lines:
         short[-1] = f'{short[-1][:-1]} recall("{DROP}")]'
     made = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))
-    many = f"{len(value)} notices" if len(value) > 1 else "1 notice"
-    forms = shrink_forms((*made, f'[nexus: {many}: recall("{DROP}")]'), view.count)
+    forms = shrink_forms((*made, f'[nexus: {plural(len(value), "notice")}: recall("{DROP}")]'), view.count)
     return (Section("notices", Phase.EVENT + 20, forms, Layer.EVENT, priority=96, sticky=True, source="session"),)
 
 
-def _shorten(line: str) -> str:
-    return line if len(line) <= SHORT else line[:SHORT] + "..."
-
-
-def render_jobs(value: Value, view: View) -> tuple[Section, ...]:
+def render_jobs(value: Value, view: View) -> Sections:
     """Render `[nexus: running in the background: j1 (npm run dev)]`."""
     named = ", ".join(f"{job} ({command})" for job, command in value.items())
     forms = (f"[nexus: running in the background: {named}]",)
     return (Section("jobs", Phase.EVENT + 19, forms, Layer.EVENT, priority=90, sticky=True, source="the session"),)
 
 
-def render_hooks(value: Value, view: View) -> tuple[Section, ...]:
+def render_hooks(value: Value, view: View) -> Sections:
     """Render the text of each event's hooks; a small window gets its beginning and the call that reads the rest."""
     found = []
     for event, one in sorted(value.items()):

@@ -21,7 +21,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View, notices
 from nexus_cli.sections.identity_files import section_forms
-from nexus_cli.sections.section import Layer, Phase, Section, unread_note
+from nexus_cli.sections.section import Layer, Phase, Section, Sections, unread_note
 from nexus_cli.text.front_matter import read_front_matter
 
 FOLDER = "contributors"
@@ -102,7 +102,7 @@ def _number(front: Mapping[str, str], key: str, default: int, least: int, most: 
     return int(text)
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return one section per text."""
     return tuple(
         Section(

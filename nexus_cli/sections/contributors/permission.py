@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 ASKING = {
     ASK: "edits and commands that change something",
@@ -31,7 +31,7 @@ def read(sources: Sources) -> Value:
     return dict(sources.permission()) if sources.tools() else {}
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Render `[nexus: permission level edit: commands that change something ... ask the person first]`."""
     if not value:
         return ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from nexus_cli.core.elide import plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 NAMED = 5
 """Most files that are named."""
@@ -29,7 +29,7 @@ def read(sources: Sources) -> Value:
     return {"line": f"Git: {state}; uncommitted: {left}; newest commits: {commits or 'none'}"}
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Render `Git: branch "main"; uncommitted: 1 file ("a.py"); newest commits: "Fix a", "Add b"`."""
     if not value:
         return ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 WITH, WITHOUT = "system", "system_without_tools"
 GUIDE = "tool_guide"
@@ -21,7 +21,7 @@ def read_contract(sources: Sources) -> Value:
     return {"name": name, "text": load_prompt(name)}
 
 
-def render_contract(value: Value, view: View) -> tuple[Section, ...]:
+def render_contract(value: Value, view: View) -> Sections:
     """Return one section, the first of all."""
     source = f"defaults/prompts/{value['name']}.md"
     order = Phase.CONSTRAINT
@@ -39,7 +39,7 @@ def guide(text: str, tools: set[str]) -> list[str]:
     return [rule.strip() for names, _, rule in lines if rule.strip() and tools.issuperset(names.split())]
 
 
-def render_tool_guide(value: Value, view: View) -> tuple[Section, ...]:
+def render_tool_guide(value: Value, view: View) -> Sections:
     """Return one section, a line for each rule."""
     if not value:
         return ()

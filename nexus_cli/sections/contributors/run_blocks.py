@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any
 
 from nexus_cli.config.prompts import load_prompt
-from nexus_cli.core.elide import Count, cut_at_word, one_line
+from nexus_cli.core.elide import Count, clip_text, cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import Fact, MemorySlot
@@ -24,7 +24,7 @@ from nexus_cli.core.message import replace_surrogates
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.contributors.rules import guide
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 from nexus_cli.text.untrusted_text import neutralize_message
 
 ID = "run"
@@ -99,7 +99,7 @@ def read(sources: Sources) -> Value:
     }
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return a section for each block that has a line, in the order of `BLOCKS`."""
     made = ((name, *_forms(name, value, view.count)) for name in BLOCKS if value.get(name))
     return tuple(
@@ -208,7 +208,7 @@ def _space_lines(run: JsonObject) -> list[str]:
         how = "  [auto-set from trigger]" if space.get("auto") else ""
         line = f"{_quote(space['name'])} (id: {_plain(space['id'])}){how}"
         newer = space.get("newer", 0)
-        said = f"  {newer:,} newer {'message' if newer == 1 else 'messages'} behind SPACE HISTORY: read_messages"
+        said = f"  {plural(newer, 'newer message')} behind SPACE HISTORY: read_messages"
         return [line, *([said] if newer else [])]
     none = "none (call enter_space to enter a space first)  [send_message also takes the name of a space]"
     return [none] if run["identity"].get("entityId") else []
@@ -281,15 +281,13 @@ def _run_line(run: JsonObject) -> str:
 
 
 def _plain(text: Any) -> str:
-    line = one_line(neutralize_message(" ".join(str(text).split())))
-    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+    return clip_text(one_line(neutralize_message(" ".join(str(text).split()))), LONGEST, "...")
 
 
 def _quote(text: Any, most: int = LONGEST) -> str:
     """Return a text as a JSON string, so that its end is clear."""
     whole = "\n".join(replace_surrogates(str(text)).splitlines())
-    short = whole if len(whole) <= most else f"{whole[:most]}..."
-    return json.dumps(neutralize_message(short), ensure_ascii=False)
+    return json.dumps(neutralize_message(clip_text(whole, most, "...")), ensure_ascii=False)
 
 
 def _moment(at: Any) -> datetime | None:
@@ -317,7 +315,7 @@ def read_instructions(sources: Sources) -> Value:
     return guide(load_prompt("run"), set(sources.tools()))
 
 
-def render_instructions(value: Value, view: View) -> tuple[Section, ...]:
+def render_instructions(value: Value, view: View) -> Sections:
     """Return one section, a line for each rule."""
     text = _block("INSTRUCTIONS:", [f"  - {rule}" for rule in value])
     source, order = "defaults/prompts/run.md", Phase.CONSTRAINT + 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import section_forms
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 
 def read(sources: Sources) -> Value:
@@ -12,7 +12,7 @@ def read(sources: Sources) -> Value:
     return [{"name": name, "text": text} for name, text in sources.server_instructions().items()]
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return the instructions below a header that names whose they are."""
     return tuple(
         Section(

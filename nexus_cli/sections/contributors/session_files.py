@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nexus_cli.config.paths import project_root
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 ALONE = 6
 """Most files with their own section, newest first."""
@@ -28,7 +28,7 @@ def read(sources: Sources) -> Value:
     return [{"path": _path(one.path, f"{root}/"), "disk": one.disk, "moment": one_line(one.moment)} for one in altered]
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Render `[nexus: file src/a.py: changed on disk at 14:35:12, after you last saw it]` for each of the newest, and
     `[nexus: also changed on disk after you last saw them: c.py, d.py]`."""
     alone = (_section(one["path"], (f"[nexus: {_line(one)}]",), one["path"]) for one in value[:ALONE])
@@ -40,12 +40,12 @@ def _section(name: str, forms: tuple[str, ...], source: str) -> Section:
     return Section(f"session_files.{name}", order, forms, Layer.EVENT, priority=78, source=source)
 
 
-def _rest(rest: Sequence[Value], view: View) -> tuple[Section, ...]:
+def _rest(rest: Sequence[Value], view: View) -> Sections:
     """Return one section for the files without their own: their names, or only their number if these take too much; the
     complete list is its drop."""
     if not rest:
         return ()
-    many = f"{len(rest):,} more file{'' if len(rest) == 1 else 's'}"
+    many = plural(len(rest), "more file")
     listed = ", ".join(map(_name, rest))
     names = f'[nexus: also changed on disk after you last saw them: {listed}; when: recall("{DROP}")]'
     pointer = f'[nexus: {many} changed on disk after you last saw them: recall("{DROP}") names them]'

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 DESCRIBED, NAMED = 50, 100
 """Most skills that are described, and most that are named after these."""
@@ -29,7 +29,7 @@ def read_catalogue(sources: Sources) -> Value:
     return list(sources.skills())
 
 
-def render_catalogue(value: Value, view: View) -> tuple[Section, ...]:
+def render_catalogue(value: Value, view: View) -> Sections:
     """Render the skills as one section."""
     pointer = f'guides for certain tasks: recall("{DROP}") lists them, skill(NAME) reads one'
     return _render("skills", HEADER, pointer, value, view)
@@ -40,13 +40,13 @@ def read_agents(sources: Sources) -> Value:
     return list(sources.agents())
 
 
-def render_agents(value: Value, view: View) -> tuple[Section, ...]:
+def render_agents(value: Value, view: View) -> Sections:
     """Render the agents as one section."""
     pointer = f'workers for certain tasks: recall("{DROP}") lists them, agent(task, recipe=NAME) starts one'
     return _render("agents", AGENTS_HEADER, pointer, value, view)
 
 
-def _render(kind: str, header: str, pointer: str, value: Value, view: View) -> tuple[Section, ...]:
+def _render(kind: str, header: str, pointer: str, value: Value, view: View) -> Sections:
     """Return one section: descriptions, short descriptions, names, or the number."""
     if not value:
         return ()
@@ -98,7 +98,7 @@ def read_matching(sources: Sources) -> Value:
     return [*({**one, "way": way.format(**one)} for one in sources.matching_skills()), *manual]
 
 
-def render_matching(value: Value, view: View) -> tuple[Section, ...]:
+def render_matching(value: Value, view: View) -> Sections:
     """Render `- The skill NAME may fit: DESCRIPTION`, a section per skill."""
     return tuple(
         Section(

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.core.elide import Count, one_line
+from nexus_cli.core.elide import Count, one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import DROP, Layer, Phase, Section
+from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 
 GOALS = 8
 """Most open goals with their own section, the newest ones."""
@@ -39,7 +39,7 @@ def read(sources: Sources) -> Value:
     ]
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Render `Goal g1: TEXT; open: STEP; STEP (2 of 4)`, in its short form only with the next step; and the number of
     other goals."""
     open_ones = [goal for goal in value if not goal["done"]][-GOALS:]
@@ -70,7 +70,7 @@ def _forms(goal: Value, count: Count) -> tuple[tuple[str, ...], int]:
 def _more(rest: Sequence[Value]) -> tuple[str, ...]:
     """List all goals without their own section, and their number."""
     still = sum(1 for goal in rest if not goal["done"])
-    pointer = f'[{len(rest)} older {"goal" if len(rest) == 1 else "goals"}, {still} of them open: recall("{DROP}")]'
+    pointer = f'[{plural(len(rest), "older goal")}, {still} of them open: recall("{DROP}")]'
     return "\n".join(map(_line, rest)), pointer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.core.elide import one_line
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 SAID = {
     "person": "typed by the person",
@@ -21,7 +21,7 @@ def read(sources: Sources) -> Value:
     return {key: one_line(str(found.get(key, "")))[:80] for key in ("type", "source")}
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Render `Trigger: ask (read from stdin, nobody is at a prompt)`; for another source only its type."""
     if not value["type"].strip():
         return ()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import clip_text, one_line, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 HEADER = "# Project files"
 FOLDERS, FEW_FOLDERS = 16, 6
@@ -30,7 +30,7 @@ def read(sources: Sources) -> Value:
     }
 
 
-def render(value: Value, view: View) -> tuple[Section, ...]:
+def render(value: Value, view: View) -> Sections:
     """Return one section; nothing for a project without files."""
     if not value["files"]:
         return ()
@@ -64,12 +64,11 @@ def _some(names: Sequence[str], most: int, what: str = "") -> str:
 
 
 def _size(value: Value) -> str:
-    return f"{'' if value['whole'] else 'over '}{value['files']:,} file{'' if value['files'] == 1 else 's'}"
+    return f"{'' if value['whole'] else 'over '}{plural(value['files'], 'file')}"
 
 
 def _name(name: str) -> str:
-    line = one_line(name)
-    return line if len(line) <= LONGEST else line[:LONGEST] + "..."
+    return clip_text(one_line(name), LONGEST, "...")
 
 
 CONTRIBUTORS = (Contributor("workspace", Layer.SYSTEM, read, render),)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nexus_cli.conversation.goals import drop_goal, finish_goal, list_goals, open_until, set_goal, set_until
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
@@ -111,7 +111,7 @@ def shorten(text: str) -> str:
     line = " ".join(strip_emphasis(one_line(text)).split())
     if line[:1] == line[-1:] == "`" and line.count("`") == 2:
         line = line[1:-1]
-    return line if len(line) <= LONGEST else line[:LONGEST] + "..."
+    return clip_text(line, LONGEST, "...")
 
 
 def strip_emphasis(text: str) -> str:

@@ -6,12 +6,13 @@ stay until they accept a replacement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine, newest_words
 from nexus_cli.engine.turn import begin_pending_epoch
@@ -128,7 +129,7 @@ async def extract_facts(dispatcher: Dispatcher, engine: Engine) -> None:
         engine.control.emit_notice(f"no facts were saved before the compaction: {error.message}", warning=False)
 
 
-def reflection(tell: Callable[[str], None], *, goes_on: bool = False, most: int | None = None) -> Act:
+def reflection(tell: TakeText, *, goes_on: bool = False, most: int | None = None) -> Act:
     """Ask the model for its lessons, in at most `most` requests, and pass its answer to `tell`.
 
     With `goes_on` the recipe `reflection_cont` follows its first calls. Raises `NexusError` if the session has

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from nexus_cli.core.elide import Count, cut_piece, token_bound
+from nexus_cli.core.elide import Count, cut_piece, name_first, token_bound
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Assembly, TextCounter
@@ -39,8 +39,7 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     found = await service.section(name, arguments.form)
     if found is None:
         ids = [str(one["id"]) for one in service.held()["sections"]]
-        rest = [f"and {len(ids) - _SECTIONS} more"] if len(ids) > _SECTIONS else []
-        known = ", ".join([*ids[:_SECTIONS], *rest]) or "none"
+        known = name_first(ids, _SECTIONS) or "none"
         return ToolResult(error=f"there is no section {name!r}; there are: {known}")
     text, drop = found
     if not drop:

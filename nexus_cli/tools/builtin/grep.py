@@ -12,11 +12,12 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from nexus_cli.config.programs import find_program
 from nexus_cli.core import decode
 from nexus_cli.core.elide import plural
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import open_folder, stat_real
 from nexus_cli.core.tool import ToolContext
@@ -109,7 +110,7 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
     if done.timed_out:
         return ToolResult(error=f"stopped after {SECONDS:.0f} s: simplify the pattern or narrow `path`")
     if done.status == 0:
-        counts: dict[str, Any] = json.loads(figures) if figures else {}
+        counts: JsonDict = json.loads(figures) if figures else {}
         more = bool(counts.pop("more", False))
         result = ToolResult(text, uncounted=done.uncounted, counts=counts, more=more)
         shown = set(text.splitlines())

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.file_names import resolve_spelling
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.real_files import open_at, open_folder, stat_at
@@ -343,6 +344,6 @@ def _diff(changes: Sequence[_Change], context: ToolContext) -> str:
 
 
 def _describe(problem: OSError | ToolError, done: Sequence[_Change]) -> str:
-    why = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    why = reason_of(problem)
     changed = f"Already done: {', '.join(map(_title, done))}." if done else "Nothing was changed."
     return f"{why}\n{changed}"

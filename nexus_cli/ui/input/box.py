@@ -52,6 +52,7 @@ from nexus_cli.commands import find, parse
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.attached_files import IMAGE, list_pasted_files, quote_mention
 from nexus_cli.ui.input.burst_reader import read_in_bursts
@@ -118,7 +119,7 @@ class InputBox:
         """Suspends the app while an editor has the terminal."""
         self.clipboard_image: Callable[[], Awaitable[str]] = _no_image
         """Saves the image on the clipboard and returns its path, or ""."""
-        self.notice: Callable[[str], None] = self.hint
+        self.notice: TakeText = self.hint
         """Shows the person one line; by default below the box until the next change."""
         self._commands = commands
         self._vi = vi

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from nexus_cli.config.programs import find_named_program, find_program
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.ui.terminal_handoff import run_on_terminal
@@ -71,7 +71,7 @@ def _find(program: str) -> str:
 
 
 def _cannot_start(program: str, error: OSError | ValueError) -> NexusError:
-    why = getattr(error, "strerror", None) or str(error)
+    why = reason_of(error)
     return NexusError("usage", f"the editor {program}", f"cannot be started ({why})", _HINT)
 
 
@@ -102,7 +102,7 @@ def _left(path: Path, name: str, before: str) -> str:
             "usage", what, "the file was removed; your text is unchanged", "Save the file at the same path"
         ) from error
     except (OSError, ToolError) as error:
-        why = getattr(error, "strerror", None) or str(error)
+        why = reason_of(error)
         raise NexusError("usage", what, f"the file cannot be read ({why}); your text is unchanged") from error
     if content.beyond:
         raise NexusError("usage", what, "the file has more than 64 MiB; your text is unchanged", "Attach it as a file")

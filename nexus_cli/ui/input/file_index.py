@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
+from nexus_cli.core.real_files import real_path
 from nexus_cli.tools.cancellable_thread import StopFlag, ThreadStopped
 from nexus_cli.tools.listing import list_files
 
@@ -111,8 +112,8 @@ class FileIndex:
         listed: Callable[[], None] = lambda: None,
     ) -> None:
         """`listed` is called in another thread when the first list is ready."""
-        self._folder = Path(os.path.realpath(folder))
-        self._project = Path(os.path.realpath(project))
+        self._folder = real_path(folder)
+        self._project = real_path(project)
         self._lister = lister
         self._clock = clock
         self._listed = listed
@@ -149,7 +150,7 @@ class FileIndex:
         timer.daemon = True
         timer.start()
         try:
-            real = Path(os.path.realpath(self._project))
+            real = real_path(self._project)
             found = self._lister(real, real, stop)
             self._names = NameIndex(_seen_from(self._folder, self._project, found))
         except (ThreadStopped, OSError):

@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -20,7 +20,10 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.clock import utc_now
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.real_files import real_path
+from nexus_cli.core.shared_types import TakeText
 
 TAIL = 2 * 1024 * 1024
 """Bytes that are read at the end of the file."""
@@ -43,7 +46,7 @@ class ProjectHistory(History):
         project: Path,
         *,
         save: bool,
-        notice: Callable[[str], None],
+        notice: TakeText,
     ) -> None:
         """`notice` gets at most one line about the file, in the loop's thread. Without `save`, write nothing."""
         super().__init__()
@@ -112,7 +115,7 @@ class ProjectHistory(History):
     def _trouble(self, what: str, error: OSError) -> None:
         if not self._told:
             self._told = True
-            self._notice(f"the history {what}: {self._path}: {error.strerror or error}. Continuing without it")
+            self._notice(f"the history {what}: {self._path}: {reason_of(error)}. Continuing without it")
 
 
 def append(path: Path, line: bytes) -> None:
@@ -120,7 +123,7 @@ def append(path: Path, line: bytes) -> None:
 
     An incomplete last line gets a newline first. A file above `LARGEST` is replaced by its newest half.
     """
-    real = Path(os.path.realpath(path))
+    real = real_path(path)
     private_dir(real.parent)
     if os.path.lexists(real) and not real.is_file():
         raise OSError(22, "it is not a regular file")

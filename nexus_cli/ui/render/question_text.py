@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from nexus_cli.core.approval import NETWORK, NO_SANDBOX, NOT_KNOWN, OUTSIDE, Allow, Deny, Question
+from nexus_cli.core.elide import plural
 from nexus_cli.reports.text.lines import CONFINED
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.hidden_signs import find_hidden_sign, mark_hidden_signs, mark_on_one_line
@@ -175,5 +176,5 @@ def excerpt(lines: list[str]) -> list[str]:
     hidden = len(lines) - HEAD_LINES - TAIL_LINES
     if hidden <= 0:
         return lines
-    missing = f"... {'1 line' if hidden == 1 else f'{hidden:,} lines'} not shown ..."
+    missing = f"... {plural(hidden, 'line')} not shown ..."
     return [*lines[:HEAD_LINES], missing, *lines[-TAIL_LINES:]]

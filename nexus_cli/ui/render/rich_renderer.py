@@ -15,6 +15,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.message import ToolCall, ToolResult
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.tool import COMMAND
 from nexus_cli.reports import event_texts
 from nexus_cli.text.cells import PROSE, wrap
@@ -51,7 +52,7 @@ class RichRenderer:
 
     def __init__(
         self,
-        put: Callable[[str], None] | None,
+        put: TakeText | None,
         width: Callable[[], int],
         theme: Theme,
         clock: Callable[[], float] = time.monotonic,
@@ -61,7 +62,7 @@ class RichRenderer:
         commands: bool = True,
         text: bool = True,
         verbose: bool = False,
-        put_text: Callable[[str], None] | None = None,
+        put_text: TakeText | None = None,
         folder: Path | None = None,
     ) -> None:
         """`put` accepts finished text that ends in a newline, without it only `put_text` does; `width` returns the

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from nexus_cli.core.elide import plural
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.text.cells import PROSE, cut, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
@@ -19,11 +20,11 @@ class Scrollback:
 
     def __init__(
         self,
-        put: Callable[[str], None] | None,
+        put: TakeText | None,
         width: Callable[[], int],
         theme: Theme,
         before: Callable[[], None],
-        put_text: Callable[[str], None] | None,
+        put_text: TakeText | None,
     ) -> None:
         """`before` outputs held lines first, to keep everything in order. `put_text` accepts the assistant's text if it
         goes elsewhere; without `put` all else is dropped."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from nexus_cli.core import event as e
+from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.running_workers import AT_WORK
 from nexus_cli.reports.event_texts import (
@@ -40,7 +40,7 @@ REPORTED = 2
 class ShownWorker:
     """A worker as known from its events."""
 
-    row: dict[str, Any]
+    row: JsonDict
     """Its newest row, see `core.event.WorkerState`; its events update `steps`, `tokens` and `cost_usd`."""
     began: float
     doing: str = ""
@@ -126,7 +126,7 @@ class WorkerTree:
         subject = f"{worker.id} {worker.task}"
         return replace(done, subject=subject, result=result, figures=worker_figures(worker.row), below=below)
 
-    def _note_state(self, row: dict[str, Any]) -> ShownWorker:
+    def _note_state(self, row: JsonDict) -> ShownWorker:
         worker = self._workers.get(row["id"])
         if worker is None or worker.has_ended:
             worker = self._workers[row["id"]] = ShownWorker(row, self._clock())

@@ -12,7 +12,7 @@ import re
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +22,7 @@ from nexus_cli.config.programs import find_program, program_environment, start_p
 from nexus_cli.core.attachment import image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ui.input.piped import KEPT
 
 SECONDS = 2.0
@@ -43,7 +44,7 @@ _APPLESCRIPT = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb")
 _HINT = "Install wl-copy, xclip or xsel, or use a terminal that supports OSC 52"
 
 
-async def copy_to_clipboard(text: str, write: Callable[[str], None]) -> str:
+async def copy_to_clipboard(text: str, write: TakeText) -> str:
     """Copy `text` to the clipboard and describe the way: a program, tmux, or the terminal (OSC 52) through `write`.
 
     `write` sends its text to the terminal unchanged. A terminal's support for OSC 52 cannot be detected. Raises

@@ -9,6 +9,7 @@ from typing import Any
 from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.core.event import Event
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.export import save_in
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.editor import edit_text
@@ -27,7 +28,7 @@ class TerminalContext:
     earlier_answer: str
     """The newest answer from before this REPL, "" for none."""
 
-    def __init__(self, raw: Callable[[str], None]) -> None:
+    def __init__(self, raw: TakeText) -> None:
         """`raw` writes to the terminal without sanitizing (the clipboard's escape)."""
         self._raw = raw
         self._own_commands: Mapping[str, Command] = {}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.text.lines import cut_line
 from nexus_cli.text.cells import one_line
@@ -158,8 +159,7 @@ def _opens_another(queued: TypedMessage | QueuedMessage) -> bool:
 
 
 def _named(names: Sequence[str], between: str) -> str:
-    more = [f"and {len(names) - TOLD:,} more"] if len(names) > TOLD else []
-    return between.join([*map(brief, names[:TOLD]), *more])
+    return name_first([*map(brief, names)], TOLD, between)
 
 
 def _typed(one: TypedMessage | QueuedMessage) -> TypedMessage:

@@ -19,6 +19,7 @@ from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import describe_opened, is_cut_short, last_exchange
 from nexus_cli.session.acts.title import find_title_act
@@ -56,7 +57,7 @@ class LocalSession(TerminalContext):
         options: Options,
         settings: Settings,
         reopen: Reopen,
-        raw: Callable[[str], None],
+        raw: TakeText,
     ) -> None:
         """`raw` as in `TerminalContext`."""
         super().__init__(raw)

@@ -12,6 +12,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from nexus_cli.config.programs import find_named_program, find_program
+from nexus_cli.core.errors import reason_of
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.reports.text.lines import wrapped
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -81,7 +82,7 @@ async def show_in_pager(view: PagerView, text: str, *, at_end: bool = False) -> 
 
 
 def _describe_failure(name: str, error: object) -> str:
-    why = getattr(error, "strerror", None) or error
+    why = reason_of(error)
     return sanitize(f"the pager {name} failed: {why}. Set PAGER to another program.")
 
 

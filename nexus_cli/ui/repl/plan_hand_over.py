@@ -6,11 +6,11 @@ The question is asked once for each plan. An answer in words is the next message
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
 from nexus_cli.core import event as e
 from nexus_cli.core.limits import AUTO, EDIT, PLAN
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, ask
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.agent_connection import AgentConnection
@@ -34,7 +34,7 @@ class PlanHandOver:
         view: ReplView,
         jobs: JobRunner,
         queue: InputQueue,
-        show_note: Callable[[str], None],
+        show_note: TakeText,
     ) -> None:
         self._agent, self._view, self._jobs, self._queue, self._show_note = agent, view, jobs, queue, show_note
 

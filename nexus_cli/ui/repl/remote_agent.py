@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.client import CallError, Client
 from nexus_cli.commands import discover
@@ -22,6 +22,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import EXIT_STATUS, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
+from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.rpc.jsonrpc import TURN_FAILED
 from nexus_cli.rpc.served_command import refuse_elsewhere
@@ -36,7 +37,6 @@ from nexus_cli.ui.repl.shell_line import ShellLine
 if TYPE_CHECKING:
     from nexus_cli.ui.repl.repl import Repl
 
-T = TypeVar("T")
 TRIES = 5
 """Consecutive attempts to reopen a lost connection."""
 WAIT_SECONDS = 1.0
@@ -66,7 +66,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         url: str,
         folder: Path,
         approver: PersonApprover,
-        raw: Callable[[str], None],
+        raw: TakeText,
     ) -> None:
         """`status` is what `get_status` returns; `folder` of this machine has the files that a message mentions;
         `raw` as in `TerminalContext`."""

@@ -10,6 +10,7 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import Run
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.session.session import Session
 from nexus_cli.ui.repl.job_runner import JobRunner
 
@@ -23,7 +24,7 @@ class SleepingRun:
         jobs: JobRunner,
         run_turn: Callable[[Trigger], Awaitable[None]],
         outcome: Callable[[], e.Outcome | None],
-        show_note: Callable[[str], None],
+        show_note: TakeText,
         changed: Callable[[], None],
     ) -> None:
         """`outcome` returns that of the newest turn; `changed` is called when `waits` changes."""

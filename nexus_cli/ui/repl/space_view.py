@@ -11,7 +11,7 @@ import shlex
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from nexus_cli.commands import parse
 from nexus_cli.config.settings import Settings
@@ -33,6 +33,7 @@ from nexus_cli.core.run import (
     find_mentions,
     fold_name,
 )
+from nexus_cli.core.shared_types import T
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.spaces import is_muted
 from nexus_cli.reports.spaces import message_lines, space_messages_text
@@ -48,7 +49,6 @@ from nexus_cli.ui.repl.view import ReplController, ReplView
 if TYPE_CHECKING:
     from nexus_cli.spaces.space_reports import SpaceMessageObject
 
-T = TypeVar("T")
 AnswerAgents = Callable[[asyncio.Event], Awaitable[None]]
 """Runs the agents of the space until the event is set."""
 LAST = 50

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.context import estimate_next_tokens
 from nexus_cli.reports.git_branch import read_branch
 from nexus_cli.session.cold_request import warn_of_cold_request
@@ -29,7 +30,7 @@ class StatusReader:
         self,
         start_background: Callable[[Coroutine[Any, Any, None]], object],
         refresh: Callable[[], None],
-        warn: Callable[[str], None],
+        warn: TakeText,
     ) -> None:
         """`start_background` runs work on the loop; `refresh` reads the status line again; `warn` shows a line."""
         self._background, self._refresh, self._warn = start_background, refresh, warn

@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from nexus_cli.commands.command import Choice, Search
+from nexus_cli.core.shared_types import T
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.paste import TypedMessage
-
-T = TypeVar("T")
 
 
 class ReplController(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.session.session import Session
 
 LOOK_SECONDS = 30.0
@@ -16,9 +17,7 @@ LOOK_SECONDS = 30.0
 class WaitingRuns:
     """The runs that wait for the person while a REPL is open."""
 
-    def __init__(
-        self, session: Callable[[], Session], show_note: Callable[[str], None], changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, session: Callable[[], Session], show_note: TakeText, changed: Callable[[], None]) -> None:
         """`changed` is called when `count` changes."""
         self._session, self._show_note, self._changed = session, show_note, changed
         self._lines: dict[int, str] | None = None

@@ -13,9 +13,9 @@ import select
 import termios
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from typing import TypeVar
 
 from nexus_cli.commands.command import Choice, Search
+from nexus_cli.core.shared_types import T
 from nexus_cli.text.cells import one_line, without_codes, wrap
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.asked_question import TRIES, AskedQuestion, draw_question, is_command_line, is_only_answer
@@ -79,8 +79,6 @@ def _menu(choices: Sequence[Choice], total: int, width: int) -> Iterator[str]:
     if left > 0:
         yield f"     ... and {left:,} more"
 
-
-T = TypeVar("T")
 
 READY, GOES_ON = "> ", "... "
 SETTLED = 0.05

@@ -9,6 +9,7 @@ import asyncio
 import os
 from collections.abc import Callable
 
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.text.cells import cut, one_line
 
 AWAY = 10.0
@@ -23,7 +24,7 @@ _BOTH = ("ghostty", "WezTerm", "iTerm.app")
 class Notifier:
     """Writes the notifications; `note_key` marks the person as present."""
 
-    def __init__(self, write: Callable[[str], None], *, enabled: bool) -> None:
+    def __init__(self, write: TakeText, *, enabled: bool) -> None:
         """`write` sends its text to the terminal unchanged."""
         self._write = write
         self.enabled = enabled

@@ -8,15 +8,14 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import TypeVar
 
 from nexus_cli.core.run import LONGEST_MESSAGE
+from nexus_cli.core.shared_types import T
 from nexus_cli.text.cells import without_codes
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.print.stream import ReaderClosed, Stream
 from nexus_cli.ui.repl.view import ReplController, ReplView
 
-T = TypeVar("T")
 LONGEST_LINE = 4 * LONGEST_MESSAGE + 4
 """Bytes of a line that are kept: more than a message may have."""
 ENDLESS = 1 << 30

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.buffer import Buffer
@@ -27,6 +27,7 @@ from prompt_toolkit.styles import Style
 
 from nexus_cli.commands.command import Choice, Search
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.shared_types import T
 from nexus_cli.text.cells import without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.asked_question import AskedQuestion
@@ -48,8 +49,6 @@ from nexus_cli.ui.screen.question import QuestionPanel, wait_for_quiet
 from nexus_cli.ui.screen.redraw import PrintQueue, RedrawTimer
 from nexus_cli.ui.screen.terminal import TerminalInput, TerminalOutput, size_of
 from nexus_cli.ui.terminal_handoff import TerminalHandoff
-
-T = TypeVar("T")
 
 AGAIN = 2.0
 """Seconds within which a second Ctrl+C leaves, and a second Esc lists the messages to go back to."""

@@ -23,8 +23,9 @@ from nexus_cli.conversation.compaction.compaction_plan import (
 )
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.summary_head import Additions, head
-from nexus_cli.conversation.groups import Group, flatten, group_tokens
+from nexus_cli.conversation.groups import Group, flatten
 from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import sum_tokens as group_tokens
 from nexus_cli.core.message import Message, Role, ToolCall
 
 COUNT = Letters().count
