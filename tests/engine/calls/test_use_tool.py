@@ -163,3 +163,101 @@ def test_calls_that_are_cut_off_again_and_again_end_the_turn_as_such(tmp_path: P
     _, outcome = say(opened(tmp_path, Model(*[("bash", cut)] * 6)), "go on")
     why = "5 times, with arguments that were cut off or are not a JSON object; none ran"
     assert outcome.error and why in str(outcome.error), outcome
+
+
+def test_an_epoch_that_comes_anyway_offers_what_was_called(tmp_path: Path) -> None:
+    model = Model(("use_tool", TODO))
+    session = opened(tmp_path, model)
+
+    async def live() -> list[Event]:
+        events = [event async for event in session.run("go on")]
+        session.reload()
+        events += [event async for event in session.run("and on")]
+        await session.aclose()
+        return events
+
+    events = asyncio.run(live())
+    assert sum(isinstance(event, ContextPlan) for event in events) == 3
+    assert ["todo" in tools for tools in model.tools] == [False, False, True]
+    [line] = [tool["function"]["description"] for tool in _offered(session) if tool["function"]["name"] == "use_tool"]
+    assert "- todo:" not in line
+
+
+def _offered(session: Session) -> tuple[Any, ...]:
+    return tuple(session.engine.conversation.epoch.tools)
+
+
+@pytest.mark.parametrize("name", ["agent", "plan"])
+def test_the_first_message_decides_what_is_offered_by_itself(tmp_path: Path, name: str) -> None:
+    said = {"agent": "Let a worker look at it.", "plan": "Do it every night."}[name]
+    say(opened(tmp_path, model := Model()), said)
+    assert name in model.tools[0] and "use_tool" in model.tools[0]
+
+
+@pytest.mark.matrix
+def test_stored_facts_offer_memory(tmp_path: Path) -> None:
+    model = Model(
+        ("use_tool", {"name": "remember", "arguments": {"text": "Tabs.", "slot": "user", "quote": "Use tabs"}})
+    )
+    [result] = results(say(opened(tmp_path, model), "Use tabs")[0])
+    assert result.success and "remember" not in model.tools[0], result
+    say(opened(tmp_path, later := Model()), "go on")
+    assert {"remember", "search_memory"} <= {*later.tools[0]}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"name": "todo"},
+        {"name": 3, "arguments": {}},
+        {"name": "todo", "arguments": []},
+        {"name": "todo", "arguments": "{"},
+        {"name": "todo", "arguments": {}, "why": "x"},
+    ],
+)
+def test_only_a_name_with_arguments_is_a_call_of_the_tool(arguments: dict[str, Any]) -> None:
+    call = ToolCall("c", "use_tool", arguments)
+    assert unwrap_call(call) is call
+
+
+def test_a_wrapped_call_is_stored_as_such() -> None:
+    call = unwrap_call(ToolCall("c", "use_tool", {"name": "use_tool", "arguments": TODO}))
+    assert (call.name, call.arguments, call.is_wrapped) == ("todo", ITEMS, True)
+    assert (call.sent_name, call.sent_arguments) == ("use_tool", TODO)
+    message = Message(Role.ASSISTANT, "", (call, ToolCall("d", "todo", ITEMS)))
+    assert from_record(json.loads(json.dumps(to_record(message)))) == message
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(("matcher", "runs"), [("todo", False), ("TodoWrite", False), ("use_tool", True), ("", False)])
+def test_a_hook_is_matched_with_the_tool_and_sees_its_arguments(matcher: str, runs: bool, tmp_path: Path) -> None:
+    guard = HookTable("PreToolUse", "cat > given; echo keep out >&2; exit 2", matcher=matcher)
+    model = Model(("use_tool", TODO))
+    session = open_session(
+        Options(tmp_path, MODEL, allow="all"),
+        replace(SETTINGS, hook=(guard,)),
+        approver=None,
+        provider=model,
+        services=SERVICES,
+    )
+    [result] = results(say(session, "go on")[0])
+    assert result.success is runs and (runs or "keep out" in result.text)
+    if not runs:
+        given = json.loads((tmp_path / "given").read_text())
+        assert given["tool_name"] == "todo" and given["tool_input"] == ITEMS
+
+
+def test_exports_and_editors_show_the_tool(tmp_path: Path) -> None:
+    session = opened(tmp_path, Model(("use_tool", TODO)))
+    events, _ = say(session, "go on")
+    with the_ledger() as ledger:
+        info = ledger.session(session.id)
+        pages = {form: "".join(session_pieces(ledger.log(session.id), info, form)) for form in ("md", "jsonl")}
+    assert "**todo**" in pages["md"] and "use_tool" not in pages["md"]
+    calls = [call for line in pages["jsonl"].splitlines() for call in json.loads(line).get("calls", ())]
+    assert [call["name"] for call in calls] == ["todo"], pages["jsonl"]
+    updates = UpdateStream(session.dispatcher.registry, tmp_path)
+    shown = [update for event in events for update in updates.translate(event)]
+    assert [one.title for one in shown if one.session_update == "tool_call"] == ["todo"]
+    assert [one.entries[0].content for one in shown if one.session_update == "plan"] == ["look"]
