@@ -38,8 +38,8 @@ def _read_rule(line: ast.stmt) -> list[tuple[Decision, str]]:
         case _:
             raise ValueError("it is not a prefix_rule")
     choices = [one if isinstance(one, list) else [one] for one in given["pattern"]]
-    if prod(map(len, choices)) > MOST:
-        raise ValueError(f"it names more than {MOST:,} commands")
+    if not choices or not 0 < prod(map(len, choices)) <= MOST:
+        raise ValueError(f"it names no command, or more than {MOST:,}")
     decision = CODEX_DECISIONS[given["decision"]]
     return [(decision, f"{' '.join(map(_quote, words))} *") for words in product(*choices)]
 

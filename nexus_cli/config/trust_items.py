@@ -187,7 +187,7 @@ def _read_entries(name: str, data: bytes, left_out: list[LeftOut]) -> Iterator[_
         yield from (_server_entry(mark + server, entry) for server, entry in (servers or {}).items())
     elif path not in HOOKS:
         found, reasons = read_codex_rules(data)
-        if any(kind == "allow" for kind, _ in found):
+        if "allow" in dict(found):
             reasons.append("has rules that allow calls: a project cannot allow calls")
         left_out += [LeftOut(name, why) for why in reasons]
         yield from (_rule_entry(mark, kind, f"Bash({command})") for kind, command in found if kind != "allow")

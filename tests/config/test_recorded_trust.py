@@ -109,6 +109,7 @@ prefix_rule(pattern=["ls"])
 words = ["a b"]
 prefix_rule(pattern=words, decision="forbidden")
 prefix_rule(pattern=["a b"], decision="forbidden")
+prefix_rule(pattern=[], decision="forbidden")
 """
     many = f"prefix_rule(pattern={[[str(number) for number in range(40)]] * 9}, decision='forbidden')"
     inner = {
@@ -127,13 +128,14 @@ prefix_rule(pattern=["a b"], decision="forbidden")
         ("a.rules line 4: ", "it is not a prefix_rule"),
         ("a.rules line 5: ", "malformed"),
         ("a.rules line 6: ", "'a b' is not a plain word"),
-        ("a.rules line 7: ", "it names more than 1,000 commands"),
+        ("a.rules line 7: ", "it names no command, or more than 1,000"),
+        ("a.rules line 8: ", "it names no command, or more than 1,000"),
         ("a.rules ", "has rules that allow calls: a project cannot allow calls"),
         ("b.rules ", "cannot be parsed"),
         ("c.rules ", "cannot be parsed"),
     ):
         assert any(f".codex/rules/{line}{why}" in one for one in said), (line, why, said)
-    assert len(said) == 7
+    assert len(said) == 8
 
 
 def test_servers_in_the_form_of_vs_code_wait_for_trust_too(project: Path) -> None:
