@@ -27,6 +27,7 @@ PERMITTING = "---\nname: ship\ndescription: Ships.\nallowed-tools: Bash(touch:*)
 SHIP = {".claude/skills/ship/SKILL.md": PERMITTING}
 WEB = {".claude/commands/web/g.md": "BEGIN Of web. END\n"}
 BY_OPTION = "in a script `-f` attaches a file: its words may come from anywhere"
+SENT_BY_CODEX = "AGENTS.md is read for itself, whole, as codex reads it"
 WHOLE_NAME = "the name of a guide has its folder, of which another one may have the same guide"
 COMMENTS = """BEGIN {0} END
 <!-- BEGIN {0} hidden END --> BEGIN {0} behind END
@@ -196,7 +197,7 @@ RULE_ROWS = (
         "the person's own instructions",
         marked,
         {"a.txt": "x\n"},
-        home={".claude/CLAUDE.md": "BEGIN mine END\n", ".claude/settings.json": "{}"},
+        home={".claude/CLAUDE.md": COMMENTS.format("mine"), ".claude/settings.json": "{}"},
     ),
     Row("comments of instructions", marked, {"CLAUDE.md": "BEGIN a <!-- hidden --> b END\n"}),
     Row(
@@ -212,6 +213,18 @@ RULE_ROWS = (
             "sub/a.txt": "x\n",
         },
         (("Read", {"file_path": "TREE/sub/a.txt"}),),
+    ),
+    Row(
+        "comments of an AGENTS.md that CLAUDE.md imports",
+        marked,
+        {"AGENTS.md": COMMENTS.format("of all"), "CLAUDE.md": "@AGENTS.md\n"},
+        chosen=SENT_BY_CODEX,
+    ),
+    Row(
+        "codex: comments of AGENTS.md",
+        lambda played: sorted(set(played.between("BEGIN", "END"))),
+        {"AGENTS.md": COMMENTS.format("of all")},
+        peer="codex",
     ),
     Row(
         "a skill of a folder below is listed with its first file",
