@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nexus_cli.config.foreign_items import PATHS
+from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust import TRUST_RECORD
@@ -410,7 +410,7 @@ class CallPermission:
         if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
-            roots, names = (self._project, find_source(self._project)), (f"{FOLDER}/config.toml", *PATHS["rule"])
+            roots, names = (self._project, find_source(self._project)), (f"{FOLDER}/config.toml", *RULES)
             theirs = (root / name for root in roots for name in names)
             self._names_rules = any(map(_names_rules, (places().settings, *theirs)))
         return self._names_rules
@@ -668,9 +668,9 @@ def _read_stamp() -> tuple[tuple[int, ...], ...]:
 
 
 def _names_rules(path: Path) -> bool:
-    """Return True if a settings file, of ours or of Claude, may have rules: it contains the word. A folder may, too."""
+    """Return True if a settings file, of ours or of Claude, may have rules: it contains the word."""
     try:
         data = read_beginning(path, MOST_BYTES)
         return b"rules" in data or b"permissions" in data
-    except OSError as error:
-        return isinstance(error, IsADirectoryError)
+    except OSError:
+        return False
