@@ -29,6 +29,8 @@ GUIDES = (*SKILLS, *COMMANDS, *AGENTS)
 HOOKS = (".claude/settings.json", ".claude/settings.local.json", ".codex/hooks.json")
 RULES = HOOKS[:2]
 """Settings of Claude, of which `permissions.deny` and `permissions.ask` count."""
+CODEX_RULES = ".codex/rules"
+"""The folder of codex's rules, of which those that forbid or ask count."""
 SERVERS: Mapping[str, str] = {".mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """Files with MCP servers, and the key that they are below."""
 SERVER_KEYS = frozenset(
@@ -43,7 +45,7 @@ PATHS: Mapping[str, tuple[str, ...]] = {
     "skill": SKILLS,
     "command": COMMANDS,
     "agent": AGENTS,
-    "rule": RULES,
+    "rule": (*RULES, CODEX_RULES),
     "variable": RULES,
 }
 """Files and folders of each kind of item, in the order in which they are read."""
@@ -168,18 +170,6 @@ def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, Jso
                 for place, hook in enumerate(hooks)
                 if not isinstance(hook, dict)
             ]
-
-
-def read_permissions(data: bytes) -> list[tuple[Literal["deny", "ask"], str]]:
-    """Return decision and text of the deny and ask rules of Claude's settings, [] if they are invalid."""
-    value = read_json(data)
-    return list_rules(value.get("permissions")) if isinstance(value, dict) else []
-
-
-def read_variables(data: bytes) -> dict[str, str]:
-    """Return the variables that Claude's settings set for commands; {} if they are invalid."""
-    value = read_json(data)
-    return list_variables(value.get("env")) if isinstance(value, dict) else {}
 
 
 def list_variables(table: object) -> dict[str, str]:

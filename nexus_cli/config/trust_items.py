@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nexus_cli.config.codex_rules import read_codex_rules
 from nexus_cli.config.foreign_items import (
     ABOVE,
     AGENTS,
+    CODEX_RULES,
     COMMANDS,
     HOOKS,
     NO_SERVERS,
@@ -27,10 +29,11 @@ from nexus_cli.config.foreign_items import (
     command_line,
     find_scripts,
     is_guide_file,
+    list_rules,
+    list_variables,
     read_hooks,
-    read_permissions,
+    read_json,
     read_servers,
-    read_variables,
     server_line,
 )
 from nexus_cli.config.trust_beside import read_scripts
@@ -55,7 +58,7 @@ _WHOLE = {*_FOLDERS.values(), "identity"}
 _SERVER_FILES = {OWN_SERVERS: ("mcpServers", "servers"), **{ABOVE + path: (key,) for path, key in SERVERS.items()}}
 """Files of servers, and the keys that these may be below."""
 _SPLIT = {SETTINGS, *_SERVER_FILES, *(ABOVE + path for path in HOOKS)}
-"""Files of which each part is an item."""
+"""Files of which each part is an item, beside the rules of codex."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,8 @@ def split_items(
     """Return the files of a project with the scripts that its hooks and servers name, their items by key, in the order
     of the files, and the parts that are left out."""
     left_out: list[LeftOut] = []
-    entries = {name: [*_read_entries(name, data, left_out)] for name, data in files.items() if name in _SPLIT}
+    split = [name for name in files if name in _SPLIT or Path(name).match(f"{ABOVE}{CODEX_RULES}/*.rules")]
+    entries = {name: [*_read_entries(name, files[name], left_out)] for name in split}
     scripts = read_scripts((one.line for found in entries.values() for one in found), project)
     files = dict(sorted({**scripts, **files}.items()))
     items: dict[str, TrustItem] = {}
@@ -182,14 +186,21 @@ def _read_entries(name: str, data: bytes, left_out: list[LeftOut]) -> Iterator[_
         elif servers is None:
             left_out.append(LeftOut(name, NO_SERVERS))
         yield from (_server_entry(mark + server, entry) for server, entry in (servers or {}).items())
+    elif path not in HOOKS:
+        found, reasons = read_codex_rules(data)
+        if "allow" in dict(found):
+            reasons.append("has rules that allow calls: a project cannot allow calls")
+        left_out += [LeftOut(name, why) for why in reasons]
+        yield from (_rule_entry(mark, kind, f"Bash({command})") for kind, command in found if kind != "allow")
     else:
         hooks, reasons = read_hooks(data)
         left_out += [LeftOut(name, why) for why in reasons]
         yield from (_hook_entry(mark, event, matcher, hook, (event, matcher, hook)) for event, matcher, hook in hooks)
-        for kind, text in read_permissions(data) if path in RULES else ():
-            yield _Entry("rule", f"{mark}{kind} {text}", _encode(f"{kind} {text}\n"))
-        for variable, value in (read_variables(data) if path in RULES else {}).items():
-            yield _Entry("variable", f"{mark}{variable}={value}", _encode(f"{variable}={value}"))
+        table = read_json(data)
+        if path in RULES and isinstance(table, dict):
+            yield from (_rule_entry(mark, kind, text) for kind, text in list_rules(table.get("permissions")))
+            for variable, value in list_variables(table.get("env")).items():
+                yield _Entry("variable", f"{mark}{variable}={value}", _encode(f"{variable}={value}"))
 
 
 def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
@@ -205,12 +216,16 @@ def _read_settings(data: bytes, left_out: list[LeftOut]) -> Iterator[_Entry]:
         left_out.append(LeftOut(SETTINGS, "has a `hook` entry that is not a [[hook]] table: nexus ignores that entry"))
     if rest or not (rules or hooks or servers):
         yield _Entry("settings", "", _encode("".join(sorted(_lines(rest)))))
-    for name in (_name_rule(kind, entry) for kind, entry in rules):
-        yield _Entry("rule", name, _encode(f"{name}\n"))
+    yield from (_rule_entry("", kind, entry) for kind, entry in rules)
     for hook in hooks:
         yield _hook_entry("", str(hook.get("event", "")), str(hook.get("matcher", "")), hook, hook)
     for name, server in servers.items():
         yield _server_entry(f"{SETTINGS}: {name}", server)
+
+
+def _rule_entry(mark: str, kind: str, entry: Any) -> _Entry:
+    rule = f"{kind} {entry if isinstance(entry, str) else _value(entry)}"
+    return _Entry("rule", mark + rule, _encode(f"{rule}\n"))
 
 
 def _hook_entry(mark: str, event: str, matcher: str, hook: JsonObject, definition: Any) -> _Entry:
@@ -240,10 +255,6 @@ def _take_items(
     if listed and (other := {key: value for key, value in rules.items() if key not in listed}):
         rest["rules"] = other
     return rest, [(kind, entry) for kind, entries in listed.items() for entry in entries], own, named
-
-
-def _name_rule(kind: str, entry: Any) -> str:
-    return f"{kind} {entry if isinstance(entry, str) else _value(entry)}"
 
 
 def _lines(table: JsonObject, prefix: str = "") -> Iterator[str]:

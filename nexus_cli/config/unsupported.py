@@ -26,7 +26,6 @@ PLACES: Mapping[str, tuple[str, str]] = {
         "settings",
         "not read: `nexus import codex` imports yours, .mcp.json has a project's servers",
     ),
-    ".codex/rules": ("rules", "rules are not applied: `nexus rules add --here deny 'bash(CMD *)'` denies a command"),
     ".cursor/rules": ("rules", "rules are not read; .claude/rules are"),
     ".cursor/mcp.json": ("MCP servers", "MCP servers are not read"),
     ".cursor/commands": ("commands", "commands are not read"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -10,16 +9,16 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import yaml
 
+from nexus_cli.config.codex_rules import read_codex_rules
 from nexus_cli.config.paths import with_tilde
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict
-from nexus_cli.core.limits import AUTO, Decision
+from nexus_cli.core.limits import AUTO
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.claude_setup import read_claude
 from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, server_entry
@@ -27,7 +26,6 @@ from nexus_cli.provider.model_names import provider_prefixes
 
 FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
 """The variable with the folder of a program."""
-CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 _JSONC = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*)")
 _ENV = re.compile(r"\{env:([A-Za-z_]\w*)\}")
@@ -74,7 +72,12 @@ def read_codex(home: Path) -> ForeignSetup:
     used = ("model", "model_provider", "model_reasoning_effort", "approval_policy", "sandbox_mode", "mcp_servers")
     setup.note_unused(settings, (*used, "projects"), where)
     for file in sorted((home / "rules").glob("*.rules")):
-        _read_codex_rules(setup, file)
+        rules, problems = read_codex_rules(setup.read(file, guards=True))
+        for problem in problems:
+            setup.lose_unknown(f"{with_tilde(file)} {problem}")
+        for decision, command in rules:
+            text = f"bash({command})"
+            setup.add_rules(decision, text, partial(list, [text]))
     _read_texts(setup, (home / "AGENTS.override.md", home / "AGENTS.md"), home / "prompts")
     setup.note_hooks(setup.read_table(home / "hooks.json", guards=False).get("hooks"))
     setup.note_folders(home, "skills", "agents")
@@ -103,35 +106,6 @@ def _add_server(setup: ForeignSetup, name: str, table: JsonDict, entry: JsonDict
     if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
         setup.lose("deny", f"server {name}: limited to {', '.join(only)}; in nexus, it offers all its tools")
     setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {where}")
-
-
-def _read_codex_rules(setup: ForeignSetup, path: Path) -> None:
-    """Read `prefix_rule(pattern=[...], decision="...")`, without running anything."""
-    try:
-        body = ast.parse(setup.read(path, guards=True)).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        setup.skip_file(path, f"cannot be parsed ({error})", guards=True)
-        return
-    for line in body:
-        try:
-            call = line.value if isinstance(line, ast.Expr) else None
-            if not isinstance(call, ast.Call) or getattr(call.func, "id", "") != "prefix_rule" or call.args:
-                raise ValueError("it is not a prefix_rule")
-            given = {one.arg: one.value for one in call.keywords}
-            choices = [one if isinstance(one, list) else [one] for one in ast.literal_eval(given["pattern"])]
-            decision = CODEX_DECISIONS[ast.literal_eval(given["decision"]) if "decision" in given else "allow"]
-            found = [f"bash({' '.join(map(_quote, words))} *)" for words in product(*choices)]
-        except (ValueError, KeyError, TypeError, SyntaxError) as error:
-            setup.lose_unknown(f"{with_tilde(path)} line {line.lineno}: {error}")
-            continue
-        for text in found:
-            setup.add_rules(decision, text, partial(list, [text]))
-
-
-def _quote(word: object) -> str:
-    if not isinstance(word, str) or not re.fullmatch(r"[\w./:=@%+,-]+", word):
-        raise ValueError(f"{word!r} is not a plain word")
-    return word
 
 
 @dataclass(frozen=True, slots=True)

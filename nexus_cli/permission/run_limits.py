@@ -192,9 +192,8 @@ class RunLimits:
         if tool is None:
             return None
         if tools is not None and tool.name not in tools:
-            return refuse_by_limit(
-                f"{tool.name} is off in this run. Available: {', '.join(sorted(tools))}." if tools else OFF, "tools"
-            )
+            there = ", ".join(sorted(filter(self.find, tools)))
+            return refuse_by_limit(f"{tool.name} is off in this run. Available: {there}." if there else OFF, "tools")
         if tool.delegates and self.limits.sub_agents is False:
             return refuse_by_limit("this run may not delegate work", "sub_agents")
         if categories is not None and tool.effect not in categories:

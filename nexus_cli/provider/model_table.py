@@ -38,6 +38,8 @@ CLAUDE_FAMILIES = ("haiku", "sonnet", "opus")
 """Words of Claude's files for the newest model of a family."""
 FROM_THRESHOLD_ON = frozenset({"xai"})
 """Providers whose higher price begins at the threshold itself; for others it begins one token above."""
+TEXT_ALONE = ("deepseek", "sambanova")
+"""Providers to which litellm sends messages without their images, but for models that its table says take some."""
 
 Prices = dict[str, float | None]
 Overrides = Mapping[str, JsonObject]
@@ -305,7 +307,7 @@ def model_info(name: str, overrides: Overrides = MappingProxyType({})) -> ModelI
         fields |= {"known": True, "window_key": _window_setting_key(key)}
     fields["covered"] = info.covered and "input_price" not in given
     fields["cache"] = info.cache or "cache_read_price" in given
-    fields["blind"] = given.get("images") is False
+    fields["blind"] = given.get("images", info.images or info.provider not in TEXT_ALONE) is False
     # A given price holds for every input length.
     fields["tiers"] = tuple(replace(tier, **prices) for tier in info.tiers)
     return replace(info, **fields)

@@ -32,7 +32,8 @@ _ODD_IN_PATHS = re.compile(r"[\[\]{}\\]|^!")
 
 
 def claude_rules(items: Iterable[TrustItem]) -> Iterator[tuple[Literal["deny", "ask"], str, str]]:
-    """Yield decision, our text and file of the deny and ask rules of Claude's among `items` that have a counterpart."""
+    """Yield decision, our text and file of the deny and ask rules of Claude's and codex's among `items` that have a
+    counterpart."""
     for item in items:
         if item.kind == "rule" and item.file.startswith(ABOVE):
             decision, _, written = item.definition.removesuffix("\n").partition(" ")

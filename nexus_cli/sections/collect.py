@@ -112,6 +112,7 @@ class SectionCollector:
     _sent_before: Mapping[str, str] = field(default_factory=dict)
     _missed: set[str] = field(default_factory=set)
     _notified: set[str] = field(default_factory=set)
+    _seen_lines: set[str] = field(default_factory=set)
 
     def drafting(self, notify: TakeText, left_out: SectionDrops) -> SectionCollector:
         """Return a collector that reads the same sources anew and knows of nothing that was sent."""
@@ -158,17 +159,20 @@ class SectionCollector:
 
     @property
     def has_prompt_sections(self) -> bool:
-        """True if a tool result should carry a section that cannot wait for the person's next message."""
+        """True if a tool result should carry a section that cannot wait for the person's next message, or if the person
+        should be told of a problem with what it is made of."""
         return any(
-            one.id in self.recipe.overrides or not all(map(self._is_sent, self._rendered(one)))
-            for one in self.contributors.values()
-            if one.prompt
+            one.id in self.recipe.overrides or self._has_news(one) for one in self.contributors.values() if one.prompt
         )
 
-    def _rendered(self, contributor: Contributor) -> Iterable[Section]:
-        """Render a contributor that is cheap to read, if the recipe has it."""
-        found = contributor.render(contributor.read(self.reader.sources), self.view)
-        return filter(self._multiplier, found)
+    def _has_news(self, contributor: Contributor) -> bool:
+        """Return True if a contributor that is cheap to read, and that the recipe has, has a section to send or a line
+        for the person that was not there before."""
+        value = contributor.read(self.reader.sources)
+        lines = set(contributor.notices(value)) - self._seen_lines
+        self._seen_lines |= lines
+        found = filter(self._multiplier, contributor.render(value, self.view))
+        return bool(lines) or not all(map(self._is_sent, found))
 
     @property
     def preamble_cap(self) -> int:

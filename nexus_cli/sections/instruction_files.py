@@ -1,41 +1,54 @@
 """The instruction files of a session: the layers of `context/loader`, Claude's files beside them, the files that these
 import by `@PATH`, and the rules that always count. Each of these is a layer of its own, so that it has its own section.
-Other folders of the project have layers as soon as a file in them was read.
+Other folders of the project have layers as soon as a file in them was read, which also name their skills.
 
 An import is relative to the file that names it, and stays in that file's text. It counts outside of code, once, and at
-most `DEEPEST` files deep. A project's files import from the project alone; personal ones from anywhere.
+most `DEEPEST` files deep. A project's files import from the project alone; personal ones from anywhere. NEXUS.md
+and Claude's files, and what these import, are sent without comments, as Claude Code sends its own.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
+from nexus_cli.config.foreign_items import SKILLS
 from nexus_cli.config.paths import defaults_dir, project_root
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.config.text_file import read_text, read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layers
 from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, FilePromptSource, trim_text
-from nexus_cli.core.elide import name_first, one_line
+from nexus_cli.core.elide import name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import join_path, real_path
-from nexus_cli.sections.path_rules import FOLDER, PathRule, list_path_rules, list_personal_rules, list_rules
+from nexus_cli.sections.path_rules import (
+    BLOCK,
+    FOLDER,
+    PathRule,
+    list_path_rules,
+    list_personal_rules,
+    list_rules,
+)
 from nexus_cli.sections.project_outline import walk_files
+from nexus_cli.sections.skills import SKILL, list_project_guides
 
 BESIDE = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 """Files that Claude Code reads all, and that count beside the instruction file of a folder unless that is NEXUS.md."""
-DEEPEST = 5
+DEEPEST = 4
 """Most files between an instruction file and one that it imports through others, that one included."""
 MOST = 100
 """Most imported files of a session."""
 MOST_FOLDERS = 100
 """Most folders beside those of the session that have instructions."""
+SKILL_HEADER = "Skills for work in this folder. Before work that one fits, read its file."
+"""What a request says before the skills of a folder below."""
 LIMIT = 1024 * 1024
 """Bytes of one imported file that are read."""
 LONGEST_LINE = 4000
@@ -46,9 +59,10 @@ NAMED = 5
 """Most imports of one file that its notice names."""
 _NOT_OWN = MADE_BY_TOOLS | {".git", ".nexus", ".claude"}
 """Folded names of folders whose files are not instructions for what is in them."""
-_FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})([^`]*)$")
 _NO_TEXT = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|<!--.*?-->")
 """A code span, or a comment."""
+_COMMENTED = re.compile(r"/(?:\.claude/rules/.*|CLAUDE(?:\.local)?\.md|NEXUS\.md)\Z")
+"""The path of a file whose comments are for people, as in Claude Code; codex sends those of AGENTS.md."""
 _IMPORT = re.compile(r"(?<![^\s(\[\"'*_])@((?:\\ |[^\s\\@`<>])+)")
 _ENDS = ".,;:!?)]}\"'*_"
 _FILE = re.compile(r"(?:~|\.{1,2})?/|.*/.*\.\w+$|.*\.(?:md|mdc|txt|rst|adoc|json|toml|ya?ml)$", re.IGNORECASE)
@@ -95,6 +109,7 @@ def layers_below(
     for layer in layers:
         is_new = layer.path is None or reader.is_new(layer.path)
         found += reader.with_rules(layer if is_new else ContextLayer(layer.name, layer.folder), gate, inside)
+        found.append(_skill_layer(layer.folder))
     return [layer for layer in found if layer.text or layer.notice]
 
 
@@ -122,7 +137,7 @@ def _list_folders(paths: Iterable[str], project: str) -> set[str]:
 
 
 def _named_in(folder: str) -> Iterator[str]:
-    return (f"{folder}/{name}" for name in (*INSTRUCTION_FILES, *FOREIGN_FILES, *BESIDE, FOLDER))
+    return (f"{folder}/{name}" for name in (*INSTRUCTION_FILES, *FOREIGN_FILES, *BESIDE, FOLDER, *SKILLS))
 
 
 def _is_own(folder: Path, project: Path) -> bool:
@@ -134,16 +149,22 @@ def _is_own(folder: Path, project: Path) -> bool:
 
 def find_imports(text: str) -> Iterator[tuple[int, str]]:
     """Yield line number and path of each `@PATH` outside of code and comments."""
-    fence = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        mark = _FENCE.match(line)
-        if mark and (not fence or (mark[1].startswith(fence) and not mark[2].strip())):
-            fence = "" if fence else mark[1]
-        elif not fence and "@" in line and len(line) <= LONGEST_LINE:
+    prose = BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
+    for number, line in enumerate(prose.splitlines(), 1):
+        if "@" in line and len(line) <= LONGEST_LINE:
             for found in _IMPORT.findall(_NO_TEXT.sub(" ", line)):
                 path = found.replace("\\ ", " ").partition("#")[0].rstrip(_ENDS)
                 if path:
                     yield number, path
+
+
+def _skill_layer(folder: Path) -> ContextLayer:
+    """Return a layer that names the skills of a folder below, with a notice about those that are not trusted."""
+    guides, waiting = list_project_guides(folder, SKILL)
+    lines = [f"- {one.name}: {one.description} ({one.path})" for one in guides if one.is_offered]
+    place = one_line(shlex.quote(str(folder)))
+    notice = f"{plural(len(waiting), 'skill')} of {place} not active (see `nexus trust {place}`)" if waiting else ""
+    return ContextLayer("local", folder, text="\n".join([SKILL_HEADER, *lines] if lines else []), notice=notice)
 
 
 def _rule_layer(name: Name, rule: PathRule) -> ContextLayer:
@@ -199,7 +220,7 @@ class _ImportReader:
                 layer.name, layer.folder, path, text, source.notice, beyond=source.beyond, part=one_line(name)
             )
             own, *imported = self.with_imports(made, gate)
-            says_more = text.strip() != layer.text.strip() and bool(_IMPORT.sub("", text).strip())
+            says_more = text.strip() != layer.text.strip() and bool(_IMPORT.sub("", own.text).strip())
             yield from (own, *imported) if says_more or own.notice else imported
 
     def with_imports(
@@ -207,7 +228,7 @@ class _ImportReader:
     ) -> list[ContextLayer]:
         """Return `layer`, with a notice about the imports that are not read, and those that are. Those of a project
         pass its `gate`."""
-        if layer.path is None or "@" not in layer.text or layer.folder == defaults_dir():
+        if layer.path is None or layer.folder == defaults_dir():
             return [layer]
         chain = (*chain, os.path.realpath(layer.path))
         parts: list[ContextLayer] = []
@@ -223,6 +244,8 @@ class _ImportReader:
                 problems[one_line(f"@{name} (line {number}) {problem}")] = None
             if made:
                 parts += self.with_imports(made, gate, chain)
+        if _COMMENTED.search(chain[0]):
+            layer = replace(layer, text=trim_text(BLOCK.sub(r"\1", layer.text)))
         if not problems:
             return [layer, *parts]
         told = name_first(list(problems), NAMED, "; ")

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
+from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.text_file import read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.prompt_loader import trim_text
@@ -36,6 +37,14 @@ MOST = 200
 _MOST_NAMES = 5000
 """Most files and folders that are looked at for the rules of one folder."""
 _SIGNS = re.compile(r"((?<![^/])\*\*/|\*\*|\*|\?)")
+BLOCK = re.compile(
+    r"""
+    ^( [ \t>]*(`{3,}|~{3,})[^`\n]*$ .*? (?: ^[ \t>]*\2[`~]*[ \t\r]*$ | \Z ) | <!--(?:(?!-->).)*\Z )
+    | ^<!--.*?-->[ \t\r]*\n?
+    """,
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+"""A comment that begins a line; with a first group, a block of code, or a comment without an end."""
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _COMMA = re.compile(r",(?![^{]*\})")
 
@@ -75,10 +84,7 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
     A rule that the project's gate refuses, with `is_denied`, has a notice and no text."""
     folder = real_path(cwd)
     gate = UnaskedFiles(project_root(folder), is_denied)
-    found = [*list_rules(folder, gate)]
-    while folder != gate.project and folder.is_relative_to(gate.project):
-        folder = folder.parent
-        found[:0] = list_rules(folder, gate)
+    found = [rule for above in project_folders(folder) for rule in list_rules(above, gate)]
     known = {os.path.realpath(rule.path) for rule in found}
     personal = [rule for rule in list_personal_rules(gate.project) if os.path.realpath(rule.path) not in known]
     return (*personal, *found)
@@ -95,8 +101,6 @@ def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
     """Yield the rules of one folder in the project of `gate`."""
     place = folder / FOLDER
     try:
-        if not os.path.isdir(place):
-            return
         with open_folder(gate.check(place, by_name=True)) as opened:
             names = (path for path, _ in islice(walk_below(opened), _MOST_NAMES) if path.endswith(".md"))
             found = [place / name for name in islice(names, MOST + 1)]
@@ -109,15 +113,14 @@ def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
         try:
             version = file_version(os.stat(path))
             gate.check(path, by_name=True)
+            rule = _unchanged.find((path, folder), version)
+            if rule is None:
+                rule = _read_rule(path, folder, gate)
+                _unchanged.keep((path, folder), version, rule, len(rule.text))
         except OSError:
             continue
         except FileRefused as refused:
-            yield PathRule(path, folder, (), "", f"{_shown(path)} {refused}; skipped")
-            continue
-        rule = _unchanged.find((path, folder), version)
-        if rule is None:
-            rule = _read_rule(path, folder, gate)
-            _unchanged.keep((path, folder), version, rule, len(rule.text))
+            rule = PathRule(path, folder, (), "", f"{_shown(path)} {refused}; skipped")
         yield rule
 
 
@@ -126,11 +129,10 @@ _unchanged: VersionMemo[PathRule] = VersionMemo(2 * MOST, 2 * MOST * LIMIT)
 
 
 def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
+    """Return the rule of a file. Raises `FileRefused`."""
     shown = _shown(path)
     try:
         found = read_unasked(gate, path, LIMIT, by_name=True)
-    except FileRefused as refused:
-        return PathRule(path, folder, (), "", f"{shown} {refused}; skipped")
     except NexusError as error:
         return PathRule(path, folder, (), "", f"{one_line(error.message)}; skipped")
     if found is None:
@@ -141,7 +143,7 @@ def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
         paths, problem = "", "has an unclosed list in `paths`"
     globs = list(_expand(paths))
     notice = found.notice or (f"{shown} {problem}; the rule always applies" if problem else "")
-    text = replace_surrogates(trim_text(front.text))
+    text = replace_surrogates(trim_text(BLOCK.sub(r"\1", front.text)))
     return PathRule(path, folder, tuple(globs[:MOST]), text, notice, found.beyond)
 
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,7 +24,7 @@ from nexus_cli.config.text_file import FileText, decode_head, read_text, read_un
 from nexus_cli.config.trust import read_configuration, trusted_items
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, holds_credentials
-from nexus_cli.core.elide import one_line
+from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import open_folder, real_path, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
@@ -129,23 +129,14 @@ def personal_folders(kind: str) -> list[Path]:
 
 def may_have_skills(cwd: Path) -> bool:
     """Return True if a folder of skills exists that may count in `cwd`. Looks at no skill."""
-    home = os.path.expanduser("~")
-    folders = [
-        places().config,
-        *(f"{above}/{name}" for above in (home, *project_folders(cwd)) for name in folders_of(SKILL)),
-    ]
-    there = any(os.path.isdir(f"{folder}/skills") for folder in folders)
+    folders = (folder / name / PLACES[SKILL] for folder in project_folders(cwd) for name in folders_of(SKILL))
+    there = any(map(os.path.isdir, (*personal_folders(SKILL), *folders)))
     return there or any(plugin.items(SKILL) for plugin in installed_plugins())
 
 
 def find_skills(cwd: Path) -> tuple[Skill, ...]:
     """Return the active skills of `cwd` by name, a personal one before a project's. Raises nothing."""
     return find_guides(cwd, SKILL)[0]
-
-
-def count_untrusted(cwd: Path) -> int:
-    """Return the number of skills of a project that are not in effect."""
-    return find_guides(cwd, SKILL)[1]
 
 
 def find_guides(
@@ -161,14 +152,9 @@ def find_guides(
     mine, inactive = {one.path for one in personal}, 0
     found = [*personal]
     for folder in reversed(project_folders(cwd)):
-        if any(os.path.lexists(folder / name / PLACES[kind]) for name in folders_of(kind)):
-            configuration = read_configuration(folder, (kind,))
-            trusted = trusted_items(folder, configuration)
-            listed = _list_items(configuration.items.values(), kind)
-            active = [(name, item) for name, item in listed if item.key in trusted][:MOST]
-            there = [read_item_guide(name, item, _place(folder, item), "project") for name, item in active]
-            inactive += len(listed) - len(there)
-            found += [one for one in there if one.path not in mine]  # the home folder may be a project
+        there, waiting = list_project_guides(folder, kind)
+        inactive += len(waiting)
+        found += [one for one in there if one.path not in mine]  # the home folder may be a project
     taken = {one.name for one in found if not one.problem}
     for guide in _in_plugins(installed_plugins() if plugins is None else plugins, kind):
         found.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
@@ -176,10 +162,22 @@ def find_guides(
     guides: list[Skill] = []
     names: set[str] = set()
     for guide in sorted(found, key=lambda one: one.name.casefold()):
-        guides.append(replace(guide, shadowed=guide.name in names) if guide.name in names else guide)
+        guides.append(replace(guide, shadowed=True) if guide.name in names else guide)
         if not guide.problem:
             names.add(guide.name)
-    return tuple(guides), max(0, inactive)
+    return tuple(guides), inactive
+
+
+def list_project_guides(folder: Path, kind: str) -> tuple[list[Skill], list[Skill]]:
+    """Return the active guides of a kind in one folder of a project, and the inactive ones. Raises nothing."""
+    if not any(os.path.lexists(folder / name / PLACES[kind]) for name in folders_of(kind)):
+        return [], []
+    configuration = read_configuration(folder, (kind,))
+    trusted = trusted_items(folder, configuration)
+    guides: tuple[list[Skill], list[Skill]] = [], []
+    for name, item in _list_items(configuration.items.values(), kind)[:MOST]:
+        guides[item.key not in trusted].append(read_item_guide(name, item, _place(folder, item), "project"))
+    return guides
 
 
 def index_guides(guides: Iterable[Skill]) -> dict[str, Skill]:
@@ -192,18 +190,11 @@ def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> di
     """Return the reason that a guide cannot be called, by its name: its file is not trusted or no guide, or it is for
     the model alone. A name may also be that of a guide that can be called. Raises nothing."""
     found: dict[str, str] = {}
-    for folder in project_folders(cwd):
-        configuration = read_configuration(folder, beside=kinds)
-        active = trusted_items(folder, configuration)
-        listed = [one for kind in kinds for one in _list_items(configuration.items.values(), kind)]
-        waiting = (
-            read_item_guide(name, item, _place(folder, item), "project")
-            for name, item in listed
-            if item.key not in active
-        )
+    for folder, kind in product(project_folders(cwd), kinds):
+        waiting = list_project_guides(folder, kind)[1]
         found |= {one.name: f"{one.path} is not trusted; run nexus trust" for one in waiting}
-    for one in (one for kind in kinds for one in find_guides(cwd, kind)[0] if not one.is_callable):
-        if not one.shadowed:
+    for one in chain.from_iterable(find_guides(cwd, kind)[0] for kind in kinds):
+        if not (one.is_callable or one.shadowed):
             found[one.name] = f"{one.path} {one.problem or 'is only for the model (user-invocable)'}"
     return found
 
@@ -298,8 +289,7 @@ def read_item_guide(name: str, item: TrustItem, where: str, origin: str) -> Skil
 
 def _place(root: Path, item: TrustItem) -> str:
     """Return the path of a project's guide, in a form that can be shown."""
-    file = item.file
-    return one_line(str(root / file.removeprefix(ABOVE) if file.startswith(ABOVE) else root / FOLDER / file))
+    return one_line(os.path.normpath(root / FOLDER / item.file))
 
 
 def _in_plugins(plugins: Iterable[InstalledPlugin], kind: str) -> Iterator[Skill]:
@@ -313,7 +303,7 @@ def _in_plugins(plugins: Iterable[InstalledPlugin], kind: str) -> Iterator[Skill
 
 def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
     """Return the guide of a file; one that has not changed since is read once per process."""
-    key, status = (name, where, origin, kind), None
+    key = (name, where, origin, kind)
     try:
         status = os.stat(source) if isinstance(source, Path) else None
     except (OSError, ValueError):
@@ -368,8 +358,7 @@ def _name(text: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(one_line(text[: 4 * LONGEST_LINE]).split())
-    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 3].rstrip() + "..."
+    return cut_at_word(" ".join(one_line(text[: 4 * LONGEST_LINE]).split()), LONGEST_LINE)
 
 
 def _paragraph(body: str) -> str:

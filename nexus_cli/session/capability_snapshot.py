@@ -26,7 +26,7 @@ from nexus_cli.provider.available_models import keys_present, keys_to_choose_fro
 from nexus_cli.provider.endpoint import describe_bad_key
 from nexus_cli.sections.contributors.capabilities import BROKEN, READY, SETUP, STATES
 from nexus_cli.sections.recipe import recipe_names
-from nexus_cli.sections.skills import SKILL, Skill, count_untrusted, find_guides
+from nexus_cli.sections.skills import SKILL, Skill, find_guides
 from nexus_cli.session.recipes import FRONTS, project_recipes
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
         "project": {
             "folder": str(root),
             "trust": trust_state(root, read_configuration(root, KINDS)),
-            "skills_not_trusted": count_untrusted(cwd),
+            "skills_not_trusted": find_guides(cwd, SKILL)[1],
             "unsupported": to_json_value(find_unsupported(root)),
         },
         "memory": memory,

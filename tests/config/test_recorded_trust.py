@@ -102,6 +102,42 @@ def test_an_item_of_each_kind_of_a_plugin_has_the_key_and_the_hash_of_the_record
     assert {key: item.sha256 for key, item in plugin.items.items()} == PLUGIN_RECORD
 
 
+def test_rules_of_codex_that_forbid_or_ask_are_items_and_what_else_is_there_is_named(project: Path) -> None:
+    rules = """prefix_rule(pattern=["git", ["push", "fetch"]], decision="prompt", justification="it is slow")
+prefix_rule(pattern=["rm"], decision="forbidden")
+prefix_rule(pattern=["ls"])
+words = ["a b"]
+prefix_rule(pattern=words, decision="forbidden")
+prefix_rule(pattern=["a b"], decision="forbidden")
+prefix_rule(pattern=[], decision="forbidden")
+"""
+    many = f"prefix_rule(pattern={[[str(number) for number in range(40)]] * 9}, decision='forbidden')"
+    inner = {
+        "a.rules": rules + many,
+        "b.rules": "prefix_rule(",
+        "c.rules": "(" * 9999,
+        "README.md": "(",
+        "in/d.rules": rules,
+    }
+    write(project, {f".codex/rules/{name}": text for name, text in inner.items()})
+    found = read_configuration(project, ("rule",))
+    rules_of_a = ("ask Bash(git push *)", "ask Bash(git fetch *)", "deny Bash(rm *)")
+    assert [*found.items] == [f"rule .codex/rules/a.rules: {rule}" for rule in rules_of_a]
+    said = [str(one) for one in found.left_out]
+    for line, why in (
+        ("a.rules line 4: ", "it is not a prefix_rule"),
+        ("a.rules line 5: ", "malformed"),
+        ("a.rules line 6: ", "'a b' is not a plain word"),
+        ("a.rules line 7: ", "it names no command, or more than 1,000"),
+        ("a.rules line 8: ", "it names no command, or more than 1,000"),
+        ("a.rules ", "has rules that allow calls: a project cannot allow calls"),
+        ("b.rules ", "cannot be parsed"),
+        ("c.rules ", "cannot be parsed"),
+    ):
+        assert any(f".codex/rules/{line}{why}" in one for one in said), (line, why, said)
+    assert len(said) == 8
+
+
 def test_servers_in_the_form_of_vs_code_wait_for_trust_too(project: Path) -> None:
     write(project, {".nexus/mcp.json": {"servers": {"one": {"command": "serve"}}}})
     assert read_servers(project, {}).entries == {} and trust_state(project) == "untrusted"

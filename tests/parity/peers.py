@@ -238,7 +238,7 @@ def _nexus_environment(server: ScriptedServer, home: Path) -> dict[str, str]:
 
 def _nexus(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
     env = _nexus_environment(server, home)
-    before = [["trust"], *([["import", "claude", "--yes"]] if ".claude/settings.json" in row.home else [])]
+    before = [["trust", row.trusts], *([["import", "claude", "--yes"]] if ".claude/settings.json" in row.home else [])]
     if row.plugin:
         before.append(["plugin", "add", "--all", f"{home / 'market'}:{row.plugin.partition('@')[0]}"])
     if row.listed:

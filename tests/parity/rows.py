@@ -97,6 +97,8 @@ class Row:
     """At which nexus plays; a peer asks nothing."""
     mode: str = "bypassPermissions"
     """The permission mode in which Claude Code plays."""
+    trusts: str = "."
+    """A folder of the tree; its configuration is trusted, and those of the folders above."""
     listed: str = ""
     """A server whose tools nexus knows from before: the first request of a first session waits a second for them."""
     then: tuple[str, ...] = ()

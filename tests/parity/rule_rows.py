@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from parity.agent_rows import SERVERS
-from parity.rows import AGENT, DELEGATE, Row, Step, bash, command_row, files, guide, has_role, marked, settings
+from parity.rows import AGENT, DELEGATE, SKILL, Row, Step, bash, command_row, files, guide, has_role, marked, settings
 
 TOUCH: tuple[Step, ...] = (bash("touch one"), bash("cd . && touch two"), bash("FOO=1 touch three"), bash("mkdir four"))
 GRANTS = "---\nallowed-tools: {}\n---\nBEGIN Do it. END\n"
@@ -27,7 +27,21 @@ PERMITTING = "---\nname: ship\ndescription: Ships.\nallowed-tools: Bash(touch:*)
 SHIP = {".claude/skills/ship/SKILL.md": PERMITTING}
 WEB = {".claude/commands/web/g.md": "BEGIN Of web. END\n"}
 BY_OPTION = "in a script `-f` attaches a file: its words may come from anywhere"
+SENT_BY_CODEX = "AGENTS.md is read for itself, whole, as codex reads it"
 WHOLE_NAME = "the name of a guide has its folder, of which another one may have the same guide"
+COMMENTS = """BEGIN {0} END
+<!-- BEGIN {0} hidden END --> BEGIN {0} behind END
+<!--
+BEGIN {0} lines END
+
+BEGIN {0} more lines END
+-->
+```
+<!-- BEGIN {0} code END -->
+```
+- text
+  <!-- BEGIN {0} item END -->
+"""
 FENCED = """---
 description: Runs.
 allowed-tools: Bash(echo:*)
@@ -161,6 +175,14 @@ RULE_ROWS = (
         },
     ),
     Row(
+        "imports of imports end after four files",
+        marked,
+        {
+            "CLAUDE.md": "@1.md\n",
+            **{f"{number}.md": f"BEGIN {number} END\n@{number + 1}.md\n" for number in range(1, 8)},
+        },
+    ),
+    Row(
         "what looks like an import in code is none",
         marked,
         {"CLAUDE.md": "Use `@a.md` and\n```\n@a.md\n```\n", "a.md": "BEGIN a END\n"},
@@ -175,9 +197,42 @@ RULE_ROWS = (
         "the person's own instructions",
         marked,
         {"a.txt": "x\n"},
-        home={".claude/CLAUDE.md": "BEGIN mine END\n", ".claude/settings.json": "{}"},
+        home={".claude/CLAUDE.md": COMMENTS.format("mine"), ".claude/settings.json": "{}"},
     ),
     Row("comments of instructions", marked, {"CLAUDE.md": "BEGIN a <!-- hidden --> b END\n"}),
+    Row(
+        "comments that begin a line of instructions",
+        marked,
+        {
+            "CLAUDE.md": f"@more.md\n@below.md\n{COMMENTS.format('top')}",
+            "more.md": COMMENTS.format("imported"),
+            "CLAUDE.local.md": COMMENTS.format("local"),
+            ".claude/rules/a.md": COMMENTS.format("ruled"),
+            "below.md": "<!-- not closed BEGIN open END\n",
+            "sub/CLAUDE.md": COMMENTS.format("below"),
+            "sub/a.txt": "x\n",
+        },
+        (("Read", {"file_path": "TREE/sub/a.txt"}),),
+    ),
+    Row(
+        "comments of an AGENTS.md that CLAUDE.md imports",
+        marked,
+        {"AGENTS.md": COMMENTS.format("of all"), "CLAUDE.md": "@AGENTS.md\n"},
+        chosen=SENT_BY_CODEX,
+    ),
+    Row(
+        "codex: comments of AGENTS.md",
+        lambda played: sorted(set(played.between("BEGIN", "END"))),
+        {"AGENTS.md": COMMENTS.format("of all")},
+        peer="codex",
+    ),
+    Row(
+        "a skill of a folder below is listed with its first file",
+        lambda played: ["Ships it." in one for one in played.requests],
+        {"sub/.claude/skills/ship/SKILL.md": SKILL, "sub/in/a.txt": "x\n", "b.txt": "x\n"},
+        (("Read", {"file_path": "TREE/b.txt"}), ("Read", {"file_path": "TREE/sub/in/a.txt"})),
+        trusts="sub",
+    ),
     Row(
         "rules in folders, and by several patterns",
         marked,
@@ -193,6 +248,17 @@ RULE_ROWS = (
         "codex: a file that overrides AGENTS.md",
         lambda played: sorted(set(played.between("BEGIN", "END"))),
         {"AGENTS.md": "BEGIN usual END\n", "AGENTS.override.md": "BEGIN mine END\n"},
+        peer="codex",
+    ),
+    Row(
+        "codex: rules that forbid a command",
+        files("one", "two", "three", "four", "five"),
+        {
+            ".codex/rules/a.rules": 'prefix_rule(pattern=["touch", ["one", "two"]], decision="forbidden")\n',
+            ".codex/rules/b.rules": 'prefix_rule(\n  pattern=["touch", "three"],\n  decision="prompt",\n)\n',
+            ".codex/rules/in/c.rules": 'prefix_rule(pattern=["touch", "four"], decision="forbidden")\n',
+        },
+        tuple(("exec_command", {"cmd": f"touch {name}"}) for name in ("one", "two -c", "three", "four", "five")),
         peer="codex",
     ),
     Row(

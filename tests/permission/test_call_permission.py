@@ -705,12 +705,24 @@ def test_a_question_that_a_deny_rule_makes_names_it_as_it_is_written(project: Pa
     assert {one["rule"] for one in decisions(session)} == {"deny read_file(.env)"}
 
 
-def test_rules_of_a_project_hold_from_the_next_turn_after_it_is_trusted(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "text", "read"),
+    [
+        (".claude/settings.json", '{"permissions": {"deny": ["Read(./a)"]}}', ("read_file", {"path": "a"})),
+        (
+            ".codex/rules/x.rules",
+            'prefix_rule(pattern=["wc", ["a", "b"]], decision="forbidden")',
+            ("bash", {"command": "wc a"}),
+        ),
+    ],
+)
+def test_rules_of_a_project_hold_from_the_next_turn_after_it_is_trusted(
+    project: Path, file: str, text: str, read: tuple[str, dict[str, str]]
+) -> None:
     (project / "a").write_text("one")
-    read = ("read_file", {"path": "a"})
     session = opened(project, read, "done", read, "done", read, "done")
-    (project / ".claude").mkdir()
-    (project / ".claude" / "settings.json").write_text('{"permissions": {"deny": ["Read(./a)"]}}')
+    (project / file).parent.mkdir(parents=True)
+    (project / file).write_text(text)
 
     async def play() -> list[bool]:
         ran = []

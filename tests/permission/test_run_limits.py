@@ -75,7 +75,7 @@ def texts(events: list[Event]) -> list[str]:
 
 def test_a_tool_that_the_run_does_not_have_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
     provider = steps([READ, FIND])
-    events, end = say(limited(tmp_path, provider, Limits(tools=frozenset({"glob", "grep"}))), "go")
+    events, end = say(limited(tmp_path, provider, Limits(tools=frozenset({"glob", "grep", "nothing"}))), "go")
     assert end.ok and ran(events) == [False, True]
     assert texts(events)[0] == "read_file is off in this run. Available: glob, grep."
     assert [one["tool"] for one in end.denied] == ["read_file"]

@@ -208,6 +208,15 @@ def test_overrides_win_field_by_field() -> None:
     assert not model_info("openai/mine", {"openai/mine": {"input_price": 1}}).known
 
 
+def test_a_model_whose_images_litellm_would_leave_out_in_silence_takes_none() -> None:
+    takes_none = ("deepseek/deepseek-chat", "deepseek/not-in-the-table", "sambanova/DeepSeek-R1")
+    assert [model_info(name).blind for name in takes_none] == [True] * 3
+    assert not any(
+        model_info(name).blind for name in ("deepseek/deepseek-v4-flash-vision-exp", "openai/not-in-the-table")
+    )
+    assert not model_info(takes_none[0], {takes_none[0]: {"images": True}}).blind
+
+
 def test_encodings_go_by_family() -> None:
     assert model_info("gpt-4").encoding == model_info("openai/gpt-4-turbo").encoding == "cl100k_base"
     assert {model_info(n).encoding for n in ("gpt-4o", "gpt-4.1", "claude-opus-4-5", "x/y")} == {"o200k_base"}

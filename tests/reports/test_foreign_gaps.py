@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from pathlib import Path
 
 import pytest
 
 from nexus_cli.config.unsupported import find_unsupported
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections import skills
-from nexus_cli.tools.registry import rule_tools
 
 
 def test_odd_files_are_named_and_never_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list_gaps(tmp_path) == []
-    (tmp_path / ".codex/rules").mkdir(parents=True)
-    [line] = list_gaps(tmp_path)
-    words = shlex.split(line.split("`")[1])
-    assert words[:5] == ["nexus", "rules", "add", "--here", "deny"] and parse_rule("deny", words[5], rule_tools())
+    (tmp_path / ".cursor/rules").mkdir(parents=True)
+    assert list_gaps(tmp_path) == [".cursor/rules: rules are not read; .claude/rules are"]
     with monkeypatch.context() as at_home:
         at_home.setenv("HOME", str(tmp_path))
         assert list_gaps(tmp_path) == [] and find_unsupported(tmp_path) == (), "there they are the person's own"
-    (tmp_path / ".codex/rules").rmdir()
+    (tmp_path / ".cursor/rules").rmdir()
     (tmp_path / ".claude").mkdir()
     settings = tmp_path / ".claude/settings.json"
     for text in (

@@ -135,6 +135,13 @@ def test_notices_are_told_each_time_and_what_cannot_wait_can_be_asked_for_alone(
     assert now.has_prompt_sections and preamble(now, prompt=True) == "B: 2"
 
 
+def test_a_problem_with_what_cannot_wait_is_told_with_a_tool_result_though_nothing_is_sent() -> None:
+    silent = replace(prompt("rules"), notices=lambda value: ["a.md cannot be read"], render=lambda value, view: ())
+    now, said, _ = gatherer(silent)
+    assert now.has_prompt_sections and preamble(now, prompt=True) == "" and said == ["a.md cannot be read"]
+    assert not now.has_prompt_sections
+
+
 def test_a_lane_that_is_gone_on_with_knows_what_it_told_last() -> None:
     parts = [contributor("a", "A: 1"), contributor("b", "- line\n- two"), contributor("c", "- line")]
     now, _, _ = gatherer(*parts)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
+from nexus_cli.config.trust import read_configuration, trust
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.sections.contributors.instructions import _real_paths
 from nexus_cli.sections.instruction_files import (
@@ -51,12 +54,35 @@ def parts(folder: Path) -> list[str]:
         ("```\n@a.md\n```\n@b.md", ["b.md"]),
         ("~~~~\n@a.md\n~~~\n@a.md\n~~~~\n@b.md\n```py\n@c.md", ["b.md"]),
         ("- one\n  ```sh\n  @a.md\n  ```\n  @b.md", ["b.md"]),
+        ("<!-- of\n@a.md\n\n@a.md -->\n```\n<!--\n```\n@b.md\n-->", ["b.md"]),
         ("an odd ` backtick and @a.md", ["a.md"]),
         ("@ @@ @. @,", []),
     ],
 )
 def test_imports_count_outside_of_code(text: str, found: list[str]) -> None:
     assert [path for _, path in find_imports(text)] == found
+
+
+def test_claude_s_files_are_sent_without_comments_and_others_whole(repo: Path) -> None:
+    inner = "in <!-- line -->\n```\n<!-- code -->\n```\n{}  - <!-- item -->\n<!-- open"
+    text, kept = "<!-- a\n\nb --> tail\n" + inner.format("<!-- c -->\n"), "tail\n" + inner.format("")
+    put(repo / "AGENTS.md", f"AGENTS\n{text}")
+    put(repo / "CLAUDE.md", f"CLAUDE\n{text}")
+    put(repo / "CLAUDE.local.md", "<!-- only a comment -->\n@docs/more.md")
+    put(repo / "docs/more.md", f"MORE\n{text}")
+    put(repo / ".claude/rules/all.md", f"ALL\n{text}")
+    put(repo / ".claude/rules/c.md", f"---\npaths: '*.c'\n---\nC\n{text}")
+    assert [layer.text for layer in project(repo)] == [
+        f"AGENTS\n{text}",
+        f"CLAUDE\n{kept}",
+        f"MORE\n{kept}",
+        f"ALL\n{kept}",
+    ]
+    assert [rule.text for rule in list_path_rules(repo) if rule.globs] == [f"C\n{kept}"]
+    put(repo / "a/NEXUS.md", f"NEXUS\n{text}")
+    assert project(repo / "a")[-1].text == f"NEXUS\n{kept}"
+    put(repo / "CLAUDE.md", "<!-- two\nlines -->\n\n@gone.md")
+    assert "@gone.md (line 4) is not there" in project(repo)[1].notice
 
 
 def test_imports_follow_their_file_and_are_relative_to_the_file_that_names_them(repo: Path) -> None:
@@ -132,14 +158,14 @@ def test_a_person_s_rules_may_lie_elsewhere_behind_a_link(
     assert [(layer.text, layer.notice) for layer in instruction_layers(repo) if layer.part] == [("Always mine.", "")]
 
 
-def test_five_files_deep_is_the_end_and_a_circle_is_named_once(repo: Path) -> None:
+def test_four_files_deep_is_the_end_and_a_circle_is_named_once(repo: Path) -> None:
     put(repo / "NEXUS.md", "@1.md")
     for number in range(1, 9):
         put(repo / f"{number}.md", f"@{number + 1}.md")
     found = project(repo)
     assert parts(repo) == [f"{number}.md" for number in range(1, DEEPEST + 1)]
     assert [one.notice for one in found if one.notice] == [
-        f"{repo}/5.md has imports that were not read: @6.md (line 1) is nested more than 5 files deep"
+        f"{repo}/4.md has imports that were not read: @5.md (line 1) is nested more than 4 files deep"
     ]
     put(repo / "2.md", "@NEXUS.md @1.md @2.md")
     notices = [one.notice for one in project(repo) if one.notice]
@@ -336,6 +362,19 @@ def test_a_folder_below_has_what_the_folders_above_do_not_and_no_credentials(rep
     assert "web/NEXUS.md" in notices and "skipped" in notices
     assert below(repo / "lib")[0] == [], "a session there has its own"
     assert layers_below(repo, [str(repo / "lib" / "a.py")], list)[-1].text == "Of lib."
+
+
+def test_a_folder_below_names_its_skills_once_they_are_trusted(repo: Path) -> None:
+    guide = put(repo / "a b/.claude/skills/ship/SKILL.md", "---\ndescription: Ships it.\n---\nGo.\n")
+    put(repo / "a b/.claude/skills/mine/SKILL.md", "---\ndescription: Mine.\ndisable-model-invocation: true\n---\nGo.")
+    file = str(repo / "a b/src/x.py")
+    [waiting] = layers_below(repo, [file], list)
+    command = f"nexus trust {shlex.quote(f'{repo}/a b')}"
+    assert not waiting.text and waiting.notice == f"2 skills of {command[12:]} not active (see `{command}`)"
+    trust(repo / "a b", read_configuration(repo / "a b", KINDS))
+    [found] = layers_below(repo, [file], list)
+    assert found.text.splitlines()[1:] == [f"- ship: Ships it. ({guide})"] and not found.notice
+    assert layers_below(repo / "a b", [file], list) == [], "a session there has its own"
 
 
 def test_a_repository_or_a_folder_of_programs_inside_the_project_gives_no_instructions(repo: Path) -> None:

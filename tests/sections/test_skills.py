@@ -17,7 +17,8 @@ from nexus_cli.reports.skills import list_skills, skill_guide
 from nexus_cli.sections.skills import (
     LONGEST_LINE,
     LONGEST_NAME,
-    count_untrusted,
+    SKILL,
+    find_guides,
     find_skills,
     read_guide,
 )
@@ -149,11 +150,11 @@ def test_a_projects_skills_count_when_it_is_trusted(tmp_path: Path, folder: str)
     (tmp_path / "sub").mkdir()
     skill(tmp_path / folder, "build", "Build it.")
     assert find_skills(tmp_path / "sub") == ()
-    assert count_untrusted(tmp_path / "sub") == 1
+    assert find_guides(tmp_path / "sub", SKILL)[1] == 1
     trust(tmp_path)
     [found] = find_skills(tmp_path / "sub")
     assert (found.name, found.origin) == ("build", "project")
-    assert count_untrusted(tmp_path) == 0
+    assert find_guides(tmp_path, SKILL)[1] == 0
 
 
 def test_of_two_skills_of_one_name_the_personal_one_wins_and_the_other_is_listed_as_shadowed(tmp_path: Path) -> None:

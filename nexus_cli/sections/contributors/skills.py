@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nexus_cli.core.elide import cut_at_word
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.identity_files import shrink_forms
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
@@ -71,7 +72,7 @@ def catalogue_place(number: int) -> str:
 
 
 def _describe(value: Value, most: int) -> list[str]:
-    return [f"- {one['name']}: {_cut(one['description'], most)}".rstrip(": ") for one in value[:DESCRIBED]]
+    return [f"- {one['name']}: {cut_at_word(one['description'], most)}".rstrip(": ") for one in value[:DESCRIBED]]
 
 
 def _name_rest(names: Sequence[str], first: int) -> list[str]:
@@ -81,10 +82,6 @@ def _name_rest(names: Sequence[str], first: int) -> list[str]:
         return []
     more = f' and {len(left) - NAMED:,} more: recall("{DROP}")' if len(left) > NAMED else ""
     return [f"{'Also: ' if first else ''}{', '.join(left[:NAMED])}{more}"]
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
 
 
 def read_matching(sources: Sources) -> Value:
@@ -114,7 +111,7 @@ def render_matching(value: Value, view: View) -> Sections:
 
 
 def _offer(skill: Value) -> str:
-    return f"- The skill {skill['name']} may fit this message{skill['way']}: {_cut(skill['description'], SHORT)}"
+    return f"- The skill {skill['name']} may fit this message{skill['way']}: {cut_at_word(skill['description'], SHORT)}"
 
 
 CONTRIBUTORS = (
