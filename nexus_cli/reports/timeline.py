@@ -203,11 +203,10 @@ def _facts(row: JsonObject) -> Iterator[str]:
         yield f"recalled {', '.join(row['recalled'])}"
     match row["kind"]:
         case "tool":
-            decided = _decided(row)
+            yield row["outcome"]  # before the subject, which may be cut
             yield row["subject"]
-            yield "" if decided.startswith("refused") else row["outcome"]
             yield f"{row['seconds']:g} s" if row["seconds"] else ""
-            yield decided
+            yield _decided(row)
             says_why = row["why"] and row["why"] in row["text"]
             yield f'"{row["text"]}"' if row["text"] and not says_why else ""
         case "request":
@@ -258,12 +257,12 @@ def _decided(row: JsonObject) -> str:
     if row["decision"] not in ("ask", "deny"):
         return ""
     said = describe_verdict({**row, "ran": row["outcome"] not in ("refused", "not run")})
-    return f"{said}: {row['why']}" if row["why"] else said
+    return ": ".join(filter(None, ("" if said == row["outcome"] else said, row["why"])))
 
 
 def _request(row: JsonObject) -> Iterator[str]:
     if row["finish"] in (None, "lost"):
-        yield f"no response to about {short(row['input'])} tokens"
+        yield f"no recorded response to about {short(row['input'])} tokens"
     else:
         yield describe_tokens(row)
         yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
