@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.limits import SETS, Bound
+from nexus_cli.core.limits import PLAN, SETS, Bound
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
@@ -76,6 +76,7 @@ def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect
         return {**row, "limit": "", "by": limit, "hint": _PLAIN[limit]}
     bound = next((one for one in bounds if one.name == limit), None)
     by = _layers(bound, row["tool"] if limit == "tools" else effect) if bound else ["defaults"]
+    by = [PLAN] if bound and bound.value == PLAN else by
     return {**row, "by": " & ".join(by), "hint": _hint(row, bound, by, recipe)}
 
 
