@@ -76,12 +76,13 @@ def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect
         return {**row, "limit": "", "by": limit, "hint": _PLAIN[limit]}
     bound = next((one for one in bounds if one.name == limit), None)
     by = _layers(bound, row["tool"] if limit == "tools" else effect) if bound else ["defaults"]
-    by = [PLAN] if bound and bound.value == PLAN else by
     return {**row, "by": " & ".join(by), "hint": _hint(row, bound, by, recipe)}
 
 
 def _layers(bound: Bound, member: str) -> list[str]:
-    """Return the layers that must change before the call can run."""
+    """Return the layers that must change before the call can run, or plan mode."""
+    if bound.value == PLAN:
+        return [PLAN]
     if bound.name in SETS:
         return [layer for layer, value in bound.said.items() if member not in value]
     return [layer for layer, value in bound.said.items() if value == bound.value]

@@ -14,7 +14,6 @@ from pathlib import Path
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Question
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.limits import PLAN
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.tool import COMMAND
 from nexus_cli.reports import event_texts
@@ -42,9 +41,6 @@ from nexus_cli.ui.render.worker_tree import WorkerTree
 
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
 """Causes of drops that need no warning: a long output, or a compaction that was requested or announced."""
-MEANT = ("person", "unanswered", PLAN)
-"""Sources of a refusal that the person asked for: their answer to a question, whose own line has just shown the
-refusal, and plan mode."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
@@ -552,8 +548,8 @@ class RichRenderer:
         if self._commands:
             role = "error" if outcome.has_failed and not outcome.is_stopped else "dim"
             self._scrollback.add_note(event_texts.describe_failure(outcome, self._name_commands), role)
-            others = [call for call in outcome.denied if call.get("by") not in MEANT]
-            self._scrollback.add_note(event_texts.describe_denials(others, "/permissions", self._name_commands), "dim")
+            denials = event_texts.describe_denials(outcome.denied, "/permissions", self._name_commands)
+            self._scrollback.add_note(denials, "dim")
         dot = self._theme.signs.dot
         resumed = self._is_resumed
         changed = event_texts.describe_changed(outcome, dot, self.counted, self.commands_run, resumed=resumed)
