@@ -471,12 +471,12 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_259, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_689, 0, 5),
+    "cli": (47_744, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_666, 0, 50),
-    "config": (34_829, 0, None),
+    "commands": (42_685, 0, 50),
+    "config": (34_828, 0, None),
     "context": (8_823, 0, 18),
-    "conversation": (50_361, 0, 90),
+    "conversation": (50_384, 0, 90),
     "core": (39_773, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_245, 0, 55),
@@ -485,22 +485,22 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "ledger": (51_023, 0, 30),
     "mcp": (19_339, 0, 18),
     "permission": (13_096, 0, 47),
-    "plugins": (8_146, 0, 22),
-    "provider": (28_954, 0, 57),
-    "reports": (89_411, 8_414, None),
+    "plugins": (8_134, 0, 22),
+    "provider": (28_946, 0, 57),
+    "reports": (89_461, 8_414, None),
     "rpc": (17_616, 0, 16),
-    "rules": (30_528, 0, 18),
+    "rules": (30_548, 0, 18),
     "runs": (23_661, 0, 42),
     "sandbox": (38_802, 0, 27),
-    "sections": (36_444, 0, 63),
+    "sections": (36_434, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (53_061, 0, 59),
+    "session": (53_028, 0, 59),
     "spaces": (10_444, 0, 20),
     "testing": (1_495, 0, 0),
-    "text": (3_433, 0, None),
-    "tools": (57_732, 27_198, 54),
+    "text": (4_186, 0, None),
+    "tools": (57_730, 27_198, 54),
     "tree undo worktrees": (67_471, 0, 61),
-    "ui": (96_796, 0, 47),
+    "ui": (96_190, 0, 46),
     "workers": (10_462, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (968_088, 49_726)
+SUM = (968_336, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

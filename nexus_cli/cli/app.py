@@ -30,7 +30,7 @@ from nexus_cli.cli.command_options import (
 )
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import split_arguments
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, nearest_name, suggest_name
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
@@ -362,8 +362,7 @@ def _usage(error: Any) -> NexusError:
     why = error.format_message().replace("a valid float", "a number").replace("a valid integer", "a whole number")
     if hasattr(error, "possibilities"):
         known = [o for p in error.ctx.command.params for o in p.opts if len(o) > 2] if error.ctx else []
-        near = nearest_name(option, known)
-        hint = f"Did you mean {near}? See {path} --help" if near else hint
+        hint = f"{suggest_name(option, known, '')} {hint}".lstrip()
         hint = CD_HINT if option in ("-C", "--cd") else hint
         hint = f"Use {PEER_WORDS[option]}" if option in PEER_WORDS else hint
         why = f"no such option: {option}"

@@ -40,7 +40,7 @@ def _found_text(words: str) -> str:
     """Return the lines of a search, or raise `NexusError("usage", ...)` if there are none."""
     found = search_pages(words.split())
     if not found:
-        near = nearest_name(words, TOPICS, 0.6)
+        near = nearest_name(words, TOPICS)
         hint = f"Did you mean `nexus docs {near}`? " if near else "Try other words; "
         why = "no page has this name, and no section has all these words"
         raise NexusError("usage", f"page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")

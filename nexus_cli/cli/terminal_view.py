@@ -12,13 +12,13 @@ from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.approval import Question
+from nexus_cli.text.diff_lines import looks_like_diff
 from nexus_cli.ui.input.box import InputBox
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.stream import Stream
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
-from nexus_cli.ui.render.unified_diff import looks_like_diff
 from nexus_cli.ui.repl.clipboard import save_clipboard_image
 from nexus_cli.ui.repl.personal_command import run_personal_command
 from nexus_cli.ui.repl.repl import Repl

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import Noun, Option, Verb
+from nexus_cli.core.memo_kinds import SHELL_LINE
 from nexus_cli.reports.sessions import last_exchange
 
 
@@ -17,6 +18,7 @@ async def continue_turn(context: CommandContext) -> None:
     """
     if not context.session.is_open() and last_exchange(context.session)["finished"]:
         raise usage_error("continue", "", "no turn was interrupted", "Type a message")
+    context.session.engine.conversation.memo(SHELL_LINE, {"shown": "/continue"})
     context.start()
 
 

@@ -101,7 +101,7 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
         return NexusError("config", where or "the settings", f"{key} is no longer supported", "Remove it")
     stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""
     known = [stem + name for name in NAMED_TABLES[parts[0]].settings] if stem else [*SETTINGS, *TABLES]
-    hint = suggest_name(key, known, "`nexus docs settings` describes all settings", 0.6)
+    hint = suggest_name(key, known, "`nexus docs settings` describes all settings")
     return NexusError("config", where or "the settings", f"unknown setting {key}", hint)
 
 

@@ -142,14 +142,14 @@ def write_failure_hint(error: OSError, otherwise: str) -> str:
     return "Free some space" if error.errno in NO_ROOM else otherwise
 
 
-def nearest_name(name: str, names: Iterable[str], least: float = 0.5) -> str:
+def nearest_name(name: str, names: Iterable[str], least: float = 0.6) -> str:
     """Return the name most similar to a misspelt `name`, "" if no similarity (0 to 1) is at least `least`."""
     import difflib  # noqa: PLC0415  (only on the way to an error message)
 
     return next(iter(difflib.get_close_matches(name[:80], list(names), 1, least)), "")
 
 
-def suggest_name(name: str, names: Iterable[str], otherwise: str, least: float = 0.5) -> str:
+def suggest_name(name: str, names: Iterable[str], otherwise: str, least: float = 0.6) -> str:
     """Return the hint `Did you mean X?` with the name that `nearest_name` finds, else `otherwise`."""
     near = nearest_name(name, names, least)
     return f"Did you mean {near}?" if near else otherwise

@@ -354,7 +354,7 @@ class DeniedCall(TypedDict):
     limit: str
     """The limit that refused it, if one did."""
     by: str
-    """`rules`, `person`, `signals`, or the layers of the limit."""
+    """`rules`, `person`, `signals`, `plan` (plan mode), or the layers of the limit."""
     hint: str
 
 

@@ -22,8 +22,8 @@ UNASKED = (AUTO, ALL)
 """Levels at which any command runs without approval, if it can be sandboxed."""
 PLAN = "plan"
 """A level below them all, chosen in the REPL: read-only, nothing asks, and the model proposes a plan."""
-LEVEL_LAYER = "/permissions"
-"""Layer of the limits with the permission level chosen during the session."""
+LEVEL_LAYER = "this session"
+"""Layer of the limits with the permission level chosen during the session: by a command, a key or an approved plan."""
 MODES = ("single_action", "react_loop", "plan_execute")
 """Modes of a run, strictest first: one step of calls, then the answer; steps of calls; steps along a plan. The last two
 differ only for workers: with `plan_execute` a call may start a worker and continue meanwhile."""

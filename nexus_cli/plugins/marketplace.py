@@ -14,7 +14,7 @@ from pathlib import Path
 from nexus_cli.config.foreign_items import RULES, read_json
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import name_first, one_line
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import join_path, read_regular
 from nexus_cli.plugins.installed_plugins import PluginSource
@@ -61,8 +61,7 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
             if found
             else "It has no plugins"
         )
-        near = nearest_name(name, found) if name else None
-        hint = f"{f'Did you mean {near}? ' if near else ''}{there}"
+        hint = f"{suggest_name(name, found, '')} {there}".lstrip()
         what = f"no plugin {one_line(name)[:80]!r}" if name else "no plugin was named"
         raise NexusError("usage", what, "the source is a marketplace", hint)
     return MarketPlugin(_read_place(str(chosen["name"]), chosen.get("source"), value), chosen)

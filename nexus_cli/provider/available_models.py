@@ -11,9 +11,6 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import stored_names
 from nexus_cli.core.errors import NexusError, nearest_name
 
-LIKE = 0.6
-"""Least similarity of a name that a gateway lists to that of the usual model."""
-
 
 def keys_present(settings: Settings) -> dict[str, str]:
     """Map each key variable of the settings to its model, if it is set in the environment or its key is stored."""
@@ -41,7 +38,7 @@ def _find_served(model: str) -> str:
     listed = () if split_key_name(model)[0] else list_served(provider_of(model))
     if model in listed:
         return model
-    return listed[0] if len(listed) == 1 else nearest_name(model, listed, LIKE) or model
+    return listed[0] if len(listed) == 1 else nearest_name(model, listed) or model
 
 
 def resolve_alias(name: str, settings: Settings) -> str:

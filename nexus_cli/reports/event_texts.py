@@ -11,7 +11,7 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.limits import ALL, LEVELS
+from nexus_cli.core.limits import ALL, LEVELS, PLAN
 from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolResult
 from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, describe_state
 from nexus_cli.reports.text.door import NameCommands
@@ -167,9 +167,15 @@ def describe_told_facts(plan: JsonObject) -> str:
     return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
+MEANT = ("person", "unanswered", PLAN)
+"""Sources of a refusal that the person meant: their answer to a question, whose own line has just shown it, and
+plan mode."""
+
+
 def describe_denials(denied: Sequence[JsonObject], switch: str, name: NameCommands = str) -> str:
-    """Return the line about refused calls, "" if there are none. In this front end `switch` is the way to change the
-    permission level, and `name` names commands in a sentence of ours."""
+    """Return the line about refused calls, "" if there are none; those in `MEANT` are left out. In this front end
+    `switch` is the way to change the permission level, and `name` names commands in a sentence of ours."""
+    denied = [call for call in denied if call.get("by") not in MEANT]
     if not denied:
         return ""
     calls = [f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in denied]

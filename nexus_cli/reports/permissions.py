@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
-from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVELS, PLAN
+from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, LEVEL_LAYER, LEVELS, PLAN
 from nexus_cli.permission.approvals import scope_name
 from nexus_cli.reports.rules import RulesReport
 from nexus_cli.reports.status import sandbox_line
@@ -77,7 +77,7 @@ def permissions_text(value: JsonObject, width: int) -> Lines:
     for level in value["levels"]:
         mark = "*" if level["name"] == value["level"] else " "
         yield from filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
-    here = value["bound_by"] == "/permissions"
+    here = value["bound_by"] == LEVEL_LAYER
     by = "Set for this session" if here else f"Set by: {value['bound_by']}"
     yield from apart(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)
     if value["sandbox"]:

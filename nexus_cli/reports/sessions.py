@@ -13,6 +13,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import SteeringMessage, Text, TurnStart
 from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
+from nexus_cli.core.run import TRIGGER_MARK
 from nexus_cli.core.running_workers import WorkerObject
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.ledger import Ledger
@@ -40,6 +41,8 @@ NOTHING: JsonObject = {
 }
 TITLE = 200
 """Most columns of a title on lines that are otherwise as long as their content."""
+TRIGGERED = {"tick_autonomous": "plan: ", "tick_event": "event: "}
+"""What started a run that nobody typed, before its title, by its recipe."""
 WIDE = 1000
 """Wider than any terminal: from here on ids are whole, for scripts."""
 
@@ -194,7 +197,7 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
     for s in sessions:
         what = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
         named = s["id"] if width >= WIDE else s.get("short", s["id"])
-        run = "ask: " if s.get("front") == "ask" else ""
+        run = TRIGGERED.get(s.get("recipe", ""), "ask: ") if s.get("front") == "ask" else ""
         place = f"{s['person']}: " if persons > 1 else ""
         place += f"-w {s['worktree']}: " if s.get("worktree") else ""
         rows.append((named, when(s["updated"]), number(s["turns"]), cut_line(place + run + what, TITLE)))
@@ -209,8 +212,8 @@ def describe_more_sessions(value: JsonObject) -> str:
 
 
 def title_of(text: object) -> str:
-    """Return the beginning of a session as its title: the person's text without attachments."""
-    return str(text or "").split("\n\n<", 1)[0]
+    """Return the beginning of a session as its title: the person's text without attachments, or the work of a run."""
+    return str(text or "").split("\n\n<", 1)[0].removesuffix(f" {TRIGGER_MARK}")
 
 
 def search_text(value: JsonObject, width: int) -> Lines:

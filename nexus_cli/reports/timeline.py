@@ -176,11 +176,10 @@ def _below(row: JsonObject) -> Iterator[str]:
     if row["why"]:
         yield row["why"]
     for run in row["runs"]:
-        cost = f" · {dollars(run['cost_usd'])}" if run["cost_usd"] is not None else ""
-        session = f" · session {run['session']}" if run["session"] else ""
+        session = f"session {run['session']}" if run["session"] else ""
+        facts = " · ".join(filter(None, (f"{run['run']} {run['state']}", _cost(run), session)))
         why = f": {run['error']}" if run.get("error") else ""
-        state = run["state"]
-        yield f"-> {run['agent']} ({run['source']}): {run['run']} {state}{cost}{session}{why}"
+        yield f"-> {run['agent']} ({run['source']}): {facts}{why}"
 
 
 def _said(row: JsonObject, said: str, width: int, indent: str, head: str) -> Lines:
@@ -203,11 +202,10 @@ def _facts(row: JsonObject) -> Iterator[str]:
         yield f"recalled {', '.join(row['recalled'])}"
     match row["kind"]:
         case "tool":
-            decided = _decided(row)
+            yield row["outcome"]  # before the subject, which may be cut
             yield row["subject"]
-            yield "" if decided.startswith("refused") else row["outcome"]
             yield f"{row['seconds']:g} s" if row["seconds"] else ""
-            yield decided
+            yield _decided(row)
             says_why = row["why"] and row["why"] in row["text"]
             yield f'"{row["text"]}"' if row["text"] and not says_why else ""
         case "request":
@@ -226,7 +224,7 @@ def _facts(row: JsonObject) -> Iterator[str]:
             yield PURPOSES.get(str(row["lane"]), str(row["lane"]))
             yield plural(row["requests"], "request")
             yield f"{short(row['tokens'])} tokens"
-            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+            yield _cost(row)
         case "message" if _is_posted(row):
             yield f"[{row['message']}]" + (f" to {row['reply_to']}" if row["reply_to"] else "")
             yield "waits for a reply" if row["waits"] else ""
@@ -250,7 +248,12 @@ def _facts(row: JsonObject) -> Iterator[str]:
                 yield f"{number(row['before'])} -> {number(row['after'])} tokens"
             yield row["text"] if row["text"] != row["kind"] else ""
             yield row["why"]
-            yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+            yield _cost(row)
+
+
+def _cost(row: JsonObject) -> str:
+    """Return the cost of a row, "" if it is unknown."""
+    return dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
 
 
 def _decided(row: JsonObject) -> str:
@@ -258,15 +261,15 @@ def _decided(row: JsonObject) -> str:
     if row["decision"] not in ("ask", "deny"):
         return ""
     said = describe_verdict({**row, "ran": row["outcome"] not in ("refused", "not run")})
-    return f"{said}: {row['why']}" if row["why"] else said
+    return ": ".join(filter(None, ("" if said == row["outcome"] else said, row["why"])))
 
 
 def _request(row: JsonObject) -> Iterator[str]:
     if row["finish"] in (None, "lost"):
-        yield f"no response to about {short(row['input'])} tokens"
+        yield f"no recorded response to about {short(row['input'])} tokens"
     else:
         yield describe_tokens(row)
-        yield dollars(row["cost_usd"]) if row["cost_usd"] is not None else ""
+        yield _cost(row)
         yield f"{row['seconds']:g} s" if row["seconds"] is not None else ""
         yield "" if row["finish"] in ("stop", "tool_calls") else str(row["finish"])
     yield row["model"]

@@ -74,8 +74,8 @@ class TimelineRow(TypedDict):
     """For an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of
     an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
     `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `level`, `worker`, `lane`, `waiting`, `claimed`, `resumed`,
-    `files` for an undo, a redo or an applied worktree, `command` for a `!` command, and `notice` for a warning that the
-    person was shown."""
+    `files` for an undo, a redo or an applied worktree, `command` for a `!` command or `/continue`, and `notice` for a
+    warning that the person was shown."""
     entry: int | None
     """Id of the entry."""
     actor: JsonOf[Entity]
@@ -526,13 +526,15 @@ def _level_events(log: LaneLog) -> Iterator[Event]:
 
 
 def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
-    """Yield an event for each worker at its start, with its newest state."""
-    begun: dict[str, Memo] = {}
+    """Yield an event for each worker when it came into its state; its call of the tool `agent` is its start."""
+    reached: dict[str, Memo] = {}
     for memo in log.memos(WORKER, own=True):
-        begun.setdefault(memo.value["id"], memo)
-    if begun:
+        name = memo.value["id"]
+        if name not in reached or reached[name].value["state"] != memo.value["state"]:
+            reached[name] = memo
+    if reached:
         workers = {row["id"]: row for row in reversed(recorded_workers(ledger, log.session_id))}
-        for name, memo in begun.items():
+        for name, memo in reached.items():
             yield Event(memo.entry, memo.at, partial(_worker_row, memo.at, workers[name]))
 
 

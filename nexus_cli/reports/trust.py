@@ -160,7 +160,7 @@ def describe_item(item: TrustItem) -> str:
         if item.kind != AGENT:
             with suppress(NexusError):  # a binary file runs nothing
                 lines += [f"runs {line}" for line in split_commands(read_guide(guide))[1::2]]
-        text = "; ".join(lines)
+        text = "; ".join(lines).replace("\n", " \u2424 ")
     return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))
 
 

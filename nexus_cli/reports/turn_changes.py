@@ -13,6 +13,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.undo import change_text
 from nexus_cli.session.session import Session
+from nexus_cli.text.diff_lines import count_lines, parse_diff
 from nexus_cli.tree.file_state import FILE
 from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.plan_restore import PathChange
@@ -101,8 +102,6 @@ def _count_lines(changes: Iterable[PathChange], reader: ContentReader, end: floa
     for change in changes:
         if time.monotonic() > end:
             return None
-        _, _, body = change_text(change, "a", reader).partition("\n@@")
-        rows = body.split("\n")[1:]
-        added += sum(row.startswith("+") for row in rows)
-        removed += sum(row.startswith("-") for row in rows)
+        more, less = count_lines(parse_diff(change_text(change, "a", reader)))
+        added, removed = added + more, removed + less
     return (added, removed) if added or removed else None

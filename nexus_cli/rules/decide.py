@@ -116,7 +116,8 @@ def decide_command(
     hidden = _find_hidden(command, line, search) if search.strict else []
     if any(one.name in os.environ for one in line.bindings):
         line.doubts["an assignment to an environment variable"] = None
-    named = [*line.doubts, *_check_redirects(line, folders)]
+    redirects = _check_redirects(line, folders)
+    named = [*line.doubts, *redirects]
     printed = {VARIABLE} if _only_prints_variables(line, looks) else set()
     doubts = [*named, *([] if only_reads else [one for one in line.forms if one not in printed])]
     if not doubts and not looks and not hidden:
@@ -141,7 +142,8 @@ def decide_command(
         why = "; ".join([*dict.fromkeys([*wishes, *asks])][:3])
         return CommandDecision("ask", profile, tuple(parts), why, stored, tuple(named) if level != AUTO else ())
     ruled = next((part for part in parts if part.rule), None)
-    return CommandDecision("allow", profile, tuple(parts), _say_allowed(level, profile, ruled))
+    why = "; ".join([_say_allowed(level, profile, ruled), *redirects])
+    return CommandDecision("allow", profile, tuple(parts), why)
 
 
 def _only_prints_variables(line: CommandLine, looks: Iterable[tuple[str, CommandPart | None]]) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.text_file import decode, read_text
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.limits import Limits
 from nexus_cli.sections import recipe_file
 
@@ -99,8 +99,7 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
     if odd:
         raise NexusError("config", odd, "is not a regular file", "Replace it with the recipe file")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})
-    near = nearest_name(name, there)
-    hint = (f"Did you mean {near}? " if near else "") + f"There are: {', '.join(there)}"
+    hint = f"{suggest_name(name, there, '')} There are: {', '.join(there)}".lstrip()
     raise NexusError("usage", f"recipe {one_line(name)}", "there is no such recipe", hint)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.limits import SETS, Bound
+from nexus_cli.core.limits import PLAN, SETS, Bound
 from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
@@ -80,7 +80,9 @@ def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect
 
 
 def _layers(bound: Bound, member: str) -> list[str]:
-    """Return the layers that must change before the call can run."""
+    """Return the layers that must change before the call can run, or plan mode."""
+    if bound.value == PLAN:
+        return [PLAN]
     if bound.name in SETS:
         return [layer for layer, value in bound.said.items() if member not in value]
     return [layer for layer, value in bound.said.items() if value == bound.value]

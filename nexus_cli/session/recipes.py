@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from nexus_cli.config.paths import defaults_dir, places, project_root
 from nexus_cli.config.trust import Configuration, State, read_configuration, trust_state, trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.plugins.installed_plugins import InstalledPlugin
 from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
@@ -55,8 +55,7 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         if agent := index_guides(agents.values()).get(name):
             return make_agent_recipe(agent, own_recipe("worker"), cwd), ()
         why = NOT_TRUSTED.get(_trust_of(name, cwd)) or explain_uncallable(cwd, (AGENT,) * with_agents).get(name)
-        near = nearest_name(name, agents)
-        named = f"{f'Did you mean {near}? ' if near else ''}Agents: {', '.join(agents)}"
+        named = f"{suggest_name(name, agents, '')} Agents: {', '.join(agents)}".lstrip()
         hint = f"{named}. {error.hint}" if agents else error.hint
         raise NexusError("usage", error.what, why or error.why, TRUST if why else hint) from error
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
@@ -97,18 +96,13 @@ def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tupl
         raise NexusError(error.kind, f"session {found.id} cannot continue", why, hint) from error
 
 
-def unknown_tools(recipe: Recipe) -> tuple[str, ...]:
-    """Return a warning line for each unknown tool name in `recipe`, which may be misspelt."""
+def unknown_tools(recipe: Recipe) -> Iterator[str]:
+    """Yield a warning line for each unknown tool name in `recipe`, which may be misspelt."""
     named = recipe.limits.tools
     known = discover_tools() if named else {}
-    unknown = sorted(name for name in named or () if name not in known)
-    return tuple(_unknown_tool_line(recipe.name, name, known) for name in unknown)
-
-
-def _unknown_tool_line(recipe: str, name: str, known: Collection[str]) -> str:
-    near = nearest_name(name, known)
-    hint = f" (did you mean {near}?)" if near else ""
-    return f"recipe {recipe} names an unknown tool {one_line(name)[:80]!r}{hint}"
+    for name in sorted(name for name in named or () if name not in known):
+        hint = suggest_name(name, known, "")
+        yield f"recipe {recipe.name} names an unknown tool {one_line(name)[:80]!r}. {hint}".rstrip(". ")
 
 
 def project_recipes(cwd: Path) -> ProjectRecipes | None:

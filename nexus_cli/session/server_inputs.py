@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause
-from nexus_cli.core.errors import NexusError, nearest_name
+from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.image_check import choose_images
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
@@ -74,8 +74,8 @@ class _Inputs:
 
     async def add_resource(self, server: str, uri: str) -> None:
         if server not in self.catalogue.entries:
-            near = nearest_name(server, self.catalogue.entries)
-            self.tell(f"no MCP server {server}; sent as text{f'. Did you mean {near}?' if near else ''}")
+            hint = suggest_name(server, self.catalogue.entries, "")
+            self.tell(f"no MCP server {server}; sent as text. {hint}".rstrip(". "))
             return
         listed = self.catalogue.lists.get(server)
         if not listed or uri not in dict(listed.resources):
@@ -91,8 +91,8 @@ class _Inputs:
     async def call_prompt(self, name: str, arguments: str) -> None:
         prompts = self.catalogue.prompts()
         if name not in prompts:
-            near = nearest_name(name, prompts)
-            self.tell(f"no MCP server has a prompt {name}; sent as text{f'. Did you mean /{near}?' if near else ''}")
+            hint = suggest_name(f"/{name}", [f"/{one}" for one in prompts], "")
+            self.tell(f"no MCP server has a prompt {name}; sent as text. {hint}".rstrip(". "))
             return
         server, prompt = prompts[name]
         given = read_arguments(prompt, arguments)

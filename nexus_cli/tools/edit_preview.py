@@ -17,6 +17,7 @@ from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
 from nexus_cli.core.message import FileEdit, replace_surrogates
 from nexus_cli.core.tool import EditPreview, ToolContext
+from nexus_cli.text.diff_lines import omit_lines
 from nexus_cli.tools.editor_texts import read_shown_file
 from nexus_cli.tools.files import (
     ToolError,
@@ -223,6 +224,6 @@ def _clip_lines(lines: list[str]) -> str:
     for number, line in enumerate(lines):
         size += len(line) + 1
         if size > MOST and number > 2:
-            return "\n".join(lines[:number]) + f"\n\\ {plural(len(lines) - number, 'more line')} of this diff omitted\n"
+            return "\n".join([*lines[:number], omit_lines(lines[number:]), ""])
     text = "\n".join(lines) + "\n"
     return text if len(text) <= 2 * MOST else text[:MOST] + "\n\\ the rest of this line is omitted\n"

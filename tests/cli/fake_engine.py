@@ -55,6 +55,7 @@ def ready() -> None:
 class FakeSession:
     notices: tuple[str, ...] = ("a notice from the session",)
     id = "01FAKE"
+    workers = None
 
     def __init__(self, options: Options, approver: Any) -> None:
         self.options = options

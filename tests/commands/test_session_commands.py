@@ -362,6 +362,8 @@ def test_what_is_open_goes_on(context: FakeContext) -> None:
     assert not context.turn("unanswered").outcome.ok
     context.run("continue")
     assert context.started == [""]
+    context.run("timeline")
+    assert [row["text"] for row in context.shown[-1][1]["rows"] if row["kind"] == "command"] == ["/continue"]
 
 
 def test_doctor_checks_the_model_of_the_session(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:

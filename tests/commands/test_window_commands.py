@@ -255,7 +255,7 @@ def test_what_was_allowed_in_the_session_is_not_said_to_come_from_the_command_li
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     context = FakeContext(tmp_path, Played(answering), allow="edit")
     context.turn("words")
-    for line, value, origin in (("model fast", "edit", "command line"), ("permissions all", "all", "/permissions")):
+    for line, value, origin in (("model fast", "edit", "command line"), ("permissions all", "all", "this session")):
         context.run(line).run("why allow")
         (bound,) = context.shown[-1][1]["limits"]
         assert (bound["value"], bound["bound_by"], bound["said"]) == (value, origin, {origin: value})

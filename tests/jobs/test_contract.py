@@ -152,6 +152,7 @@ def test_a_section_is_required_by_its_id(place: Stage) -> None:
         ("instructions.projct", "Did you mean instructions.project?"),
         ("instructions.foo", known),
         ("skils", "Did you mean skills?"),
+        ("foo.bar", "The sections are: "),
     ):
         assert hint in refused(place, "--require-section", wrong, "hi", kind="usage", status=2)
     (place.folder / "AGENTS.md").unlink()

@@ -199,7 +199,7 @@ def test_a_level_that_allows_the_call_answers_the_question_and_holds_on(tmp_path
     assert subjects(person) == ["write_file a.txt", "bash touch c"], "the command is still asked about, the edit not"
     assert sessions[0].status().allow == "edit"
     assert any(
-        bound.name == "allow" and bound.bound_by == "/permissions" for bound in sessions[0].state.dispatcher.bounds
+        bound.name == "allow" and bound.bound_by == "this session" for bound in sessions[0].state.dispatcher.bounds
     )
 
 

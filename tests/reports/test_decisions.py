@@ -140,7 +140,7 @@ def test_an_answer_that_a_level_gave_is_not_taken_for_one_of_the_person(tmp_path
     say(sessions[0], "go")
     (row,) = decided(sessions[0])
     assert (row["decision"], row["answer"]) == ("allow", None)
-    assert (row["from"], row["bound_by"]) == ("level auto", "/permissions")
+    assert (row["from"], row["bound_by"]) == ("level auto", "this session")
 
 
 @pytest.mark.matrix

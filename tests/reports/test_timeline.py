@@ -256,7 +256,7 @@ def test_a_turn_with_calls_drops_and_costs(tmp_path: Path) -> None:
     for part in (
         "drop d1",
         "Show a drop: nexus drops show d1",
-        "recall: d1 · ok",
+        "recall: ok · d1",
         "exit 3",
         "200 in, 10 out · $0.2500",
     ):
@@ -298,7 +298,9 @@ def test_a_refused_call_says_so_and_why(tmp_path: Path) -> None:
     value = timeline(session.id)
     (row,) = rows_of(value, "tool")
     assert row["outcome"] == "refused" and row["decision"] in ("ask", "deny") and row["why"]
-    assert " · refused" in find_form("timeline")(value, 80) and row["subject"] in find_form("timeline")(value, 80)
+    assert row["subject"] in find_form("timeline")(value, 80) and "write_file: refused" in find_form("timeline")(
+        value, 40
+    )
 
 
 def test_no_text_passes_for_a_mark_or_reaches_the_terminal_as_a_code() -> None:

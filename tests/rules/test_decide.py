@@ -89,6 +89,7 @@ def test_level_and_rules_decide_together(command: str, level: str, decision: str
 def test_a_reason_that_several_parts_share_is_given_once(tmp_path: Path) -> None:
     why = decide("make; make; ls > a; make", tmp_path, "ask", NONE).why
     assert why.count("make is not a known read-only command") == 1 and "redirect" in why
+    assert decide("ls > a; make", tmp_path, "auto", NONE).why.endswith("; a redirect to 'a'"), "no part names it"
 
 
 @pytest.mark.parametrize(

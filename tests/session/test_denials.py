@@ -82,12 +82,13 @@ def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path)
 
 
 def test_a_person_who_said_no_is_not_sent_to_the_permissions(tmp_path: Path) -> None:
-    assert told(tmp_path, RUN, approver=No()) == "1 call was refused: bash touch made. You said no."
+    (row,) = rows = refused(tmp_path, RUN, approver=No())
+    assert (row["hint"], describe_denials(rows, "--allow")) == ("you said no", ""), "the question's line has shown it"
 
 
 def test_a_person_who_said_nothing_is_not_said_to_have_said_no(tmp_path: Path) -> None:
-    line = "1 call was refused: bash touch made. The input ended before an answer."
-    assert told(tmp_path, RUN, approver=Silent()) == line
+    (row,) = refused(tmp_path, RUN, approver=Silent())
+    assert row["hint"] == "the input ended before an answer"
 
 
 @pytest.mark.usefixtures("locked")
@@ -243,8 +244,9 @@ def test_a_deny_rule_is_named_with_its_place_and_no_level_is_promised(tmp_path: 
 def test_plan_mode_only_reads_whatever_the_rules_allow(tmp_path: Path) -> None:
     places().config.mkdir(parents=True)
     places().settings.write_text('[rules]\nallow = ["bash(touch *)", "write_file(b.txt)"]\n')
-    line = told(tmp_path, RUN, WRITE, ("bash", {"command": "cat a.txt"}), allow="plan")
-    assert line.startswith("2 calls were refused: bash touch made; write_file b.txt.")
+    rows = refused(tmp_path, RUN, WRITE, ("bash", {"command": "cat a.txt"}), allow="plan")
+    assert [row["by"] for row in rows] == ["plan", "plan"], "so that a terminal does not offer to allow them"
+    assert describe_denials(rows, "--allow") == ""
     assert not (tmp_path / "made").exists() and not (tmp_path / "b.txt").exists()
 
 

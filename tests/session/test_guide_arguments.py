@@ -71,6 +71,8 @@ def test_the_commands_of_a_guide_are_in_lines_and_in_blocks_of_their_own() -> No
         "\n```\nd ```!\nno ```\n",
     ]
     assert split_commands("```!\nopen") == ["```!\nopen"] and split_commands("") == [""]
+    block = TrustItem("command", "two", {"two.md": b"```!\ntwo\nthree\n```\nand !`four`\n"}, "two.md")
+    assert describe_item(block) == "runs two \u2424 three; runs four", "as the person who trusts a project reads them"
     quoted = "Write:\n````md\n```!\na\n```\n!`b`\n````\n"
     assert split_commands(f"```!\n```\nProse.\n```!\n\n```\n{quoted}!`c`\n")[1::2] == ["c"]
 

@@ -96,7 +96,7 @@ def test_a_tool_that_there_is_not_is_told_when_a_session_begins_in_a_recipe_that
     session = made(tmp_path, recipe="mine")
     assert [line for line in session.notices if "names an unknown tool" in line] == [
         "recipe mine names an unknown tool ' x'",
-        "recipe mine names an unknown tool 'read_fil' (did you mean read_file?)",
+        "recipe mine names an unknown tool 'read_fil'. Did you mean read_file?",
     ]
     asyncio.run(session.aclose())
     for name in ("sleep_consolidate", "reflection", "chat"):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.permission.approvals import call_detail
+from nexus_cli.text.diff_lines import describe_changes
 from nexus_cli.tools import edit_preview
 from nexus_cli.tools.edit_preview import LARGEST, MOST, unified_diff
 
@@ -70,7 +71,7 @@ def test_where_nothing_can_be_told_the_preview_is_empty(desk: Any, data: bytes) 
 @pytest.mark.matrix
 def test_a_preview_that_is_too_long_says_that_it_was_cut(desk: Any) -> None:
     shown = seen(desk, "write_file", path="new", content="y\n" * LARGEST)
-    assert shown.endswith("of this diff omitted\n")
+    assert "of this diff omitted: +" in shown[-60:]
 
 
 def test_what_was_written_over_something_large_or_binary_has_no_diff(
@@ -122,7 +123,10 @@ def test_a_diff_is_bounded_in_length_and_in_work(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("difflib.SequenceMatcher", never)
     shown = unified_diff("same\n" + old, "same\n" + new, "x")
-    assert len(shown) <= MOST + 100 and shown.endswith("of this diff omitted\n")
+    assert len(shown) <= MOST + 100 and "more lines of this diff omitted: +" in shown[-80:]
+    made = unified_diff(None, new, "y")
+    assert describe_changes(shown) == "+20,000 -20,000" and describe_changes(made) == "new, +20,000"
+    assert describe_changes(made + shown) == "new, +40,000 -20,000", "the diff of each file is cut"
     assert shown.split("\n")[2:5] == ["@@ -1,20001 +1,20001 @@", " same", "-old 0"]
     assert len(unified_diff(None, "x" * 900_000, "x")) <= 3 * MOST
 

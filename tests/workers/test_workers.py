@@ -82,6 +82,7 @@ def test_a_worker_is_a_row_of_the_timeline_and_its_own_session_was_begun_by_an_a
     (worker,) = _ledger_workers(_root_id())
     assert (row["worker"], row["session"], row["state"], row["text"]) == ("w1", worker.id, "finished", "ONE")
     assert row["actor"]["type"] == "agent" and row["cost_usd"] == worker.cost_usd
+    assert row["at"] >= own["rows"][-1]["at"], "it says that the worker has finished"
     assert worker.id in find_form("timeline")(value, 80) and "worker w1" in find_form("timeline")(value, 80)
     begun = next(row for row in own["rows"] if row["kind"] == "user")
     assert begun["trigger"] == {"type": "worker"} and begun["actor"]["type"] == "agent" and begun["text"] == "ONE"

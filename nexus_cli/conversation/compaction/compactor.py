@@ -94,10 +94,13 @@ class Compactor:
         without room.
         """
         room, count = self.pins_room, self.count
-        made = add_pin(self.conversation, what, count, room)
+        before, made = list_pins(self.conversation), add_pin(self.conversation, what, count, room)
         there = list_pins(self.conversation)
         tokens, taken = made.labelled_tokens(count), sum(one.labelled_tokens(count) for one in there)
-        said = f"{describe_pinning(made)}: {tokens:,} tokens; all pins use {taken:,} of {room:,}"
+        said = (
+            f"{'already ' * (made in before)}{describe_pinning(made)}: {tokens:,} tokens; "
+            f"all pins use {taken:,} of {room:,}"
+        )
         if crowded := split_fitting_pins(there, room, count)[1]:
             named = name_first([one.pin for one in crowded], NAMED)
             said += f"; a summary will have no room for {named}, which can be recalled later"

@@ -28,6 +28,7 @@ from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
 from nexus_cli.reports.text.lines import name_cause, number, plural
 from nexus_cli.reports.timeline import describe_row
+from nexus_cli.text.diff_lines import describe_changes
 
 TIME = "%Y-%m-%d %H:%M %z"
 SHOWN_DIFF = 40
@@ -152,9 +153,8 @@ class Talk:
         if result.denied:
             block.append(f'<p class="why">{self._markup.text(result.error)}</p>')
         if result.diff:
-            changed = result.diff.count("\n")
-            opened = " open" if changed <= SHOWN_DIFF else ""
-            block.append(self._fold(f"diff, {plural(changed, 'line')}", self._markup.diff(result.diff), opened))
+            opened = " open" if result.diff.count("\n") <= SHOWN_DIFF else ""
+            block.append(self._fold(f"diff, {describe_changes(result.diff)}", self._markup.diff(result.diff), opened))
         block.append(self._fold("arguments", self._markup.pre(given)))
         if entry and result.text:
             lines = plural(result.text.count("\n") + 1, "line")

@@ -58,8 +58,8 @@ class NoticeLines:
             self._show_held_drops()
         match event:
             case e.TurnEnd(outcome=outcome):
-                if outcome.denied and not outcome.was_declined:
-                    self._line(f"nexus: {_texts().describe_denials(outcome.denied, '--allow')}")
+                if not outcome.was_declined and (line := _texts().describe_denials(outcome.denied, "--allow")):
+                    self._line(f"nexus: {line}")
                 if outcome.error:
                     line = _texts().describe_error(outcome.error["message"], outcome.error.get("hint", ""))
                     (self.print_error if outcome.has_failed else self.print_next_step)(f"nexus: {line}")

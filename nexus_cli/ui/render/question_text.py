@@ -8,11 +8,12 @@ from nexus_cli.core.approval import NETWORK, NO_SANDBOX, NOT_KNOWN, OUTSIDE, All
 from nexus_cli.core.elide import plural
 from nexus_cli.reports.text.lines import CONFINED
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
+from nexus_cli.text.diff_lines import looks_like_diff
 from nexus_cli.text.hidden_signs import find_hidden_sign, mark_hidden_signs, mark_on_one_line
 from nexus_cli.ui.asked_question import AnswerKey
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import call_verb
-from nexus_cli.ui.render.unified_diff import diff_lines, diff_text, looks_like_diff
+from nexus_cli.ui.render.unified_diff import diff_lines, diff_text
 
 HEAD_LINES, TAIL_LINES = 120, 80
 """Lines of a diff or command shown before the question: all, or these numbers from its beginning and its end."""

@@ -42,8 +42,6 @@ from nexus_cli.ui.render.worker_tree import WorkerTree
 
 USUAL = (Cause.OUTPUT_CAP, Cause.COMPACTION)
 """Causes of drops that need no warning: a long output, or a compaction that was requested or announced."""
-ASKED = ("person", "unanswered")
-"""Sources of a refusal after a question to the person, whose own line has just shown it."""
 WAITING, PREPARING = "waiting for the model", "preparing the request"
 
 
@@ -551,8 +549,8 @@ class RichRenderer:
         if self._commands:
             role = "error" if outcome.has_failed and not outcome.is_stopped else "dim"
             self._scrollback.add_note(event_texts.describe_failure(outcome, self._name_commands), role)
-            others = [call for call in outcome.denied if call.get("by") not in ASKED]
-            self._scrollback.add_note(event_texts.describe_denials(others, "/permissions", self._name_commands), "dim")
+            denials = event_texts.describe_denials(outcome.denied, "/permissions", self._name_commands)
+            self._scrollback.add_note(denials, "dim")
         dot = self._theme.signs.dot
         resumed = self._is_resumed
         changed = event_texts.describe_changed(outcome, dot, self.counted, self.commands_run, resumed=resumed)

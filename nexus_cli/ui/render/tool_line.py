@@ -13,10 +13,11 @@ from nexus_cli.core.tool import Effect, Tool, ToolContext
 from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
+from nexus_cli.text.diff_lines import describe_changes
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.registry import find_tool, plugin_line
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.unified_diff import describe_changes, diff_lines
+from nexus_cli.ui.render.unified_diff import diff_lines
 
 OUTPUT_LINES = 4
 """Most lines of a command's output below its outcome."""

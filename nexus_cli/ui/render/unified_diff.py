@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 
 from nexus_cli.core.elide import plural
 from nexus_cli.text.cells import cut, expand_tabs, fold, one_line
+from nexus_cli.text.diff_lines import DiffLine, count_lines, describe_counts, parse_diff
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.theme import Theme
 
@@ -81,70 +82,8 @@ def _seen(ranges: Sequence[Range], line: str) -> tuple[Range, ...]:
     return tuple((begin, end) for begin, end in ranges if line[:end].strip() and begin < end)
 
 
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)")
-_BEGINS = re.compile(r"(?:diff |Index: |--- \S|@@ -\d)")
-_HEADER = re.compile(r"(?:diff |Index: |index [0-9a-f]|=====|(?:new|deleted) file mode |similarity index )")
-"""Header lines before the hunks that tell a person nothing but the name of the file."""
-_LOOKED_AT = 65_536
 _HIGHLIGHTED = 500
 """Most lines of a hunk that get syntax colours."""
-
-
-@dataclass(frozen=True, slots=True)
-class DiffLine:
-    """One line of a diff."""
-
-    role: str
-    """`added`, `removed`, `hunk`, `file` (the old or new name), `header` (other data for programs), `dim` (other facts
-    for people), "" (unchanged)."""
-    text: str
-    """The text without its mark; for a hunk the part after its numbers."""
-    number: int = 0
-    """Its number in the old file for a removed line, else in the new one; 0 if unknown."""
-
-
-def looks_like_diff(text: str) -> bool:
-    """True if `text` begins like a unified diff and has a hunk."""
-    head = text[:_LOOKED_AT].lstrip("\n")
-    return bool(_BEGINS.match(head)) and any(_HUNK.match(line) for line in head.split("\n"))
-
-
-def count_changes(text: str) -> tuple[int, int]:
-    """Count the lines that `text` adds and removes."""
-    roles = [line.role for line in parse_diff(text)]
-    return roles.count("added"), roles.count("removed")
-
-
-def describe_changes(text: str) -> str:
-    """Describe the size of a file's diff: `+3 -1`, `new, +12`."""
-    return _describe(*count_changes(text), new=text.startswith("--- /dev/null\n"))
-
-
-def _describe(added: int, removed: int, *, new: bool = False, gone: bool = False) -> str:
-    kind = "new, " if new else "deleted, " if gone else ""
-    signed = [f"+{added:,}"] * bool(added or not removed) + [f"-{removed:,}"] * bool(removed)
-    return kind + " ".join(signed)
-
-
-def parse_diff(text: str) -> Iterator[DiffLine]:
-    """Yield the lines of a diff; one with a wrong line count is read as far as possible."""
-    old = new = left_old = left_new = 0
-    for line in text.removesuffix("\n").split("\n"):
-        found = _HUNK.match(line)
-        if found:
-            old, new = int(found[1]), int(found[3])
-            left_old, left_new = int(found[2] or 1), int(found[4] or 1)
-            yield DiffLine("hunk", found[5].strip())
-        elif (left_old or left_new) and line[:1] in ("+", "-", " ", ""):
-            sign = line[:1] or " "
-            role = {"+": "added", "-": "removed"}.get(sign, "")
-            yield DiffLine(role, line[1:], old if sign == "-" else new)
-            old, left_old = old + (sign != "+"), max(0, left_old - (sign != "+"))
-            new, left_new = new + (sign != "-"), max(0, left_new - (sign != "-"))
-        elif line.startswith(("--- ", "+++ ")):
-            yield DiffLine("file", line)
-        else:
-            yield DiffLine("header" if _HEADER.match(line) else "dim", line)
 
 
 @dataclass
@@ -216,13 +155,14 @@ def diff_lines(
         while taken > 1 and len(head) > most_lines - tail:
             taken -= 1
             del head[len(head) - len(list(islice(painter.pieces(rows[taken]), most_lines))) :]
-        for row in reversed(rows[taken:]):
-            pieces = list(islice(painter.pieces(row), tail + 1))
+        while len(rows) > taken:
+            pieces = list(islice(painter.pieces(rows[-1]), tail + 1))
             if end and len(end) + len(pieces) > tail:
                 break
             end = pieces + end
-            taken += 1
-    return [*head, theme.paint("dim", f"... {plural(len(rows) - taken, 'more line')}"), *end]
+            rows.pop()
+    more = sum(sum(row.line.omitted) or 1 for row in rows[taken:])
+    return [*head, theme.paint("dim", f"... {plural(more, 'more line')}"), *end]
 
 
 def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> str:
@@ -246,7 +186,8 @@ def _rows(text: str, names: bool) -> list[_Row]:
             name, hunk = (old if path == "/dev/null" else path), None
             if named:
                 gone = path == "/dev/null"
-                changes = _describe(*_count(parsed[place + 1 :]), new=old == "/dev/null", gone=gone)
+                own = takewhile(lambda one: one.role != "file", parsed[place + 1 :])
+                changes = describe_counts(*count_lines(own), new=old == "/dev/null", gone=gone)
                 if rows:
                     rows.append(_Row(DiffLine("dim", "")))
                 rows.append(_Row(DiffLine("file", f"{name}  {changes}")))
@@ -260,16 +201,6 @@ def _rows(text: str, names: bool) -> list[_Row]:
         elif line.role != "header" and line.text:
             rows.append(_Row(line))
     return rows
-
-
-def _count(lines: Sequence[DiffLine]) -> tuple[int, int]:
-    """Count the lines added and removed up to the next file."""
-    roles = []
-    for line in lines:
-        if line.role == "file":
-            break
-        roles.append(line.role)
-    return roles.count("added"), roles.count("removed")
 
 
 class _Painter:

@@ -127,7 +127,8 @@ def test_nothing_is_drawn_over_a_question() -> None:
 def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
     stage = Stage()
     error = {"kind": "network", "message": "the request failed: the connection was lost", "hint": "Try again"}
-    denied = ({"id": "c1", "tool": "bash", "subject": "rm x", "why": "no", "level": "all"},)
+    row = {"id": "c1", "tool": "bash", "subject": "rm x", "why": "no", "level": "all", "by": "defaults"}
+    denied = (row, {**row, "subject": "rm y", "by": "person"})
     waits = ToolResult("proposed f1: waits for the person: /memory accept f1")
     stage.feed(e.TurnStart("x"), e.ToolCallEvent(ToolCall("c3", "remember", {}), "that"))
     stage.feed(e.ToolResultEvent(ToolCall("c3", "remember", {}), waits, 5, 0.0))
@@ -135,7 +136,7 @@ def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
     stage.feed(e.AgentEvent("w1", "s1", e.Notice("by w1", undo="/permissions remove y")))
     stage.feed(e.TurnEnd(replace(DONE, ok=False, error=error, denied=denied)))
     text = "\n".join(stage.terminal.lines)
-    assert text.count("the connection was lost") == 1 and text.count("rm x") == 1
+    assert text.count("the connection was lost") == 1 and text.count("rm x") == 1 and "rm y" not in text
     assert "nexus memory accept f1" in text and "--allow all" in text and "/permissions" not in text
     assert "w1: by w1" in text
     assert "for good \N{MIDDLE DOT} undo: nexus rules remove x" in text

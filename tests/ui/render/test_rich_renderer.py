@@ -336,8 +336,9 @@ def test_what_comes_between_the_question_and_the_result_names_the_call_again() -
 
 
 def test_what_the_person_refused_is_not_told_again_at_the_end() -> None:
-    row = {"tool": "bash", "subject": "ls", "level": "", "hint": "you said no", "by": "person"}
-    assert "refused" not in put(e.TurnEnd(replace(DONE, denied=(row,))))
+    row: Any = {"tool": "bash", "subject": "ls", "level": "auto"}
+    rows = tuple({**row, "by": by} for by in ("person", "unanswered", "plan"))
+    assert "refused" not in put(e.TurnEnd(replace(DONE, denied=rows)))
 
 
 def test_several_calls_run_side_by_side_and_those_beyond_the_room_are_counted() -> None:

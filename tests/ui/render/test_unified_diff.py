@@ -11,15 +11,9 @@ from hypothesis import strategies as st
 from search import sample
 
 from nexus_cli.text.cells import cells, without_codes
+from nexus_cli.text.diff_lines import count_lines, describe_changes, looks_like_diff, parse_diff
 from nexus_cli.ui.render.theme import ASCII, Theme
-from nexus_cli.ui.render.unified_diff import (
-    count_changes,
-    describe_changes,
-    diff_lines,
-    diff_text,
-    looks_like_diff,
-    parse_diff,
-)
+from nexus_cli.ui.render.unified_diff import diff_lines, diff_text
 
 PLAIN = Theme(colour=False)
 DIFF = """--- a/x.py
@@ -62,7 +56,7 @@ def test_lines_have_the_number_of_the_file_they_are_in() -> None:
     ]
     assert diff_lines(DIFF, 60, PLAIN) == shown
     assert diff_lines(DIFF, 60, PLAIN, names=True) == ["x.py  +3 -2", *shown]
-    assert count_changes(DIFF) == (3, 2)
+    assert count_lines(parse_diff(DIFF)) == (3, 2)
 
 
 def test_tabs_are_seen_where_other_lines_begin_with_blanks() -> None:
@@ -167,6 +161,8 @@ def test_what_is_left_out_is_counted() -> None:
     assert len(short) == 11 and short[-1] == "... 90 more lines" and short[0].endswith("+ 0")
     both = diff_text(text, 40, PLAIN, most_lines=10).split("\n")
     assert len(both) == 11 and both[-1].endswith("+ 99") and "... 90 more lines" in both
+    cut = f"{text}\\ 8 more lines of this diff omitted: +7 -1\n"
+    assert diff_lines(cut, 40, PLAIN, most_lines=10)[-1] == "... 98 more lines"
     assert diff_text(text, 40, PLAIN).count("\n") == 99
     assert diff_text(text, 40, PLAIN, most_lines=100) == diff_text(text, 40, PLAIN)
 
@@ -202,7 +198,7 @@ def test_a_real_diff_has_its_signs_and_fits(old: list[str], new: list[str], widt
     shown = diff_lines(text, width, Theme())
     assert all(cells(without_codes(line)) <= width for line in shown)
     expected = [line[0] for line in text.split("\n")[2:] if line[:1] in ("+", "-")]
-    assert count_changes(text) == (expected.count("+"), expected.count("-"))
+    assert count_lines(parse_diff(text)) == (expected.count("+"), expected.count("-"))
 
 
 @given(st.text(), st.integers(4, 80), st.booleans())
