@@ -62,8 +62,7 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     if within:
         seconds = parse_duration(within)
         if seconds is None:
-            why = f"expected {A_DURATION}"
-            raise NexusError("usage", f"--in {within[:80]!r}", why, "For example '2 hours', 90m or '1d 2h'")
+            raise NexusError("usage", f"--in {within[:80]!r}", f"expected {A_DURATION}")
         return PlanTime(now + seconds)
     if cron:
         name = zone or local_zone()

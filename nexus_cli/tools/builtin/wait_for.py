@@ -152,7 +152,7 @@ def _read_timeout(arguments: WaitForArguments) -> float | None:
     if arguments.timeout is None:
         return None
     if (seconds := parse_duration(arguments.timeout)) is None:
-        raise ToolError(f"timeout {arguments.timeout[:80]!r} is not {A_DURATION}, such as `2 hours`")
+        raise ToolError(f"timeout {arguments.timeout[:80]!r} is not {A_DURATION}")
     return seconds
 
 
@@ -229,8 +229,6 @@ def _wait_for_time(text: str, now: float) -> Wait:
     try:
         until = now + seconds if seconds is not None else parse_time(text, now)
     except (ValueError, OverflowError, NexusError):
-        raise ToolError(
-            f"time {text[:80]!r} is neither {A_DURATION}, such as `2 hours`, nor a time. {SUCH_AS}"
-        ) from None
+        raise ToolError(f"time {text[:80]!r} is neither {A_DURATION}, nor a time. {SUCH_AS}") from None
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Wait("time", f"it is {moment}", {"time": moment, "at": until}, until)
