@@ -460,7 +460,7 @@ class EditorAgent:
         one = self._get(session_id)
         word = str(value)
         with _as_request_error():
-            if config_id not in OPTIONS or not word:
+            if config_id not in OPTIONS:
                 raise NexusError("usage", f"option {config_id!r}", f"must be one of {', '.join(OPTIONS)}")
             if config_id != LEVEL and one.lock.locked():
                 raise NexusError(

@@ -164,7 +164,7 @@ def _find_confirm() -> Callable[[str], bool] | None:
 def _read_stdin() -> str:
     if os.isatty(0):
         raise NexusError(
-            "usage", "there is no message", "TEXT is missing, and stdin is a terminal", "Add TEXT, or pipe it"
+            "usage", "there is no message", "no TEXT was given or piped: stdin is a terminal", "Add TEXT, or pipe it"
         )
     from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
 

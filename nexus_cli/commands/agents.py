@@ -115,14 +115,16 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
     """Show the changes in the worktree of a worker, then ask if you want to apply or discard them."""
     from nexus_cli.worktrees.worktrees import diff_worktree, find_worktree_of, read_state  # noqa: PLC0415
 
-    row, rest = _find_row(read_source(context), worker), f"review {worker}"
+    source, rest = read_source(context), f"review {worker}"
+    row = _find_row(source, worker)
+    if first := _find_first_worktree(source, row["id"]):
+        merge = f"/worktree apply {row['worktree']} merges them there, then u" if row["to_review"] else "U"
+        why = f"its changes belong in the worktree of {first}"
+        raise usage_error("agents", rest, why, f"{merge}se /agents review {first}")
     if not row["worktree"]:
         raise usage_error(
             "agents", rest, "it has no worktree; its changes, if any, are in your folder", "/diff shows the changes"
         )
-    if "." in row["id"]:
-        first = row["id"].partition(".")[0]
-        raise usage_error("agents", rest, f"its changes are in the folder of {first}", f"Use /agents review {first}")
     if row["state"] in AT_WORK:
         raise usage_error("agents", rest, "it is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:
@@ -148,6 +150,14 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
     if discards and await asyncio.to_thread(read_state, record) != state:
         raise usage_error("agents", rest, "the worktree has changed since the review", "Review it again")
     return print_act(await _remove(context.session, row, record, discards=discards), record.name)
+
+
+def _find_first_worktree(source: Source, worker: str) -> str:
+    """Return the nearest of the workers that a worker works for and that has a worktree, "" if there is none."""
+    while worker := worker.rpartition(".")[0]:
+        if _find_row(source, worker)["worktree"]:
+            break
+    return worker
 
 
 async def _apply(context: CommandContext, row: JsonObject, record: WorktreeRecord, reviewed: str) -> str:

@@ -324,7 +324,7 @@ class Settings:
         TEXT,
         "The model if neither --model nor NEXUS_MODEL is set: a litellm model name or an alias. "
         '"": the model in [default_models] for the only provider with a key in the environment, or else for the only '
-        "stored key.",
+        "stored key; if its server lists other models, the only one or one with a similar name.",
     )
     effort: str = declare(
         "",

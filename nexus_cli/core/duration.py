@@ -6,6 +6,8 @@ import re
 
 MOST_SECONDS = 10 * 366 * 86_400.0
 """Ten years; anything longer is taken for a mistake."""
+A_DURATION = "a duration above 0 and up to 10 years, such as '2 hours', 90m or '1d 2h'"
+"""What `parse_duration` accepts, for an error."""
 _UNITS = {
     "s": 1,
     "sec": 1,

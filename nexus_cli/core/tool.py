@@ -214,7 +214,7 @@ class Tool:
     def __post_init__(self) -> None:
         unknown = [name for name in self.paths if name not in self.parameters.get("properties", {})]
         if unknown:
-            raise ValueError(f"tool {self.name}: `paths` names {', '.join(unknown)}, which is not an argument")
+            raise ValueError(f"tool {self.name}: `paths` names {', '.join(unknown)}, not among its arguments")
         if bool(self.paths) != (self.effect in (Effect.READ, Effect.EDIT)):
             named = "names arguments" if self.paths else "names no argument"
             raise ValueError(f"tool {self.name}: its effect is {self.effect}, and `paths` {named}")

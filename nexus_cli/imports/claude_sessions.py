@@ -71,7 +71,11 @@ def _keep_records(session: ForeignSession) -> list[Record]:
         if kind in SPOKEN and isinstance(record.get("message"), dict):
             kept.append(record)
             continue
-        what = "compaction boundaries" if record.get("subtype") == BOUNDARY else f"records of type {str(kind)[:40]}"
+        what = (
+            "compaction boundaries"
+            if record.get("subtype") == BOUNDARY
+            else f"records of type {str(kind or 'unknown')[:40]}"
+        )
         session.left_out[what] += 1
         if uuid:
             kept.append({"type": "", **{key: record[key] for key in _LINKS[1:] if key in record}})

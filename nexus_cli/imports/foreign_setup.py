@@ -16,8 +16,10 @@ from pathlib import Path
 import yaml
 
 from nexus_cli.config.paths import with_tilde
+from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.trust_files import MOST_BYTES
 from nexus_cli.core.elide import one_line
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.real_files import read_beginning
@@ -25,7 +27,8 @@ from nexus_cli.core.redact_secrets import NAMED_SECRET, redact
 from nexus_cli.core.tool import Tool
 from nexus_cli.core.wire import as_table
 from nexus_cli.mcp.server_entries import parse_entry
-from nexus_cli.provider.endpoint import KEY_VARIABLES
+from nexus_cli.provider.endpoint import is_provider_key
+from nexus_cli.provider.key_shapes import LOGIN_NAMES, find_provider
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.tools.registry import rule_tools
 
@@ -39,6 +42,15 @@ _OPAQUE = re.compile(
 )
 """A long word of letters and digits, or a UUID: no name has this form."""
 _SECRET_HEADER = re.compile(r"(?i)auth|key|token|secret|cookie|passw")
+
+
+def say_how_to_keep(name: str) -> str:
+    """Return the way to keep the key of a provider or variable: not every one has a name that nexus stores."""
+    is_own = name in LOGIN_NAMES or (is_key_name(name) and not is_provider_key(name))
+    try:
+        return f"to store the key: nexus login {name if is_own else find_provider(name)}"
+    except NexusError:
+        return "export the key in your shell"
 
 
 @dataclass
@@ -203,12 +215,9 @@ class ForeignSetup:
             self.notes.append(f"{where}: {name} looks like a key and was not copied; write {hint}")
 
     def note_key(self, name: str, where: str) -> None:
-        """Report a key that is not copied, with the command that stores it."""
-        provider = next((one for one, names in KEY_VARIABLES.items() if name.upper() in names), name)
-        self.notes.append(
-            f"the value of {one_line(name)} in {where} looks like a key and was not copied; to store it: nexus login "
-            f"{one_line(provider)}"
-        )
+        """Report a key that is not copied, and how to keep it."""
+        way = say_how_to_keep(name)
+        self.notes.append(f"the value of {one_line(name)} in {where} looks like a key and was not copied; {way}")
 
     def add_text(self, name: str, text: str, path: Path) -> None:
         """Add a command (`name`.md) or, with "", the instructions of a file; without the secrets in the text."""

@@ -21,7 +21,7 @@ from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import AUTO
 from nexus_cli.core.wire import as_table
 from nexus_cli.imports.claude_setup import read_claude
-from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, server_entry
+from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, say_how_to_keep, server_entry
 from nexus_cli.provider.model_names import provider_prefixes
 
 FOLDER_VARIABLES = {"claude": "CLAUDE_CONFIG_DIR", "codex": "CODEX_HOME"}
@@ -177,7 +177,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         for name, value in as_table(settings.pop(plain.providers, None)).items():
             address = as_table(as_table(value).get("options")).get("baseURL")
             own = f" ({address}): set OPENAI_API_BASE to it and the model to openai/NAME (see `nexus docs settings`)"
-            setup.note(f"provider {name} in {where}{own if address else f': run nexus login {name}'}")
+            setup.note(f"provider {name} in {where}{own if address else f': {say_how_to_keep(name)}'}")
         for name, value in as_table(settings.get(plain.servers)).items():
             table = as_table(value)
             if program == "gemini":

@@ -72,22 +72,20 @@ _WHY = {
     "40P01": ("another process was using the same rows", "Try again"),
     "42501": ("this database role lacks the permission", "Ask the server's administrator"),
     "53100": ("the server's disk is full", "Free some space on the server"),
-    "53300": ("the server has no free connections", "Try again, or raise its max_connections"),
     "55P03": ("the lock was not free in time", "Try again"),
     "57014": (
         f"the server cancelled the statement, perhaps after its time limit of {STATEMENT_SECONDS} s",
         "Try again",
     ),
-    "57P03": (
-        "the server accepts no connections, for example while it starts, stops or recovers",
-        "Try again, or use the primary server",
-    ),
-    "3D000": ("the server has no such database", "Create the database: createdb NAME"),
 }
 """SQLSTATE to the reason and a hint."""
 
 
+_NO_PLACE = "Try again, or raise the connection limit of the server, the database or the role"
 _HINTS = {
+    "too many c": _NO_PLACE,
+    "connection slots": _NO_PLACE,
+    "the database system is": "Try again, or use the primary server",
     '" does not exist': "Create the database (createdb NAME) or the role (createuser NAME)",
     "no password supplied": "Put the password into ~/.pgpass",
     "password authentication failed": "Correct the password in ~/.pgpass or ledger.url",

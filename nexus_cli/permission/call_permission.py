@@ -199,10 +199,9 @@ class CallPermission:
         """Return the warnings about rules and sandbox at `level` that were not returned before."""
         lines = list(self._rules.problems) if self._rules is not None else []
         if self.probe is not None and self.probe.backend == "none" and level != ALL:
-            lines.append(
-                f"No sandbox: {self.probe.why or 'none available'}. Commands that no rule allows need approval (see "
-                "`nexus doctor`)"
-            )
+            asks = "Every command needs approval, unless --rule allows it"
+            then = "Plan mode runs no commands without a sandbox" if level == PLAN else asks
+            lines.append(f"No sandbox: {self.probe.why}. {then} (see `nexus doctor`)")
         new = [line for line in lines if line not in self._told]
         self._told.update(new)
         return new

@@ -124,7 +124,7 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
     all branches. A commit that was named must be on one: a server gives those of forks and of deleted branches too."""
     git = find_program("git")
     if git is None:
-        raise NexusError("config", one_line(source.shown), "git is not installed", "Install git")
+        raise NexusError("config", one_line(source.shown), "git was not found", "Install git")
     env = {**git_environment(Path.cwd()), "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh"}
     options = [word if word != "protocol.allow=never" else "protocol.allow=user" for word in GIT_OPTIONS]
 

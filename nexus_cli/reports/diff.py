@@ -177,7 +177,7 @@ def _new_file(path: Path, name: str) -> str:
 def _find_git(folder: Path) -> Git:
     found = find_git(folder)
     if found is None:
-        raise _Unable("git is not installed")
+        raise _Unable("git was not found")
     return found
 
 

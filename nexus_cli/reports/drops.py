@@ -66,7 +66,7 @@ def drops_text(value: JsonObject, width: int) -> Lines:
     lines += apart(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)
     beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)
     if beyond:
-        lines += filled(f"{beyond:,} bytes exceeded the hard limits and were not kept.", width)
+        lines += filled(f"{beyond:,} bytes beyond the size limits of files and outputs were not kept.", width)
     first = drops[0]["id"]
     named = f" --session {session[:SHORT_ID]}" if session else ""
     foot = name_commands(f"`nexus drops show {first}{named}` prints the first.")

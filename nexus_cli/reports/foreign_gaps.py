@@ -105,7 +105,7 @@ def _plugins(table: object, project: Path) -> Iterator[str]:
     for named in (str(one) for one, on in (table.items() if isinstance(table, dict) else ()) if on is True):
         plugin, _, market = named.partition("@")
         if plugin not in there:
-            way = f": nexus plugin add {named}" if find_market(market, project) else ""
+            way = f"; run nexus plugin add {named}" if find_market(market, project) else ""
             yield one_line(f"{cut_at_word(named, 100)} is not installed{way}")
 
 

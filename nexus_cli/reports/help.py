@@ -26,6 +26,8 @@ KEYS = (
     ("!COMMAND", "runs a shell command; !!COMMAND hides it from the model"),
     ("@FILE", "attaches a file or an image"),
 )
+LINE_KEYS = ("Ctrl+C", "Ctrl+D", "!COMMAND", "@FILE")
+"""Those that work on a terminal without cursor control too."""
 
 
 def help_text(value: JsonObject, width: int) -> Lines:
@@ -51,7 +53,8 @@ def help_text(value: JsonObject, width: int) -> Lines:
         for group in value["more"]:
             yield from filled(" ".join(group["names"]), width, " " * 10, f"{group['name']}:".ljust(10))
         more = "/help NAME explains a command; /help all explains all commands and the keys."
-        yield from apart(f"{more} ? on an empty line lists the keys; nexus docs WORDS searches the docs.", width)
+        more += " ? on an empty line lists the keys; " if value.get("has_keys", True) else " "
+        yield from apart(f"{more}nexus docs WORDS searches the docs.", width)
 
 
 def _call(command: JsonObject) -> str:

@@ -75,10 +75,8 @@ def find_reader(space: Space, named: str) -> Entity | None:
         return people[0] if len(people) == 1 else None
     found = next((one for one in space.members if fold_name(one.name) == fold_name(named.strip())), None)
     if found is None:
-        members = ", ".join(one.name for one in space.members) or "nobody"
-        raise NexusError(
-            "usage", f"--as {named[:80]}", f"the members of {space.name} are {members}", "Choose one of them"
-        )
+        members = ", ".join(one.name for one in space.members) or "none"
+        raise NexusError("usage", f"--as {named[:80]}", f"{space.name} has no such member", f"Members: {members}")
     return found
 
 

@@ -69,8 +69,10 @@ def undo_text(value: JsonObject, width: int) -> Lines:
         command = what.removesuffix(f": {KILLED_SINCE}")
         text = f"{value['action'].capitalize()} does not cover {what}"
         if command != what:
-            whose = "Changes until you used the session again count as this turn's, including yours."
-            text = f"nexus was killed during {command}. {whose}"
+            text = (
+                f"nexus was killed during {command}. Changes until you used the session again count as this turn's, "
+                "including yours."
+            )
         yield from filled(_plain(text), width)
 
 

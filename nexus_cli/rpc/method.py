@@ -151,7 +151,7 @@ def _problem(name: str, schema: Schema, value: Any) -> str:
     if kind == "integer" and not schema["minimum"] <= value <= schema["maximum"]:
         return f"{name} must be between {schema['minimum']} and {schema['maximum']}"
     if kind == "number" and not 0 < value < float("inf"):
-        return f"{name} must be above 0"
+        return f"{name} must be above 0 and finite"
     if kind == "object":
         parts = schema["properties"]
         problems = (

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from nexus_cli.core.duration import parse_duration
+from nexus_cli.core.duration import A_DURATION, parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.local_time import SUCH_AS, find_zone, is_real, local_zone, parse_time, to_moment
 
@@ -62,8 +62,7 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     if within:
         seconds = parse_duration(within)
         if seconds is None:
-            why = f"expected a duration of up to {MOST_YEARS} years"
-            raise NexusError("usage", f"--in {within[:80]!r}", why, "For example '2 hours', 90m or '1d 2h'")
+            raise NexusError("usage", f"--in {within[:80]!r}", f"expected {A_DURATION}")
         return PlanTime(now + seconds)
     if cron:
         name = zone or local_zone()

@@ -96,7 +96,7 @@ class AnswerRounds(Continuation):
         return self._attempts[-1]
 
     def _failure(self) -> NexusError:
-        hint = "Relax the schema, or explain its values in the prompt"
+        hint = "Relax the schema, or describe the answer in the prompt"
         return NexusError("schema", "the answer does not match the schema", self._best.problem, hint)
 
     def _block(self) -> str:

@@ -26,7 +26,7 @@ _HINT = "Run nexus config set spaces.name NAME"
 def own_name(ledger: Ledger, settings: Settings) -> str:
     """Return the name of the person: on a server that of their role, else from the setting, from git or the login."""
     if role := ledger.spaces.own_role():
-        return check_name(role, "the role on the server")
+        return check_name(role, "the name of your role on the server")
     if settings.spaces.name.strip():
         return check_name(settings.spaces.name, "the setting spaces.name")
     for found in (_git_name, _login_name):

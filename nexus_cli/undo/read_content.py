@@ -53,7 +53,7 @@ class ContentReader:
         if folder not in self._readers:
             git = find_git(folder, copy)
             if git is None:
-                raise FileNotFoundError("git is not installed")
+                raise FileNotFoundError("git was not found")
             own = {"GIT_DIR": str(copy), "GIT_WORK_TREE": str(copy)} if copy else {}
             self._readers[folder] = self._stack.enter_context(BlobReader(replace(git, variables=own)))
         try:

@@ -122,7 +122,7 @@ def find_git(project: Path) -> str:
     """Return the path of git; raise `NexusError("config", ...)` if it is not installed."""
     found = find_program("git", project)
     if found is None:
-        raise NexusError("config", "no worktree", "git is not installed", "Install git")
+        raise NexusError("config", "no worktree", "git was not found", "Install git")
     return found
 
 

@@ -398,6 +398,37 @@ def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path
 
 
 @pytest.mark.matrix
+def test_a_worker_of_a_worker_is_reviewed_where_its_worktree_was_made(context: FakeContext, tmp_path: Path) -> None:
+    project = make_project(tmp_path / "project")
+    apart, names = {"worktree": True}, ("FIRST", "SECOND", "THIRD")
+    roles = {name: doing([("write_file", {"path": name.lower(), "content": name})], "made it") for name in names} | {
+        "HERE": handing({"task": "FIRST", **apart}),
+        "APART": doing([("agent", {"task": "SECOND"})], [("agent", {"task": "THIRD", **apart})], "merged nothing"),
+        "root": doing([("agent", {"task": "HERE"})], [("agent", {"task": "APART", **apart})], "done"),
+    }
+    session = crewed(Crew(roles), project, interactive=True, front="chat")
+    context.pick = lambda choices: "apply"
+
+    async def work() -> None:
+        async for _ in session.run("root"):
+            pass
+        await typed(context, "review w1.1")
+        assert (project / "first").read_text() == "FIRST", "w1 works in the project"
+        for worker, hint in (
+            ("w2.1", "Use /agents review w2"),
+            ("w2.2", " merges them there, then use /agents review w2"),
+        ):
+            with pytest.raises(NexusError, match="its changes belong in the worktree of w2") as refused:
+                await typed(context, f"review {worker}")
+            assert refused.value.hint.endswith(hint), refused.value.hint
+        await find("worktree", context.commands).invoke(context, refused.value.hint.partition(" merges")[0][10:])
+        await typed(context, "review w2")
+        assert (project / "second").read_text() == "SECOND" and (project / "third").read_text() == "THIRD"
+
+    over(context, session, work)
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize("pick", sample(["apply", "discard"], 2))
 def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContext, tmp_path: Path, pick: str) -> None:
     project = make_project(tmp_path / "project")

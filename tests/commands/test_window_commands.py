@@ -478,7 +478,7 @@ def test_diff_without_git_names_what_the_session_changed(
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     context.run("diff")
     value = context.shown[-1][1]
-    assert value["why"] == "git is not installed" and value["files"] == ["made.txt"]
+    assert value["why"] == "git was not found" and value["files"] == ["made.txt"]
 
 
 def test_a_call_of_a_process_that_died_is_shown_as_what_it_is(context: FakeContext) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -101,14 +102,22 @@ def test_the_next_message_runs_its_commands(project: Path) -> None:
 
 
 def test_a_declined_edit_withdraws_the_question_about_the_command_behind_it(project: Path) -> None:
-    person = Teller({"b.txt": Deny("leave it")})
+    class Slow(Teller):
+        async def ask(self, question: Question) -> Answer:
+            if "touch" in question.what:
+                await asyncio.Event().wait()
+            return await super().ask(question)
+
     write = ("write_file", {"path": "b.txt", "content": "x"})
+    person = Slow({"b.txt": Deny("leave it")})
     events, outcome = say(opened(project, [write, TEST], person=person, allow="ask"), "go")
     declined, second = results(events)
     assert declined.denied and second.text == "[nexus: not run: the edit of b.txt before it was refused]"
     assert [row["tool"] for row in outcome.denied] == ["write_file"], "what did not run is no refusal"
     asked = [one.question.call.id for one in events if isinstance(one, ApprovalRequest)]
-    assert {one.call_id for one in events if isinstance(one, ApprovalAnswer)} == set(asked)
+    answers = [one for one in events if isinstance(one, ApprovalAnswer)]
+    assert {one.call_id for one in answers} == set(asked)
+    assert answers[-1].answer == Deny("an earlier edit was not approved", said=False)
 
 
 @pytest.mark.parametrize(

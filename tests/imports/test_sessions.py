@@ -147,7 +147,7 @@ def test_what_has_no_counterpart_is_counted_by_its_kind(tmp_path: Path) -> None:
         "images without data": 1,
         "records of type summary": 1,
         "records of type file-history-snapshot": 1,
-        "records of type None": 1,
+        "records of type unknown": 1,
     }
 
 

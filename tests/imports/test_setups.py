@@ -52,7 +52,8 @@ OPENCODE = """\ufeff{
                     "enabled": false},
           "away": {"type": "remote", "url": "https://api.example.com/m", "headers": {"X-Key": "{env:K_TOKEN}"}}},
   "tools": {"write": false, "webfetch": false},
-  "provider": {"openai": {"options": {"apiKey": "KEY"}}, "mine": {"options": {"baseURL": "http://10.0.0.7:8000/v1"}}},
+  "provider": {"openai": {"options": {"apiKey": "KEY"}}, "mine": {"options": {"baseURL": "http://10.0.0.7:8000/v1"}},
+               "moon": {}, "github-copilot": {}},
 }""".replace("KEY", KEY, 1)
 GEMINI = {
     "model": {"name": "gemini-2.5-pro"},
@@ -127,8 +128,9 @@ def test_opencode(tmp_path: Path) -> None:
     assert [line.split()[0] for line in setup.lost] == ["permission", "tools"], "what denied there is not translated"
     made = apply(setup)
     assert KEY not in made and "${HOME_A}" in made and "enabled = false" in made and "X-Key: ${K_TOKEN}" in made
-    openai, mine = (line for line in setup.notes if line.startswith("provider "))
-    assert "nexus login openai" in openai, setup.notes
+    openai, mine, moon, copilot = (line for line in setup.notes if line.startswith("provider "))
+    assert "nexus login openai" in openai and "nexus login github-copilot" in copilot, setup.notes
+    assert moon.endswith("export the key in your shell"), "nexus login stores none of an unknown provider"
     assert "mine" in mine and "http://10.0.0.7:8000/v1" in mine and "OPENAI_API_BASE" in mine, setup.notes
     assert KEY not in str(setup.notes) and setup.commands == {"fix": "Fix $1.\n"}
 

@@ -147,7 +147,12 @@ def test_a_declined_call_ends_the_turn_and_the_session_goes_on_at_another_level(
             assert (await agent.prompt(opened.session_id, [text("fix it after all")])).stop_reason == "end_turn"
             with pytest.raises(RequestError):
                 await agent.set_config_option("level", opened.session_id, "everything")
-            for option, words in (("level", "allow bash(rm *)"), ("model", "use openai/evil"), ("model", "use")):
+            for option, words in (
+                ("level", "allow bash(rm *)"),
+                ("model", "use openai/evil"),
+                ("model", "use"),
+                ("model", ""),
+            ):
                 with pytest.raises(RequestError, match="unknown value"):
                     await agent.set_config_option(option, opened.session_id, words)
             back = await agent.set_config_option("level", opened.session_id, "ask")

@@ -279,6 +279,10 @@ def test_a_role_of_any_name_posts_as_itself(room: Room, role: str) -> None:
     with closing(Ledger.open(room.server.url(room.name, quote(role)))) as ledger:
         assert ledger.spaces.own_role() == role and ledger.spaces.is_own(invited)
         assert ledger.spaces.post(ledger.spaces.get(room.space), invited, "here", AT).message.sender == invited
+    room.sql(f'ALTER ROLE "{role}" CONNECTION LIMIT 0', role="nexus")
+    with pytest.raises(NexusError, match="too many connections for role") as refused:
+        Ledger.open(room.server.url(room.name, quote(role)))
+    assert "connection limit of the server, the database or the role" in refused.value.hint
 
 
 def test_an_older_ledger_is_upgraded_by_its_administrator_and_proves_only_what_it_could(

@@ -777,21 +777,28 @@ def test_a_required_sandbox_that_is_not_there_opens_no_session(project: Path, mo
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("level", sample(["ask", "auto", "all"], 3))
+@pytest.mark.parametrize("level", sample(["plan", "ask", "auto", "all"], 4))
 def test_without_a_sandbox_every_command_asks_and_that_is_told_once(project: Path, level: str) -> None:
     edit = ("write_file", {"path": "a.txt", "content": "x"})
     person = Person(Deny())
+    write_settings('[rules]\nallow = ["bash(touch *)"]\n')
     session = opened(project, FREE, [edit, WRITES], person=person, settings=OFF, allow=level)
     events, _ = say(session, "go")
     if level == "all":
         assert not person.asked and not notices(events) and (project / "made").exists()
         return
     asked = [one.call.name for one in person.asked]
-    assert asked == ["bash", "write_file", "bash"] if level == "ask" else asked == ["bash", "bash"]
-    assert {one.profile for one in person.asked if one.kind == "run"} == {"none"}
+    assert asked == {"plan": [], "ask": ["bash", "write_file", "bash"], "auto": ["bash", "bash"]}[level]
+    assert {one.profile for one in person.asked if one.kind == "run"} == ({"none"} if asked else set())
     assert all(not one.stores for one in person.asked), "a rule would not let it run"
     [line] = notices(events)
     assert line.startswith("No sandbox: ") and "sandbox.backend" in line and "nexus doctor" in line
+    then = (
+        "Every command needs approval, unless --rule allows it"
+        if asked
+        else "Plan mode runs no commands without a sandbox"
+    )
+    assert f". {then} (see" in line, "a rule of the settings changes nothing"
 
 
 def test_a_bare_session_without_settings_asks_for_every_command(project: Path) -> None:

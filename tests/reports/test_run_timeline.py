@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -196,8 +197,9 @@ def test_a_space_says_who_said_what_what_is_new_and_whom_it_triggered(ledger: Le
 
 def test_nobody_and_nothing_unknown_has_a_timeline(ledger: Ledger) -> None:
     space, *_ = make_space(ledger)
-    with pytest.raises(NexusError, match="Sarah"):
-        find_reader(space, "Sarah")
+    with pytest.raises(NexusError, match="Sarah") as nobody:
+        find_reader(replace(space, members=()), "Sarah")
+    assert nobody.value.hint == "Members: none"
     for wrong in ("run-9", "x", ""):
         with pytest.raises(NexusError) as caught:
             run_timeline(ledger, wrong)

@@ -95,7 +95,7 @@ async def test_limits_bind_every_turn_of_an_agent_and_wrong_ones_are_named(tmp_p
         wrong: list[tuple[Any, str]] = [
             ({"max_steps": 0}, "limits.max_steps must be between"),
             ({"max_steps": True}, "limits.max_steps must be a whole number"),
-            ({"max_cost": -1}, "limits.max_cost must be above 0"),
+            ({"max_cost": -1}, "limits.max_cost must be above 0 and finite"),
             ({"timeout": "x"}, "limits.timeout must be a number"),
             ({"tools": []}, "'tools' is not one of limits"),
             ([], "limits must be an object"),

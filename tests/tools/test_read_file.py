@@ -95,7 +95,7 @@ def test_images_and_binary_files_are_told_apart_and_images_are_in_the_record_of_
     desk.write("a", data)
     result = desk.run("read_file", path="a")
     if kind == "binary":
-        assert result.error == f"a: is {kind}, {len(data)} bytes: only text can be read" and not result.images
+        assert result.error == f"a: cannot be read as text ({len(data):,} bytes)" and not result.images
     else:
         assert result.success and [given for _, given in result.images] == [data] and not result.file
     assert [how for _, how in desk.memory.notes] == ["read"] * (kind != "binary")
@@ -137,6 +137,10 @@ def test_what_could_block_or_never_end_is_refused(desk: Any) -> None:
         assert desk.run(tool, path="pipe", **more).error == "pipe: is a FIFO, not a regular file"
         assert desk.run(tool, path="socket", **more).error == "socket: is a socket, not a regular file"
         assert desk.run(tool, path="/dev/zero", **more).error == "/dev/zero: is a device, not a regular file"
+    with open(desk.project / "large.png", "wb") as large:
+        large.write(b"\x89PNG\r\n\x1a\n")
+        large.truncate(65 << 20)
+    assert desk.run("read_file", path="large.png").error == "large.png: is a PNG image over 64 MiB"
     assert desk.run("grep", path="large", pattern="x").error == "large: is over 64 MiB: it is not searched"
     reading, writing = os.pipe()
     os.set_blocking(reading, False)

@@ -112,7 +112,7 @@ def test_a_tool_has_paths_exactly_if_it_reads_or_edits_or_is_refused(tool: Tool)
     elif tool.subject:
         with pytest.raises(ValueError, match="`paths` names arguments"):
             replace(tool, paths=(tool.subject,))
-    with pytest.raises(ValueError, match="which is not an argument"):
+    with pytest.raises(ValueError, match="not among its arguments"):
         replace(tool, paths=("no such argument",))
 
 

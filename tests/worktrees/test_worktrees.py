@@ -260,7 +260,7 @@ def test_what_is_no_repository_with_commits_is_refused_in_one_line(tmp_path: Pat
 
 def test_a_project_without_git_on_the_path_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(project.parent))
-    with pytest.raises(NexusError, match="git is not installed"):
+    with pytest.raises(NexusError, match="git was not found"):
         enter_worktree(project, "fix")
 
 

@@ -151,7 +151,7 @@ def _short(what: str) -> str:
 def _entry(conversation: Conversation, number: int) -> Entry:
     entry = next(iter(conversation.read(number, number)), None) if number <= conversation.last else None
     if entry is None:
-        has = f"it has 1 to {conversation.last}" if conversation.last else "it has none yet"
+        has = f"its messages are 1 to {conversation.last}" if conversation.last else "it has none yet"
         why = f"this session has no message {number}: {has}"
         raise NexusError("usage", f"nexus pin add {number}", why, FIND)
     return entry

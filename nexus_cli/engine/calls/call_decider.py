@@ -416,7 +416,7 @@ class CallDecider:
         if isinstance(answer, Deny) and asked.decision.checked.tool.effect is Effect.EDIT:
             for behind in step.questions[step.questions.index(asked) :]:
                 if behind.decision.checked.tool.needs_edits:
-                    behind.withdraw(Deny("an earlier edit was declined", said=False))
+                    behind.withdraw(Deny("an earlier edit was not approved", said=False))
         failed = told = None
         if isinstance(answer, Allow):
             failed = await accept_definition(asked.decision, answer)

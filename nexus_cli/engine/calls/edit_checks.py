@@ -310,7 +310,9 @@ class EditChecks:
         if done.timed_out or done.status in NO_PROGRAM or size > MOST_BYTES:
             slow = f"it took longer than {check.seconds:g} s" if done.timed_out else ""
             large = f"it printed {size / 1e6:,.0f} MB" if size > MOST_BYTES else ""
-            state.fail(slow or large or f"it could not be started ({cut_at_word(one_line(_decode(done)), LENGTH)})")
+            state.fail(
+                slow or large or f"a program could not be started ({cut_at_word(one_line(_decode(done)), LENGTH)})"
+            )
             return None
         return [line for line in _decode(done).splitlines() if line.strip()] if done.status else []
 

@@ -189,7 +189,7 @@ class Spending:
         if self._left().max_steps == 0:
             workers = self.worker_steps + self._held("max_steps")
             why = f"{'1 step was' if self.steps == 1 else f'{self.steps} steps were'} made" + (
-                f", and workers have {workers}" if workers else ""
+                f", and workers used or reserved {workers}" if workers else ""
             )
             raise self.reached("max_steps", why)
 

@@ -86,8 +86,9 @@ def uncompaction() -> Act:
         line = f"compaction undone: {shown:,} -> {engine.next_request().tokens:,} tokens"
         engine.control.emit_notice(line, warning=False)
         if is_older:
-            line = "the instructions from before the compaction are active again; /reload reads them from their files"
-            engine.control.emit_notice(line, warning=False)
+            engine.control.emit_notice(
+                "the system prompt is that of before the compaction again; /reload brings it up to date", warning=False
+            )
 
     return act
 

@@ -176,8 +176,9 @@ def _format_content(content: FileContent, part: ReadFileArguments, name: str, ca
     if kind and not content.beyond:
         return ToolResult(f"[{name.removesuffix('; ')}]" if name else "", images=((kind, data),))
     if text is None:
-        what = f"a {IMAGE_NAMES[kind]} image" if kind else "binary"
-        raise ToolError(f"is {what}, {len(data) + content.beyond} bytes: only text can be read")
+        if kind:
+            raise ToolError(f"is a {IMAGE_NAMES[kind]} image over {HARD_LIMIT >> 20} MiB")
+        raise ToolError(f"cannot be read as text ({len(data) + content.beyond:,} bytes)")
     shown = text.model_text
     notes = []
     counts = {"lines": count_lines(shown)}

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from nexus_cli.config.load_settings import own_settings
-from nexus_cli.core.duration import format_duration, parse_duration
+from nexus_cli.core.duration import A_DURATION, format_duration, parse_duration
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import is_condition
 from nexus_cli.core.json_value import JsonObject, to_json_value
@@ -152,7 +152,7 @@ def _read_timeout(arguments: WaitForArguments) -> float | None:
     if arguments.timeout is None:
         return None
     if (seconds := parse_duration(arguments.timeout)) is None:
-        raise ToolError(f"timeout {arguments.timeout[:80]!r} is not a duration (`2 hours`)")
+        raise ToolError(f"timeout {arguments.timeout[:80]!r} is not {A_DURATION}")
     return seconds
 
 
@@ -229,6 +229,6 @@ def _wait_for_time(text: str, now: float) -> Wait:
     try:
         until = now + seconds if seconds is not None else parse_time(text, now)
     except (ValueError, OverflowError, NexusError):
-        raise ToolError(f"time {text[:80]!r} is neither a duration (`2 hours`) nor a time. {SUCH_AS}") from None
+        raise ToolError(f"time {text[:80]!r} is neither {A_DURATION}, nor a time. {SUCH_AS}") from None
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Wait("time", f"it is {moment}", {"time": moment, "at": until}, until)

@@ -317,7 +317,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                kept = f"On the server's machine, nexus --resume {self.status.session} continues its session"
+                kept = f"Once the server has ended, nexus --resume {self.status.session} continues its session there"
                 self.repl.show_note(f"nexus: disconnected from {self.agent_id} at {self._url}: {why}. {kept}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()

@@ -18,7 +18,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.event_texts import format_duration
-from nexus_cli.reports.help import KEYS
+from nexus_cli.reports.help import KEYS, LINE_KEYS
 from nexus_cli.reports.transcript import transcript_text
 from nexus_cli.session.session import CYCLE
 from nexus_cli.text.cells import cells, without_codes
@@ -289,8 +289,10 @@ class Repl:
 
     def show(self, form: str, value: JsonObject) -> None:
         self.renderer.show_held()
-        if form == "help" and value.get("keys"):
-            value = {**value, "keys": self.keys}
+        if form == "help":
+            by_line = self.view.echoes
+            keys = [row for row in self.keys if not by_line or row[0] in LINE_KEYS]
+            value = {**value, "keys": keys if value.get("keys") else (), "has_keys": not by_line}
         if form == "transcript":
             self.jobs.start_background(self._show_transcript(value))
             return

@@ -334,7 +334,7 @@ class LineView:
     def _keep_unsent(self, pasted: bytes) -> None:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
         self._prompted = False
-        self.draft = pasted.decode("utf-8", "replace").strip("\n")
+        self.draft = f"{self.draft}\n{pasted.decode('utf-8', 'replace')}".strip("\n")
         self.put("Pasted lines are not taken as an answer. They are kept: answer first, then Enter sends them.\n")
 
     def _ended(self) -> None:

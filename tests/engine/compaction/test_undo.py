@@ -117,7 +117,10 @@ def test_undo_gives_back_the_instructions_that_the_provider_has_cached(tmp_path:
             await turn(session, "SINCE make a list")
             assert "Never run the linter." in session.context.conversation.epoch.system
             said = noted(await done(session, uncompaction()))
-            assert session.context.conversation.epoch.system == before.system and "/reload reads them" in said
+            assert (
+                session.context.conversation.epoch.system == before.system
+                and "prompt is that of before the compaction again" in said
+            )
             await turn(session, "go on")
             assert provider.seen[-1][: len(sent)] == sent, "the cached beginning"
         return session.id

@@ -160,6 +160,28 @@ def test_what_was_typed_before_a_question_is_no_answer() -> None:
     assert asyncio.run(play()) == ("no, thanks", "will write\nAllow? ")
 
 
+def test_all_that_is_pasted_while_a_question_is_open_is_sent_after_it() -> None:
+    async def play() -> list[str]:
+        with paper() as on:
+            task = asyncio.ensure_future(on.face.run(on.controller))
+            await asyncio.sleep(0)
+            on.face.fill("zero")
+            answer = asyncio.ensure_future(on.face.question(AskedQuestion("Allow?")))
+            await on.until(lambda: "Allow? " in on.text)
+            for times, pasted in enumerate(("one\ntwo\n", "three\nfour\n"), 1):
+                on.type(pasted)
+                await on.until(lambda: on.text.count("Pasted lines are not taken") == times)  # noqa: B023
+            on.type("y\n")
+            assert await answer == "y"
+            on.type("\n")
+            await on.until(lambda: on.controller.said)
+            on.face.leave()
+            await task
+            return on.controller.said
+
+    assert asyncio.run(play()) == [f"entered {'zero one two three four'.replace(' ', chr(10))!r}"]
+
+
 def test_an_answer_typed_before_the_question_is_ready_is_neither_sent_nor_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
