@@ -3,8 +3,8 @@ import by `@PATH`, and the rules that always count. Each of these is a layer of 
 Other folders of the project have layers as soon as a file in them was read, which also name their skills.
 
 An import is relative to the file that names it, and stays in that file's text. It counts outside of code, once, and at
-most `DEEPEST` files deep. A project's files import from the project alone; personal ones from anywhere. NEXUS.md
-and Claude's files, and what these import, are sent without comments, as Claude Code sends its own.
+most `DEEPEST` files deep. A project's files import from the project alone; personal ones from anywhere. Claude's
+files, and what they import, are sent without comments, as Claude Code sends them.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ _NOT_OWN = MADE_BY_TOOLS | {".git", ".nexus", ".claude"}
 """Folded names of folders whose files are not instructions for what is in them."""
 _NO_TEXT = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|<!--.*?-->")
 """A code span, or a comment."""
-_COMMENTED = re.compile(r"/(?:\.claude/rules/.*|CLAUDE(?:\.local)?\.md|NEXUS\.md)\Z")
-"""The path of a file whose comments are for people, as in Claude Code; codex sends those of AGENTS.md."""
+_COMMENTED = re.compile(r"/(?:\.claude/rules/.*|CLAUDE(?:\.local)?\.md)\Z")
+"""The path of a file whose comments Claude Code does not send; codex sends those of AGENTS.md, nexus those of NEXUS.md.
+"""
 _IMPORT = re.compile(r"(?<![^\s(\[\"'*_])@((?:\\ |[^\s\\@`<>])+)")
 _ENDS = ".,;:!?)]}\"'*_"
 _FILE = re.compile(r"(?:~|\.{1,2})?/|.*/.*\.\w+$|.*\.(?:md|mdc|txt|rst|adoc|json|toml|ya?ml)$", re.IGNORECASE)

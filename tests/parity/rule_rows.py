@@ -197,7 +197,7 @@ RULE_ROWS = (
         "the person's own instructions",
         marked,
         {"a.txt": "x\n"},
-        home={".claude/CLAUDE.md": COMMENTS.format("mine"), ".claude/settings.json": "{}"},
+        home={".claude/CLAUDE.md": "BEGIN mine END\n", ".claude/settings.json": "{}"},
     ),
     Row("comments of instructions", marked, {"CLAUDE.md": "BEGIN a <!-- hidden --> b END\n"}),
     Row(

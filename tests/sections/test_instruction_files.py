@@ -80,7 +80,7 @@ def test_claude_s_files_are_sent_without_comments_and_others_whole(repo: Path) -
     ]
     assert [rule.text for rule in list_path_rules(repo) if rule.globs] == [f"C\n{kept}"]
     put(repo / "a/NEXUS.md", f"NEXUS\n{text}")
-    assert project(repo / "a")[-1].text == f"NEXUS\n{kept}"
+    assert project(repo / "a")[-1].text == f"NEXUS\n{text}"
     put(repo / "CLAUDE.md", "<!-- two\nlines -->\n\n@gone.md")
     assert "@gone.md (line 4) is not there" in project(repo)[1].notice
 
