@@ -69,7 +69,8 @@ def resume_run(
             )
         return end_pause(source, every, plan, space, agent)
     ledger, found = source.ledger, find_resumable(source, run)
-    _signal(source, found, answer)
+    if not _signal(source, found, answer):
+        return Report("run", run_report(ledger, ledger.runs.get(found.key)), status=EXIT_STATUS["waiting"])
     if found.state == FAILED:
         ledger.runs.resume_failed(found, utc_now())
     ledger.runs.set_paused(found.key, False, utc_now())
@@ -84,26 +85,29 @@ def resume_run(
     return Report("run", run_report(ledger, now, done), status=status)
 
 
-def _signal(source: Source, run: Run, answer: str) -> None:
-    """Signal that a person resumes or answers the run. Raises `NexusError("usage", ...)` if it needs an answer."""
+def _signal(source: Source, run: Run, answer: str) -> bool:
+    """Signal that a person resumes or answers the run; ask them before, since `nexus serve` takes a signalled run and
+    asks nobody. Return False if they gave no answer. Raises `NexusError("usage", ...)` if it needs an answer."""
     ledger, asks = source.ledger, asks_approval(run)
     if answer and not asks:
         raise NexusError(
             "usage", f"--answer {answer}", f"{run.id} is not waiting for an answer", f"Run: nexus runs resume {run.id}"
         )
     if run.state != WAITING or run.waits is None:
-        return
-    at = utc_now()
+        return True
     if answer:
         questions = run.waits.value["questions"]
         answer_run(ledger, run, [answer] * len(questions), by=_name_person(source))
         for one in questions:
             source.say(f"{answer}: {one_line(one['what'])[:200]}")
-    elif asks and not (os.isatty(0) and Stream(2).terminal):
+    elif asks and (approver := _make_approver(Stream(2))) is not None:
+        return asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id)) is not None
+    elif asks:
         why = f"it needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin or stderr is not a terminal"
         raise NexusError("usage", run.id, why, f"Answer with: nexus runs resume {run.id} --answer yes (or no)")
     else:
-        ledger.runs.signal(run.key, "person", {}, at)
+        ledger.runs.signal(run.key, "person", {}, utc_now())
+    return True
 
 
 def _name_person(source: Source) -> str:
