@@ -14,10 +14,12 @@ from types import MappingProxyType
 from typing import Literal, TypedDict
 
 from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.worktree_record import is_removed, worktrees_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import ABSENT
 from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import disk_errors, read_begun_undos, read_steps
@@ -249,9 +251,11 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     ]
     asked = find_paths(request.paths, request.folder)
     not_covered = find_uncovered(seen, asked)
-    left = [KeptPath(place, UNSURE) for place in unsure]
+    gone = _find_gone(request.data, chosen)
+    left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*one) for one in gone.items()]
+    chosen = [step for step in chosen if step.root not in gone]
     if not has_effect(chosen):
-        shown, result = turn if request.turn else None, RestoreResult(kept=left)
+        shown, result = turn if request.turn and not gone else None, RestoreResult(kept=left)
         return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
     changes = merge_changes(chosen)
     with Restorer(request.data, {one.root for one in changes}) as restorer:
@@ -281,6 +285,24 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     told = {one.path for one in result.kept}
     result.kept += [one for one in left if one.path not in told]
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
+
+
+def _find_gone(data: Path, steps: Sequence[Step]) -> dict[str, str]:
+    """Return the roots of `steps` that are gone, each with the way for the person: an undo does not create them. One
+    whose whole content the steps removed is created."""
+    changes, found = merge_changes(steps), dict[str, str]()
+    wiped = {one.root for one in changes} - {one.root for one in changes if one.after.kind != ABSENT}
+    for root in {step.root for step in steps}:
+        if os.path.isdir(root):
+            continue
+        if is_removed(Path(root)):
+            name = Path(root).relative_to(worktrees_root()).parts[1]
+            is_applied = has_effect(steps_in_force(read_steps(data, f"worktree-{name}")))
+            undo = f"; to undo its apply: nexus undo --session worktree-{name}" if is_applied else ""
+            found[root] = f"this worktree was removed{undo}"
+        elif root not in wiped:
+            found[root] = "this folder was moved or deleted; move it back, then repeat"
+    return found
 
 
 def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:
@@ -402,7 +424,7 @@ def _report(
         "restored": sorted(map(near, result.restored)),
         "removed": sorted(map(near, result.removed)),
         "kept": [
-            {"path": near(one.path), "why": one.why, "aside": near(one.aside) if one.aside else None}
+            {"path": near(one.path) or one.path, "why": one.why, "aside": near(one.aside) if one.aside else None}
             for one in sorted(result.kept, key=lambda one: one.path)
         ],
         "references": references,
