@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import ActReport, Authority, Noun, Option, Report, ServerMethod, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places
-from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
+from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree, read_all_records
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.entry import Memo
@@ -23,6 +23,8 @@ from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
 from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nexus_cli.core.services import Log
     from nexus_cli.ledger import LaneLog
     from nexus_cli.reports.diff import DiffReport
@@ -52,6 +54,7 @@ def build_list(
     from nexus_cli.reports import worktrees as reports  # noqa: PLC0415  (worktrees run git)
 
     found = None if everywhere else reports.find_project(source.folder())
+    settle(source, [found] if found else {record.source for record in read_all_records()})
     return Report("worktrees", reports.worktrees_report(found), whole=True)
 
 
@@ -211,7 +214,18 @@ def find_record(source: Source, name: str) -> WorktreeRecord:
     from nexus_cli.reports.worktrees import find_project  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
-    return find_worktree_of(find_project(source.folder()), name)
+    project = find_project(source.folder())
+    record = find_worktree_of(project, name)
+    settle(source, [project, record.folder])
+    return record
+
+
+def settle(source: Source, projects: Iterable[Path]) -> None:
+    """Check what a killed command changed in projects and their worktrees, and say what was restored."""
+    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
+
+    for line in settle_projects(projects):
+        source.say(line)
 
 
 def _complete(source: Source) -> Sequence[str]:

@@ -7,25 +7,35 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.command_records import is_unchecked
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import Places, places
+from nexus_cli.config.worktree_record import read_project_records
 from nexus_cli.core.errors import NexusError
 
 
 def settle_projects(projects: Iterable[Path]) -> list[str]:
-    """Undo what a killed nexus's command changed in protected places; return lines or raise `NexusError`."""
+    """Undo what a killed nexus's command changed in protected places of projects and of their worktrees, where git
+    does not run before; return lines. Raise `NexusError` if that fails in one of `projects`."""
     own, told = places(), list[str]()
-    for one in projects:
-        if is_unchecked(one, own.data):
-            from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a process was killed)
-
-            try:
-                told += settle_project(one, own)
-            except OSError as error:
-                why = error.strerror or str(error)
-                raise NexusError(
-                    "internal", "an interrupted command could not be checked", why, f"Its records are in {own.data}"
-                ) from error
+    for project in projects:
+        told += _settle(project, own)
+        for record in [one for one in read_project_records(project) if one.folder.is_dir()]:
+            with suppress(NexusError):  # who works in that worktree is told
+                told += _settle(record.folder, own)
     return told
+
+
+def _settle(folder: Path, own: Places) -> list[str]:
+    if not is_unchecked(folder, own.data):
+        return []
+    from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a process was killed)
+
+    try:
+        return settle_project(folder, own)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise NexusError(
+            "internal", "an interrupted command could not be checked", why, f"Its records are in {own.data}"
+        ) from error
 
 
 def settle_session(session: str) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def test_a_worktree_that_the_person_applied_in_the_shell(place: Stage) -> None:
     assert place.ask("--allow", "all", "--json", "MANAGE beside").status == 0
     (listed,) = place.run("worktree", "list", "--json").result["worktrees"]
     name = listed["name"]
-    work = lambda: place.run("worktree", "apply", name)  # noqa: E731
+    work = partial(place.run, "worktree", "apply", name)
     report = check_taken_back(place, work, "--session", f"worktree-{name}")
     assert report["restored"] == ["app.py"] and report["removed"] == ["beside.txt"]
     rows = [row["text"] for row in place.run("timeline", "--json").result["rows"] if row["kind"] == "files"]
