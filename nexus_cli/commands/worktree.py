@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import ActReport, Authority, Noun, Option, Report, ServerMethod, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places
-from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree, read_all_records
+from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.entry import Memo
@@ -53,9 +53,9 @@ def build_list(
     """List the worktrees of this project and their changes."""
     from nexus_cli.reports import worktrees as reports  # noqa: PLC0415  (worktrees run git)
 
-    found = None if everywhere else reports.find_project(source.folder())
-    settle(source, [found] if found else {record.source for record in read_all_records()})
-    return Report("worktrees", reports.worktrees_report(found), whole=True)
+    project = reports.find_project(source.folder())
+    settle(source, project)
+    return Report("worktrees", reports.worktrees_report(None if everywhere else project), whole=True)
 
 
 def build_diff(
@@ -215,16 +215,15 @@ def find_record(source: Source, name: str) -> WorktreeRecord:
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
     project = find_project(source.folder())
-    record = find_worktree_of(project, name)
-    settle(source, [project, record.folder])
-    return record
+    settle(source, project)
+    return find_worktree_of(project, name)
 
 
-def settle(source: Source, projects: Iterable[Path]) -> None:
-    """Check what a killed command changed in projects and their worktrees, and say what was restored."""
+def settle(source: Source, project: Path) -> None:
+    """Check what a killed command changed in a project and its worktrees, and say what was restored."""
     from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
 
-    for line in settle_projects(projects):
+    for line in settle_projects([project]):
         source.say(line)
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.command_records import is_unchecked
-from nexus_cli.config.paths import Places, places
+from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import read_project_records
 from nexus_cli.core.errors import NexusError
 
@@ -17,25 +17,20 @@ def settle_projects(projects: Iterable[Path]) -> list[str]:
     does not run before; return lines. Raise `NexusError` if that fails in one of `projects`."""
     own, told = places(), list[str]()
     for project in projects:
-        told += _settle(project, own)
-        for record in [one for one in read_project_records(project) if one.folder.is_dir()]:
-            with suppress(NexusError):  # who works in that worktree is told
-                told += _settle(record.folder, own)
+        for folder in (project, *(one.folder for one in read_project_records(project))):
+            if is_unchecked(folder, own.data):
+                from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a killed process)
+
+                try:
+                    told += settle_project(folder, own)
+                except OSError as error:
+                    if folder is not project:
+                        continue  # who works in that worktree is told
+                    why = error.strerror or str(error)
+                    raise NexusError(
+                        "internal", "an interrupted command could not be checked", why, f"Its records are in {own.data}"
+                    ) from error
     return told
-
-
-def _settle(folder: Path, own: Places) -> list[str]:
-    if not is_unchecked(folder, own.data):
-        return []
-    from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a process was killed)
-
-    try:
-        return settle_project(folder, own)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise NexusError(
-            "internal", "an interrupted command could not be checked", why, f"Its records are in {own.data}"
-        ) from error
 
 
 def settle_session(session: str) -> None:

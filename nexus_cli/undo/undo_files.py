@@ -50,7 +50,7 @@ def restore_files(
     edit. Raises as `undo_turn`.
     """
     report = redo_turn(request) if redo else undo_turn(request)
-    kept = report["turn"] is not None and any(one["why"] != UNSURE for one in report["kept"])
+    kept = report["turn"] and any(one["why"] != UNSURE for one in report["kept"])
     changed = [*report["restored"], *report["removed"], *_list_moved(report)]
     if log is not None and not request.dry_run and (changed or kept):
         try:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal, TypedDict
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.worktree_record import is_removed, worktrees_root
+from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
@@ -251,9 +251,10 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     ]
     asked = find_paths(request.paths, request.folder)
     not_covered = find_uncovered(seen, asked)
-    gone = _find_gone(request.data, chosen)
-    left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*one) for one in gone.items()]
+    left_in = {one.root for one in merge_changes(chosen) if one.after.kind != ABSENT}
+    gone = {one.root: why for one in chosen if (why := _describe_gone(one.root, is_wiped=one.root not in left_in))}
     chosen = [step for step in chosen if step.root not in gone]
+    left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*one) for one in gone.items()]
     if not has_effect(chosen):
         shown, result = turn if request.turn and not gone else None, RestoreResult(kept=left)
         return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
@@ -287,22 +288,12 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
 
 
-def _find_gone(data: Path, steps: Sequence[Step]) -> dict[str, str]:
-    """Return the roots of `steps` that are gone, each with the way for the person: an undo does not create them. One
-    whose whole content the steps removed is created."""
-    changes, found = merge_changes(steps), dict[str, str]()
-    wiped = {one.root for one in changes} - {one.root for one in changes if one.after.kind != ABSENT}
-    for root in {step.root for step in steps}:
-        if os.path.isdir(root):
-            continue
-        if is_removed(Path(root)):
-            name = Path(root).relative_to(worktrees_root()).parts[1]
-            is_applied = has_effect(steps_in_force(read_steps(data, f"worktree-{name}")))
-            undo = f"; to undo its apply: nexus undo --session worktree-{name}" if is_applied else ""
-            found[root] = f"this worktree was removed{undo}"
-        elif root not in wiped:
-            found[root] = "this folder was moved or deleted; move it back, then repeat"
-    return found
+def _describe_gone(root: str, *, is_wiped: bool) -> str:
+    """Tell the person why an undo leaves the folder `root`, "" if it does not: one that steps have wiped is made
+    again."""
+    if is_removed(Path(root)):
+        return f"this worktree was removed; to undo its apply: nexus undo --session worktree-{os.path.basename(root)}"
+    return "" if is_wiped or os.path.isdir(root) else "this folder was moved or deleted; move it back, then repeat"
 
 
 def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:

@@ -26,18 +26,13 @@ if TYPE_CHECKING:
 def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
     """List the runs; in a terminal, also ask what they wait for."""
     report: Report[Any] = build_list(source)
-    ledger = source.ledger
-    approver = None if source.is_json else _make_approver(Stream(2))
-    for run in ledger.runs.waiting()[::-1] if approver is not None else []:
-        if not (asks_approval(run) and ledger.runs.is_own(run)):
-            continue
-        source.show(report)
-        if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id)):
-            return report._replace(form="")
-        _, stopped = _drive(ledger, run)
-        report = Report("run", run_report(ledger, ledger.runs.get(run.key)), status=stopped)
-        if stopped:
-            break
+    asks = not source.is_json and _make_approver(Stream(2))
+    for run in source.ledger.runs.waiting()[::-1] if asks else []:
+        if asks_approval(run) and source.ledger.runs.is_own(run):
+            source.show(report)
+            report = resume_run(source, run.id)
+            if report.status:
+                break
     return report
 
 
@@ -69,8 +64,7 @@ def resume_run(
             )
         return end_pause(source, every, plan, space, agent)
     ledger, found = source.ledger, find_resumable(source, run)
-    if not _signal(source, found, answer):
-        return Report("run", run_report(ledger, ledger.runs.get(found.key)), status=EXIT_STATUS["waiting"])
+    _signal(source, found, answer)
     if found.state == FAILED:
         ledger.runs.resume_failed(found, utc_now())
     ledger.runs.set_paused(found.key, False, utc_now())
@@ -85,29 +79,28 @@ def resume_run(
     return Report("run", run_report(ledger, now, done), status=status)
 
 
-def _signal(source: Source, run: Run, answer: str) -> bool:
+def _signal(source: Source, run: Run, answer: str) -> None:
     """Signal that a person resumes or answers the run; ask them before, since `nexus serve` takes a signalled run and
-    asks nobody. Return False if they gave no answer. Raises `NexusError("usage", ...)` if it needs an answer."""
+    asks nobody. Without an answer there is no signal. Raises `NexusError("usage", ...)` if nobody can be asked."""
     ledger, asks = source.ledger, asks_approval(run)
     if answer and not asks:
         raise NexusError(
             "usage", f"--answer {answer}", f"{run.id} is not waiting for an answer", f"Run: nexus runs resume {run.id}"
         )
     if run.state != WAITING or run.waits is None:
-        return True
+        return
     if answer:
         questions = run.waits.value["questions"]
         answer_run(ledger, run, [answer] * len(questions), by=_name_person(source))
         for one in questions:
             source.say(f"{answer}: {one_line(one['what'])[:200]}")
-    elif asks and (approver := _make_approver(Stream(2))) is not None:
-        return asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id)) is not None
+    elif asks and (approver := _make_approver(Stream(2))):
+        asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id))
     elif asks:
         why = f"it needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin or stderr is not a terminal"
         raise NexusError("usage", run.id, why, f"Answer with: nexus runs resume {run.id} --answer yes (or no)")
     else:
         ledger.runs.signal(run.key, "person", {}, utc_now())
-    return True
 
 
 def _name_person(source: Source) -> str:
