@@ -76,7 +76,7 @@ def open_undo(
 
     First settles its project. Raises `NexusError("usage", ...)` if there is none.
     """
-    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
+    from nexus_cli.commands.worktree import settle  # noqa: PLC0415
     from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415
     from nexus_cli.undo.undo_files import undo_request  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import UndoRequest  # noqa: PLC0415
@@ -92,8 +92,8 @@ def open_undo(
         session = source.ledger.runs.find(key).session if _RUN.fullmatch(key) else key
         log = source.ledger.log(source.ledger.find_session(session).id) if key else read_log(source)
         request = undo_request(log, folder, turn=turn, paths=paths or (), dry_run=dry_run)
-    for line in () if source.live else settle_projects([Path(request.project)]):
-        source.say(line)
+    if not source.live:
+        settle(source, Path(request.project))
     return log, request
 
 

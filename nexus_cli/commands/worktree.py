@@ -23,6 +23,8 @@ from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
 from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nexus_cli.core.services import Log
     from nexus_cli.ledger import LaneLog
     from nexus_cli.reports.diff import DiffReport
@@ -51,8 +53,9 @@ def build_list(
     """List the worktrees of this project and their changes."""
     from nexus_cli.reports import worktrees as reports  # noqa: PLC0415  (worktrees run git)
 
-    found = None if everywhere else reports.find_project(source.folder())
-    return Report("worktrees", reports.worktrees_report(found), whole=True)
+    project = reports.find_project(source.folder())
+    settle(source, project)
+    return Report("worktrees", reports.worktrees_report(None if everywhere else project), whole=True)
 
 
 def build_diff(
@@ -211,7 +214,17 @@ def find_record(source: Source, name: str) -> WorktreeRecord:
     from nexus_cli.reports.worktrees import find_project  # noqa: PLC0415
     from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
-    return find_worktree_of(find_project(source.folder()), name)
+    project = find_project(source.folder())
+    settle(source, project)
+    return find_worktree_of(project, name)
+
+
+def settle(source: Source, project: Path) -> None:
+    """Check what a killed command changed in a project and its worktrees, and say what was restored."""
+    from nexus_cli.session.settle_projects import settle_projects  # noqa: PLC0415
+
+    for line in settle_projects([project]):
+        source.say(line)
 
 
 def _complete(source: Source) -> Sequence[str]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.file_lock import is_locked
-from nexus_cli.config.paths import is_below, places
+from nexus_cli.config.paths import is_below
 from nexus_cli.core.real_files import read_regular
 
 RECORD = ".state"
@@ -44,7 +44,7 @@ def find_records(folder: Path, roots: Collection[str]) -> Iterator[tuple[Path, b
     """
     try:
         names = sorted(os.listdir(folder))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     for name in names:
         if not name.endswith(RECORD):
@@ -75,11 +75,6 @@ def is_unchecked(project: Path, data: Path) -> bool:
     except (OSError, ValueError):
         return True
     return any(not runs for _, runs in found)
-
-
-def why_no_git(project: Path) -> str:
-    """Return the reason why git must not run in `project` now, "" if it may."""
-    return "changes made by a command there have not been checked yet" if is_unchecked(project, places().data) else ""
 
 
 def overlaps(one: str, other: str) -> bool:

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.command_records import why_no_git
+from nexus_cli.config.command_records import is_unchecked
 from nexus_cli.config.host_environment import host_environment, working_folder
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
 from nexus_cli.core.real_files import follow_path, real_path
 from nexus_cli.core.shared_types import Environ
@@ -173,8 +173,8 @@ def _is_open_to_all(folder: str) -> bool:
 def git_command(git: str, projects: Iterable[Path], *arguments: str) -> list[str]:
     """Return a command line of git; raise `ProgramRefused` if git must not run now in one of the projects whose
     repository it reads."""
-    for why in filter(None, map(why_no_git, projects)):
-        raise ProgramRefused(why)
+    if any(is_unchecked(one, places().data) for one in projects):
+        raise ProgramRefused("changes made by a command there have not been checked yet")
     return [git, *GIT_OPTIONS, *arguments]
 
 

@@ -421,6 +421,12 @@ class Ledger:
             title = sessions.check_name(self.db, name, key)
             self.db.run("UPDATE sessions SET name = ? WHERE key = ?", title, key)
 
+    def move_session(self, session: str, folder: Path) -> None:
+        """Record that a session continues in `folder`, and in its project."""
+        places = map(replace_surrogates, (str(folder), self.project_of(folder)))
+        with self.db.write():
+            self.db.run("UPDATE sessions SET folder = ?, project = ? WHERE id = ?", *places, session)
+
     def touch_session(
         self,
         session: str,

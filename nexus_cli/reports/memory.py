@@ -133,8 +133,10 @@ def memory_text(value: JsonObject, width: int) -> Lines:
     waiting = [fact for fact in facts if fact["state"] == "proposed" or fact.get("waits")]
     kept = [fact for fact in facts if fact["state"] == "kept"]
     if not facts:
-        text = "Nothing remembered matches." if "text" in value else "Nothing is remembered yet."
-        yield from filled(text, width)
+        nothing = "Nothing is remembered yet."
+        if value.get("project"):
+            nothing = "Nothing is remembered for this project yet; --all lists the facts of every project."
+        yield from filled("Nothing remembered matches." if "text" in value else nothing, width)
     if waiting:
         yield from [*filled(_waits(waiting), width), *_whole(waiting, width), *([""] if kept else [])]
     if value.get("whole"):

@@ -124,8 +124,6 @@ class CommandGuard:
 def settle_project(project: Path, own: Places) -> list[str]:
     """Restore what killed commands left in `project` and return lines; raise `OSError` if that fails."""
     folder = records_folder(own.data)
-    if not any(name.endswith(RECORD) for name in (os.listdir(folder) if folder.is_dir() else ())):
-        return []
     real = real_path(project)
     with FileLock.wait_for(folder / "lock", _PATIENCE):
         return _settle(folder, own.data / "put_back", guarded_roots(real, find_worktree_folder(real)))[1]

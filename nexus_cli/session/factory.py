@@ -233,9 +233,12 @@ def _open(
         if found is None:
             ledger.release(made.id)
         raise
-    front = options.front if found and found.front == RUN != options.front else None
-    if found and ledger.writes and (front or found.model != info.name or options.recipe not in ("", found.recipe)):
-        ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None, front=front)
+    if found and ledger.writes:
+        front = options.front if found.front == RUN != options.front else None
+        if front or found.model != info.name or options.recipe not in ("", found.recipe):
+            ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None, front=front)
+        if found.worktree == options.worktree and found.folder != str(options.cwd):
+            ledger.move_session(found.id, options.cwd)
     return session
 
 
@@ -298,7 +301,7 @@ def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Opti
 
     folders, lost = merge_folders(kept, options.add_dirs, project_root(options.cwd))
     notices.extend(lost)
-    notices.extend(settle_projects([project_root(options.cwd), *folders]))
+    notices.extend(settle_projects(folders))
     return replace(options, add_dirs=folders)
 
 

@@ -70,7 +70,8 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
     folder = str(options.cwd)
     newest = ledger.newest_session(folder, runs=options.front == RUN)
     if newest is None:
-        why, hint = f"there is no session in {options.cwd}", "Omit --continue to start one"
+        why = f"there is no session in {options.cwd}"
+        hint = "Omit --continue to start one, or see nexus sessions list --all"
         if run := ledger.newest_session(folder):
             why = f"there is no session in {options.cwd}, only runs of `nexus ask`"
             hint = f"`nexus ask -c` continues the newest run; to open it here: nexus -r {ledger.short_ids([run.id])[0]}"

@@ -8,23 +8,28 @@ from pathlib import Path
 
 from nexus_cli.config.command_records import is_unchecked
 from nexus_cli.config.paths import places
+from nexus_cli.config.worktree_record import read_project_records
 from nexus_cli.core.errors import NexusError, reason_of
 
 
 def settle_projects(projects: Iterable[Path]) -> list[str]:
-    """Undo what a killed nexus's command changed in protected places; return lines or raise `NexusError`."""
+    """Undo what a killed nexus's command changed in protected places of projects and of their worktrees, where git
+    does not run before; return lines. Raise `NexusError` if that fails in one of `projects`."""
     own, told = places(), list[str]()
-    for one in projects:
-        if is_unchecked(one, own.data):
-            from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a process was killed)
+    for project in projects:
+        for folder in (project, *(one.folder for one in read_project_records(project))):
+            if is_unchecked(folder, own.data):
+                from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a killed process)
 
-            try:
-                told += settle_project(one, own)
-            except OSError as error:
-                why = reason_of(error)
-                raise NexusError(
-                    "internal", "an interrupted command could not be checked", why, f"Its records are in {own.data}"
-                ) from error
+                try:
+                    told += settle_project(folder, own)
+                except OSError as error:
+                    if folder is not project:
+                        continue  # who works in that worktree is told
+                    why = reason_of(error)
+                    raise NexusError(
+                        "internal", "an interrupted command could not be checked", why, f"Its records are in {own.data}"
+                    ) from error
     return told
 
 

@@ -49,7 +49,7 @@ def restore_files(log: LaneLog | None, request: UndoRequest, say: TakeText, *, r
     edit. Raises as `undo_turn`.
     """
     report = redo_turn(request) if redo else undo_turn(request)
-    kept = any(one["why"] != UNSURE for one in report["kept"])
+    kept = report["turn"] and any(one["why"] != UNSURE for one in report["kept"])
     changed = [*report["restored"], *report["removed"], *_list_moved(report)]
     if log is not None and not request.dry_run and (changed or kept):
         try:

@@ -14,10 +14,12 @@ from types import MappingProxyType
 from typing import Literal, TypedDict
 
 from nexus_cli.config.file_lock import FileLock
+from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
+from nexus_cli.tree.file_state import ABSENT
 from nexus_cli.undo.coverage import WHOLE, find_uncovered
 from nexus_cli.undo.follow_changes import KILLED_SINCE, settle_killed
 from nexus_cli.undo.journal import disk_errors, read_begun_undos, read_steps
@@ -249,9 +251,12 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     ]
     asked = find_paths(request.paths, request.folder)
     not_covered = find_uncovered(seen, asked)
-    left = [KeptPath(place, UNSURE) for place in unsure]
+    left_in = {one.root for one in merge_changes(chosen) if one.after.kind != ABSENT}
+    gone = {one.root: why for one in chosen if (why := _describe_gone(one.root, is_wiped=one.root not in left_in))}
+    chosen = [step for step in chosen if step.root not in gone]
+    left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*one) for one in gone.items()]
     if not has_effect(chosen):
-        shown, result = turn if request.turn else None, RestoreResult(kept=left)
+        shown, result = turn if request.turn and not gone else None, RestoreResult(kept=left)
         return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
     changes = merge_changes(chosen)
     with Restorer(request.data, {one.root for one in changes}) as restorer:
@@ -281,6 +286,14 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     told = {one.path for one in result.kept}
     result.kept += [one for one in left if one.path not in told]
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
+
+
+def _describe_gone(root: str, *, is_wiped: bool) -> str:
+    """Tell the person why an undo leaves the folder `root`, "" if it does not: one that steps have wiped is made
+    again."""
+    if is_removed(Path(root)):
+        return f"this worktree was removed; to undo its apply: nexus undo --session worktree-{os.path.basename(root)}"
+    return "" if is_wiped or os.path.isdir(root) else "this folder was moved or deleted; move it back, then repeat"
 
 
 def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:
@@ -402,7 +415,7 @@ def _report(
         "restored": sorted(map(near, result.restored)),
         "removed": sorted(map(near, result.removed)),
         "kept": [
-            {"path": near(one.path), "why": one.why, "aside": near(one.aside) if one.aside else None}
+            {"path": near(one.path) or one.path, "why": one.why, "aside": near(one.aside) if one.aside else None}
             for one in sorted(result.kept, key=lambda one: one.path)
         ],
         "references": references,

@@ -19,6 +19,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import (
     WorktreeRecord,
     read_all_records,
+    read_project_records,
     read_record,
     read_records,
     record_folder,
@@ -258,9 +259,7 @@ def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
 
 def list_worktrees(project_root: Path | None) -> list[WorktreeRecord]:
     """Return the worktrees of a project by name, then those made from them. Without a project, return all."""
-    found = list(read_all_records() if project_root is None else read_records(worktrees_of(project_root)))
-    for record in found if project_root is not None else ():
-        found += read_records(worktrees_of(record.folder))  # the loop visits them too
+    found = read_all_records() if project_root is None else read_project_records(project_root)
     return [record for record in found if record.base]
 
 

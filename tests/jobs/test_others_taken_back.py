@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def test_a_worktree_that_the_person_applied_in_the_shell(place: Stage) -> None:
     assert place.ask("--allow", "all", "--json", "MANAGE beside").status == 0
     (listed,) = place.run("worktree", "list", "--json").result["worktrees"]
     name = listed["name"]
-    work = lambda: place.run("worktree", "apply", name)  # noqa: E731
+    work = partial(place.run, "worktree", "apply", name)
     report = check_taken_back(place, work, "--session", f"worktree-{name}")
     assert report["restored"] == ["app.py"] and report["removed"] == ["beside.txt"]
     rows = [row["text"] for row in place.run("timeline", "--json").result["rows"] if row["kind"] == "files"]
@@ -118,6 +119,13 @@ def test_a_worktree_that_the_person_applied_in_the_shell(place: Stage) -> None:
     assert rows[1:] == [f"you undid {of}", f"you redid {of}", f"you undid {of}"]
     other = place.run("undo", "--session", "worktree-other", "--json")
     assert other.status == 2, other
+    before = own_files(place.folder)
+    assert work().status == place.run("worktree", "remove", name).status == 0
+    told = place.run("undo")  # of the session, whose worker changed the removed folder
+    way = f"to undo its apply: nexus undo --session worktree-{name}"
+    assert told.status == 1 and "Nothing undone: 1 kept." in told.text and way in " ".join(told.text.split()), told
+    assert not Path(listed["folder"]).exists()
+    assert place.run("undo", "--session", f"worktree-{name}").status == 0 and own_files(place.folder) == before
 
 
 @pytest.mark.parametrize("by", sample(["newest", "run", "session"], 3))

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,11 @@ MAY_SET = MAY_SET - {"compact.model", "limits.warn_cost"} | {
 
 
 def accepted(rule: Rule) -> list[SettingValue]:
-    return [value for value in VALUES if rule.read(value) is not None]
+    found = []
+    for value in VALUES:
+        with suppress(ValueError):
+            found += [value] if rule.read(value) is not None else []
+    return found
 
 
 def write_settings(project: Path, key: str, value: SettingValue) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from program.stage import MODEL, QUICK, Stage, calls, end, stage, until
+from program.terminal_run import TerminalRun
 
 from nexus_cli.core.run import Wait
 from nexus_cli.ledger import Ledger
@@ -91,10 +93,24 @@ def test_an_approval_of_a_run_that_nobody_watches_waits_for_an_answer(answer: st
         assert place.run("serve", "--once", "--json").result["runs"] == []
         asks = place.run("runs", "resume", "run-1")
         assert asks.status == 2 and b"--answer yes" in asks.stderr and b"write_file made" in asks.stderr
-        done = place.run("runs", "resume", "run-1", "--answer", answer, "--json")
-        assert (done.status, done.result["state"], done.result["report"]) == (0, "done", "over")
+        if answer == "yes":
+            resume = partial(TerminalRun, "runs", "resume", "run-1", env=place.environment, cwd=place.folder)
+            with resume() as child:
+                child.expect("run-1 asks.*what to do instead")
+                assert place.run("serve", "--once", "--json").result["runs"] == [], "nobody takes it from the person"
+                child.send("\x1b")
+                child.finish()
+                assert child.exitstatus == 3
+            with resume() as child:
+                child.expect("what to do instead")
+                child.send("y")
+                child.finish()
+                assert child.exitstatus == 0
+        else:
+            done = place.run("runs", "resume", "run-1", "--answer", answer, "--json")
+            assert (done.status, done.result["state"], done.result["report"]) == (0, "done", "over")
+            assert f"nexus: {answer}: write_file made".encode() in done.stderr
         assert (place.folder / "made").exists() == (answer == "yes")
-        assert f"nexus: {answer}: write_file made".encode() in done.stderr
         assert f"Ana said {answer}" in place.run("runs", "show", "run-1").text
         assert f"Ana said {answer}" in place.run("timeline", "--run", "run-1").text
         told = str(place.server.requests[-1].body["messages"][-1]["content"])

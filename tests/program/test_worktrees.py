@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,6 +144,22 @@ def test_a_plain_run_in_the_folder_of_a_worktree_belongs_to_it(place: Stage) -> 
     assert place.ask("hi", cwd=folder).status == 0
     assert len(place.run("sessions", "list", "--worktree", "fix", "--json").result["sessions"]) == 2
     assert place.run("worktree", "list", "--json", cwd=folder).result["worktrees"][0]["name"] == "fix"
+
+
+def test_the_work_of_a_killed_command_is_in_the_list_and_the_diff(place: Stage) -> None:
+    command = "echo half > half.txt; mkdir .vscode; echo EVIL > .vscode/tasks.json; touch ready; sleep 300"
+    place.script([calls(("bash", {"command": command}))])
+    child = place.begin("ask", "-w", "fix", "--allow", "run", "do it")
+    try:
+        assert until(lambda: any(place.nexus_home.glob("data/worktrees/*/fix/ready")))
+        child.send_signal(signal.SIGKILL)
+        child.wait(timeout=60)
+    finally:
+        end(child)
+    listed = place.run("worktree", "list")
+    assert "changed" in listed.text and "checked the protected files" in listed.stderr.decode(), listed
+    diff = place.run("worktree", "diff", "fix")
+    assert diff.status == 0 and "+half" in diff.text and "EVIL" not in diff.text and not diff.stderr, diff
 
 
 @pytest.mark.matrix

@@ -25,6 +25,18 @@ def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) ->
     assert second.seen[0][: len(first.seen[0])] == first.seen[0]
 
 
+def test_a_session_belongs_to_the_folder_in_which_it_is_resumed(tmp_path: Path) -> None:
+    (before := tmp_path / "before").mkdir()
+    session = opened(Played(lambda request: "one"), before)
+    assert say(session, "begin")[1].ok
+    before.rename(moved := tmp_path / "moved")
+    assert say(opened(Played(lambda request: "two"), moved, session.id), "go on")[1].ok
+    with the_ledger() as ledger:
+        info = ledger.newest_session(str(moved))
+        assert info is not None and (info.id, info.project) == (session.id, str(moved))
+        assert ledger.newest_session(str(before)) is None and info.turns == 2
+
+
 def test_a_session_that_waits_is_named_by_the_begin_of_its_first_message(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "one"), tmp_path)
     words = "begin " + "and go on " * 200

@@ -195,7 +195,7 @@ def test_workers_go_to_the_background_by_a_key_and_are_not_left_unasked(
 
 
 @pytest.mark.matrix
-def test_a_review_of_a_worker_that_was_killed_in_a_command_says_what_is_missing(
+def test_a_review_of_a_worker_that_was_killed_in_a_command_shows_its_work(
     repl: Opens, places: Callable[..., Place]
 ) -> None:
     def step(body: dict[str, Any]) -> Any:
@@ -211,7 +211,9 @@ def test_a_review_of_a_worker_that_was_killed_in_a_command_says_what_is_missing(
     made.signal(signal.SIGKILL)
     again = repl(at=here, arguments=("-c",))
     again.send(f"/agents review w1{ENTER}")
-    again.wait_for("changes made by a command there have not been checked yet")
+    again.wait_for("w1: 1 file changed, +1 -0")
+    again.send("\x1b")
+    again.wait_for(lambda one: "Search:" not in one.text)
     again.send(f"/continue{ENTER}")
     again.wait_for("All is told.")
     assert "a bug in nexus" not in again.text

@@ -306,6 +306,19 @@ def test_a_project_that_a_command_removed_is_made_again(world: World, tmp_path: 
     assert world.undo()["restored"] == ["a/b"] and tree(world.project) == before
 
 
+def test_a_project_that_was_moved_is_not_made_again(world: World, tmp_path: Path) -> None:
+    world.write("a", "one\n")
+    world.turn(lambda: [world.write("a", "two\n"), world.write("b", "new\n")])
+    world.project.rename(tmp_path / "moved")
+    for turn in (None, 1):
+        report = world.undo(turn=turn)
+        why = "this folder was moved or deleted; move it back, then repeat"
+        assert report["kept"] == [{"path": str(world.project), "why": why, "aside": None}], report
+        assert report["turn"] is None and not report["restored"] and not world.project.exists()
+    (tmp_path / "moved").rename(world.project)
+    assert world.undo()["restored"] == ["a"] and world.path("a").read_text() == "one\n"
+
+
 def test_what_somebody_else_changed_between_two_steps_of_a_turn_stays(world: World) -> None:
     lines = [f"line {number}\n" for number in range(30)]
     world.write("f", "".join(lines))

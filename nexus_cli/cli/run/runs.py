@@ -26,18 +26,13 @@ if TYPE_CHECKING:
 def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
     """List the runs; in a terminal, also ask what they wait for."""
     report: Report[Any] = build_list(source)
-    ledger = source.ledger
-    approver = None if source.is_json else _make_approver(Stream(2))
-    for run in ledger.runs.waiting()[::-1] if approver is not None else []:
-        if not (asks_approval(run) and ledger.runs.is_own(run)):
-            continue
-        source.show(report)
-        if approver is None or not asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id)):
-            return report._replace(form="")
-        _, stopped = _drive(ledger, run)
-        report = Report("run", run_report(ledger, ledger.runs.get(run.key)), status=stopped)
-        if stopped:
-            break
+    asks = not source.is_json and _make_approver(Stream(2))
+    for run in source.ledger.runs.waiting()[::-1] if asks else []:
+        if asks_approval(run) and source.ledger.runs.is_own(run):
+            source.show(report)
+            report = resume_run(source, run.id)
+            if report.status:
+                break
     return report
 
 
@@ -85,7 +80,8 @@ def resume_run(
 
 
 def _signal(source: Source, run: Run, answer: str) -> None:
-    """Signal that a person resumes or answers the run. Raises `NexusError("usage", ...)` if it needs an answer."""
+    """Signal that a person resumes or answers the run; ask them before, since `nexus serve` takes a signalled run and
+    asks nobody. Without an answer there is no signal. Raises `NexusError("usage", ...)` if nobody can be asked."""
     ledger, asks = source.ledger, asks_approval(run)
     if answer and not asks:
         raise NexusError(
@@ -93,17 +89,18 @@ def _signal(source: Source, run: Run, answer: str) -> None:
         )
     if run.state != WAITING or run.waits is None:
         return
-    at = utc_now()
     if answer:
         questions = run.waits.value["questions"]
         answer_run(ledger, run, [answer] * len(questions), by=_name_person(source))
         for one in questions:
             source.say(f"{answer}: {one_line(one['what'])[:200]}")
-    elif asks and not (os.isatty(0) and Stream(2).terminal):
+    elif asks and (approver := _make_approver(Stream(2))):
+        asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id))
+    elif asks:
         why = f"it needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin or stderr is not a terminal"
         raise NexusError("usage", run.id, why, f"Answer with: nexus runs resume {run.id} --answer yes (or no)")
     else:
-        ledger.runs.signal(run.key, "person", {}, at)
+        ledger.runs.signal(run.key, "person", {}, utc_now())
 
 
 def _name_person(source: Source) -> str:
