@@ -338,11 +338,11 @@ def test_the_timeline_names_what_was_recalled_and_not_what_only_looks_like_it(co
     dropped(context)
     context.run("drops recall d1 100:300")
     block, what = context.attached[-1]
-    assert context.session.attached_texts.store([(block, what)])
+    assert context.session.attached_texts.store([(block, what)], [])
     session, options = context.session, context.options
     asyncio.run(session.aclose())
     context.session = open_session(options, context.settings, approver=None, provider=context.provider)
-    assert context.session.attached_texts.load() == [(block, what)]
+    assert context.session.attached_texts.load() == ([(block, what)], [])
     context.turn(f"what is this?\n\n{block}")
     context.turn('and what is this?\n\n<recalled id="d9" characters="0:1 of 1">\nx\n</recalled>')
     with the_ledger() as ledger:

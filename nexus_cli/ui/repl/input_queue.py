@@ -72,8 +72,7 @@ class InputQueue:
 
     def postpone(self, steering: Sequence[str]) -> None:
         """Queue text that the turn was given and did not use, before messages that wait already."""
-        words = [self.given.pop(one) if one in self.given else TypedMessage(one, one) for one in steering]
-        self.later.extendleft(reversed(words))
+        self.later.extendleft(reversed([self._take_given(words) for words in steering]))
 
     def hold(self) -> None:
         """Hold the messages for later until `release`."""
@@ -92,13 +91,11 @@ class InputQueue:
             commands.append(self.held.popleft())
         self.later.extendleft(reversed(commands))
 
-    def take_all(self, steering: Sequence[str]) -> list[str]:
-        """Remove and return the texts of `steering`, then of all queued messages, as they were typed."""
-        texts = [self.take_back(words) for words in steering]
-        self.release()
-        while self.later:
-            texts.append(self._back(self.later.popleft()))
-        return texts
+    def unsent(self, steering: Sequence[str]) -> tuple[list[TypedMessage], list[Attachment]]:
+        """Return the messages that were not sent yet, those of `steering` first, and all attachments."""
+        queued = [*(self.given[words] for words in steering if words in self.given), *self.held, *self.later]
+        along = [attachment for one in queued if isinstance(one, QueuedMessage) for attachment in one.along]
+        return [_typed(one) for one in queued], [*along, *self.attached]
 
     def take_newest(self) -> str:
         """Remove and return the text of the newest message for later."""
@@ -106,8 +103,10 @@ class InputQueue:
 
     def take_back(self, words: str) -> str:
         """Return the typed form of text that the turn was given and has not used; its attachments are queued again."""
-        message = self.given.pop(words, None)
-        return self._back(message) if message is not None else words
+        return self._back(self._take_given(words))
+
+    def _take_given(self, words: str) -> TypedMessage | QueuedMessage:
+        return self.given.pop(words, None) or TypedMessage(words, words)
 
     def _back(self, one: TypedMessage | QueuedMessage) -> str:
         if isinstance(one, QueuedMessage):

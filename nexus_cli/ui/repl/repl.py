@@ -149,11 +149,11 @@ class Repl:
         command = ("exit", "") if leaves else parse(typed.text)
         shell = ShellLine.of(typed.text)
         if self.hand_over.withdraw():
-            self.input_queue.later.append(typed)
+            self._queue(typed)
         elif command is not None:
             self._command(*command, typed)
         elif self.jobs.current is not None and (shell or self.jobs.kind != "turn" or self.jobs.current.stopped):
-            self.input_queue.later.append(typed)
+            self._queue(typed)
         elif shell:
             self.jobs.start("shell", f"! {shell.command}", self._shell(shell))
         elif self.jobs.current is not None:
@@ -166,8 +166,13 @@ class Repl:
         """Queue a message for later; send it at once if nothing runs."""
         if self.jobs.current is None:
             self.submit(typed)
-            return
-        self.input_queue.later.append(typed)
+        else:
+            self._queue(typed)
+
+    def _queue(self, message: TypedMessage | QueuedMessage) -> None:
+        """Queue a message for after the running work; a kill does not lose it."""
+        self.input_queue.later.append(message)
+        self.backend.store_queue()
         self.view.invalidate()
 
     def take_back(self) -> str:
@@ -179,6 +184,7 @@ class Repl:
             text = self.input_queue.take_back(words)
         elif self.input_queue.held:
             text = self.input_queue.take_newest()
+        self.backend.store_queue()
         self.refresh_status()
         return text
 
@@ -186,7 +192,7 @@ class Repl:
         if not self.input_queue.attached:
             return False
         self.show_note(f"no longer attached: {self.input_queue.attached.pop().what}")
-        self.backend.store_attachments()
+        self.backend.store_queue()
         self.refresh_status()
         return True
 
@@ -225,14 +231,11 @@ class Repl:
         if self._leaving:
             return
         self._leaving = True
-        for words in self.input_queue.take_all(self.backend.take_back()):
-            self.show_note(f"not sent: {brief(words)}", "warn")
-        stored = self.backend.store_attachments()
-        for one in self.input_queue.attached:
-            if stored:
-                self.show_note(f"kept for when you resume: {one.what}")
-            else:
-                self.show_note(f"not sent: {one.what}", "warn")
+        self.input_queue.postpone(self.backend.take_back())
+        how, role = ("kept for when you resume", "dim") if self.backend.store_queue() else ("not sent", "warn")
+        messages, attached = self.input_queue.unsent(())
+        for what in (*(brief(one.text) for one in messages), *(one.what for one in attached)):
+            self.show_note(f"{how}: {what}", role)
         if self.jobs.current is not None and self.backend.ends_with_repl:
             self.jobs.stop()
         else:
@@ -312,6 +315,8 @@ class Repl:
             self.show_note(goes_on)
         elif not value["finished"]:
             self.show_note(CUT_SHORT, "warn")
+        for line in self.queued() if self.view.echoes else ():  # no live lines show them
+            self.show_note(line)
 
     def _echo(self, text: str) -> None:
         """Print the typed text, unless the terminal shows it already."""
@@ -382,7 +387,7 @@ class Repl:
             self.show_note(f"nexus: /{name}: {why}" if why else error.line, "error")
             return
         if self.jobs.current is not None and command.idle and not command.at_once(rest):
-            self.input_queue.later.append(typed)
+            self._queue(typed)
         else:
             self._echo(typed.shown)
             work = self.backend.run_command(command, rest)
@@ -406,12 +411,13 @@ class Repl:
                 self.input_queue.given[text] = message
                 self.view.invalidate()
                 if await self.backend.steer(message.trigger):
+                    self.backend.store_queue()
                     return
                 self.input_queue.given.pop(text)
             if self.jobs.current is None:
                 self.jobs.start("turn", "", self._send(typed, message))
             else:
-                self.input_queue.later.append(message)
+                self._queue(message)
             self.view.invalidate()
 
     async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
@@ -434,10 +440,11 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
-            self.backend.store_attachments()
+            self.backend.store_queue()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)
+            self.backend.store_queue()
             event = e.SteeringMessage(shown)
         elif isinstance(event, e.ToolCallEvent) and self.view.echoes:
             self.jobs.start_background(self._announce(event.call.id))

@@ -13,7 +13,7 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, BashArguments, run
-from nexus_cli.ui.repl.input_queue import Attachment, brief
+from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.view import ReplView
 
 LINES, MOST = 50, 100_000
@@ -43,8 +43,8 @@ class ShellLine:
 class Shell:
     """Runs one line after the other, prints the outputs and attaches them to the next message."""
 
-    def __init__(self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[Attachment], None]) -> None:
-        """`keep` gets a title and the whole output, `attach` the text for the next message."""
+    def __init__(self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[str, str], None]) -> None:
+        """`keep` gets a title and the whole output, `attach` the text for the next message and its description."""
         self._view = view
         self._keep = keep
         self._attach = attach
@@ -81,9 +81,9 @@ class Shell:
             self._view.put(f"The model sees {names} instead of the value.\n")
         line = ShellLine(command, line.private)
         shared = await session.share(output, f"output of ! {command}")
-        attachment = Attachment(block(line, shared), f"output of `{brief(command)}`")
-        session.attached_texts.note_command(attachment.text, command, output)
-        self._attach(attachment)
+        text = block(line, shared)
+        session.attached_texts.note_command(text, command, output)
+        self._attach(text, f"output of `{brief(command)}`")
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]

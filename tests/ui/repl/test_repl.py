@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import socket
 import sys
 import threading
@@ -457,16 +458,53 @@ def test_leaving_before_it_is_known_tells_nothing(tmp_path: Path) -> None:
     assert stage.text == ""
 
 
-def test_what_is_not_sent_is_told_when_the_person_leaves(tmp_path: Path) -> None:
+def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_kill(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
+    killed, session = tmp_path / "killed", stage.session.id
 
     async def scene() -> None:
         stage.type("begin")
         await stage.until(lambda: stage.provider.seen)
-        stage.repl.enqueue(TypedMessage("and then this", "and then this"))
+        stage.backend.attach("<block/>", "a block")
+        stage.type("use blue")
+        stage.repl.enqueue(TypedMessage("then green", "[pasted 1 line]", ("then green",)))
+        stage.repl.enqueue(TypedMessage("or not", "or not"))
+        assert stage.repl.take_back() == "or not"
+        await stage.until(lambda: stage.session.undelivered)
+        shutil.copytree(places().data, killed)
 
     stage.play(scene())
-    assert "not sent: and then this" in stage.text
+    for kept in ("use blue", "then green", "a block"):
+        assert f"kept for when you resume: {kept}" in stage.text
+    assert "not sent" not in stage.text
+    waiting = [
+        "queued: use blue",
+        "queued: [pasted 1 line]",
+        "a block will be sent with your next message",
+    ]
+
+    async def look() -> None:
+        stage.view.echoes = True
+        stage.backend.show_conversation()
+        assert stage.repl.queued() == waiting and all(line in stage.text for line in waiting)
+
+    async def go_on() -> None:
+        await look()
+        stage.type("go on")
+        await stage.until(lambda: len(stage.provider.seen) == 3)
+        await stage.idle()
+
+    for scene in (look, go_on):
+        stage = Stage(tmp_path, lambda request: "fine", resume=session)
+        stage.play(scene())
+        if scene is look:
+            shutil.rmtree(places().data)
+            shutil.move(killed, places().data)
+    first, second, third = (_said(stage.provider, number)[-1] for number in range(3))
+    assert "<block/>" in first and second.endswith("use blue") and third.endswith("then green")
+    waiting.clear()
+    stage = Stage(tmp_path, lambda request: "fine", resume=session)
+    stage.play(look())
 
 
 def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(tmp_path: Path) -> None:
