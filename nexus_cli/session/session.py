@@ -444,18 +444,23 @@ class Session:
         if problem:
             raise problem
 
-    async def compact(self, instructions: str = "") -> list[Event]:
-        """Compact and return the events, errors included. `cancel` stops it and leaves the window unchanged."""
+    async def compact(
+        self, instructions: str = "", show: Callable[[Event], object] = lambda happened: None
+    ) -> list[Event]:
+        """Compact and return the events, errors included; `show` gets each as it happens. `cancel` stops it and leaves
+        the window unchanged."""
         from nexus_cli.session.acts.compaction import compaction  # noqa: PLC0415  (on command only)
 
         events: list[Event] = []
         try:
             async for event_ in self.act(compaction(instructions)):
                 events.append(event_)
+                show(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message.removeprefix("not compacted: ")
             tokens = self.state.engine.next_request().tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
+            show(events[-1])
         return events
 
     def result(self, outcome: Outcome) -> AskResult:
