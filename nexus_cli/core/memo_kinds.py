@@ -10,9 +10,8 @@ ACTIVE_SPACE = "active_space"
 ADDED_FOLDERS = "added_folders"
 """Memo of a session's added folders: `folders`, their real paths. The newest memo counts."""
 WAITING_TEXTS = "attached"
-"""Memo of `texts` waiting for the person's next message in `session`: `text`, `what` it is, and its memos by kind:
-`COMMAND` (None if it has none) and `RECALLED_DROP`; and of `queued` messages, each the fields of a `TypedMessage`. The
-newest memo counts."""
+"""Memo of `texts` waiting for the person's next message in `session`: `text` and `what` it is; of `queued` messages,
+each the fields of a `TypedMessage`; and of the `memos` of texts, by text and kind. The newest memo counts."""
 ATTACHMENTS = "attachments"
 """Memo of a message with attached `files`, each as `AttachedFile.to_json`."""
 CLIPPED_MESSAGE = "clipped"

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.core.elide import clip_text, one_line
@@ -49,33 +48,25 @@ class AttachedTexts:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
         self.engine.control.attachment_memos[attached] = {RECALLED_DROP: {"drop": drop_id}}
 
-    def store(self, texts: Sequence[tuple[str, str]], messages: Sequence[Sequence[object]]) -> bool:
-        """Store titled texts that wait for the next message, and the fields of queued messages; return False
-        if the session cannot be resumed."""
+    def store(self, texts: Sequence[JsonObject], messages: Sequence[Sequence[object]]) -> bool:
+        """Store texts that wait for the next message, each with `what` it is, and the fields of queued messages; return
+        False if the session cannot be resumed."""
         conversation = self.engine.conversation
         if not self.is_saved() or not conversation.last:
             return False
         memos = self.engine.control.attachment_memos
-        made = [{"text": text, "what": what, COMMAND: None, **memos.get(text, {})} for text, what in texts]
-        now = {"session": self.session_id, "texts": made, "queued": to_json_value(messages)}
+        now = to_json_value({"session": self.session_id, "texts": texts, "queued": messages, "memos": memos})
         if now != self._read_stored():
             conversation.memo(WAITING_TEXTS, now)
         return True
 
-    def load(self) -> tuple[list[tuple[str, str]], list[list[Any]]]:
-        """Return the stored texts, each with its title, and the fields of the queued messages."""
+    def load(self) -> JsonObject:
+        """Return the stored `texts` and the fields of the `queued` messages."""
         stored = self._read_stored()
-        for one in stored["texts"]:
-            memos = {kind: one[kind] for kind in (COMMAND, RECALLED_DROP) if one.get(kind)}
-            if memos:
-                self.engine.control.attachment_memos[one["text"]] = memos
-        return [(one["text"], one["what"]) for one in stored["texts"]], stored["queued"]
-
-    def count_pending(self, texts: Callable[[], Sequence[str]]) -> None:
-        """Count the result of `texts`, which waits for the next message, as part of the next request."""
-        self.engine.control.waiting_texts = texts
+        self.engine.control.attachment_memos |= stored["memos"]
+        return stored
 
     def _read_stored(self) -> JsonObject:
         memos = self.engine.conversation.memos(WAITING_TEXTS)
         own = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
-        return {"session": self.session_id, "texts": [], "queued": [], **(own[-1].value if own else {})}
+        return {"session": self.session_id, "texts": [], "queued": [], "memos": {}, **(own[-1].value if own else {})}

@@ -12,15 +12,12 @@ from pathlib import Path
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.lines import cut_line
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import TypedMessage
 
 TOLD = 5
 """Most mentioned files that are named."""
-MOST_WHAT = 40
-"""Cells for the description of an attachment, so that its line is whole on 80 columns."""
 BRIEF = 500
 """Characters of a message that are used for a line about it."""
 
@@ -60,11 +57,7 @@ class InputQueue:
         """Return one line for each queued item, those for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
         then = [f"queued: {brief(_typed(one).shown)}" for one in (*self.held, *self.later)]
-        return [
-            *now,
-            *then,
-            *(f"{cut_line(one.what, MOST_WHAT)} will be sent with your next message" for one in self.attached),
-        ]
+        return [*now, *then, *(f"attached: {one.what}" for one in self.attached)]
 
     def typed_form(self, words: str) -> str:
         """Return the typed form of a text that the turn was given."""

@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,12 +106,12 @@ class LocalSession(TerminalContext):
 
     def share_queue(self, *, loads: bool) -> None:
         """Connect the session with the pending attachments and its workers, and queue what it has stored (`loads`)."""
-        queue, waiting = self.repl.input_queue, self.session.attached_texts
+        queue = self.repl.input_queue
         if loads:
-            texts, messages = waiting.load()
-            queue.attached.extend(Attachment(*one) for one in texts)
-            queue.held.extend(TypedMessage(*one[:2], *map(tuple, one[2:])) for one in messages)
-        waiting.count_pending(lambda: [one.text for one in queue.attached])
+            stored = self.session.attached_texts.load()
+            queue.attached.extend(Attachment(one["text"], one["what"]) for one in stored["texts"])
+            queue.held.extend(TypedMessage(*one[:2], *map(tuple, one[2:])) for one in stored["queued"])
+        self.session.engine.control.waiting_texts = lambda: [one.text for one in queue.attached]
         self.session.listen(self.repl.feed)
 
     @property
@@ -249,7 +249,7 @@ class LocalSession(TerminalContext):
         messages, attached = self.repl.input_queue.unsent(self.undelivered)
         typed = [] if moves else [astuple(one) for one in messages]
         try:
-            stored = self.session.attached_texts.store([astuple(one) for one in attached], typed)
+            stored = self.session.attached_texts.store([asdict(one) for one in attached], typed)
         except NexusError:
             return False
         if stored and (typed or attached):  # a turn's step may take long

@@ -480,7 +480,7 @@ def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_
     waiting = [
         "queued: use blue",
         "queued: [pasted 1 line]",
-        "a block will be sent with your next message",
+        "attached: a block",
     ]
 
     async def look() -> None:
@@ -533,7 +533,7 @@ def test_output_that_waits_when_the_person_leaves_waits_again_when_they_resume(t
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
 
     async def go_on() -> None:
-        assert stage.repl.queued() == ["output of `echo seen-$((40+2)); exit 3` will be sent with your next message"]
+        assert stage.repl.queued() == ["attached: output of `echo seen-$((40+2)); exit 3`"]
         stage.type("!echo taken back")
         await stage.idle()
         assert stage.repl.take_back() == "" and stage.repl.detach()
@@ -569,7 +569,7 @@ def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(t
         await stage.idle()
         stage.type("!!echo private-$((40+1))")
         await stage.idle()
-        assert stage.repl.queued() == ["output of `echo shared-$((40+2))` will be sent with your next message"]
+        assert stage.repl.queued() == ["attached: output of `echo shared-$((40+2))`"]
         stage.type("look")
         await stage.idle()
         assert stage.repl.queued() == []
@@ -673,7 +673,7 @@ def test_a_shell_line_is_stopped_like_a_turn(tmp_path: Path) -> None:
         assert stage.repl.running
         stage.repl.interrupt()
         await stage.idle()
-        assert stage.repl.queued() == ["output of `echo so-far-$((40+2)); sleep… will be sent with your next message"]
+        assert stage.repl.queued() == ["attached: output of `echo so-far-$((40+2)); sleep 60`"]
 
     stage.play(scene())
     assert "stopped" in stage.text and "so-far-42" in stage.text
@@ -836,7 +836,7 @@ def test_what_a_message_took_along_waits_again_when_it_is_taken_back(tmp_path: P
         stage.type("see @dot.png")
         await stage.until(lambda: stage.repl.queued() == ["queued: see @dot.png"])
         assert stage.repl.take_back() == "see @dot.png"
-        assert stage.repl.queued() == ["a block will be sent with your next message"]
+        assert stage.repl.queued() == ["attached: a block"]
         stage.repl.interrupt()
         await stage.idle()
 
@@ -851,7 +851,7 @@ def test_words_that_never_reached_the_session_stand_in_the_box_again(tmp_path: P
         stage.type("words")
         stage.repl.interrupt()
         await stage.idle()
-        assert stage.view.box == "words" and stage.repl.queued() == ["a block will be sent with your next message"]
+        assert stage.view.box == "words" and stage.repl.queued() == ["attached: a block"]
 
     stage.play(scene())
     assert not stage.provider.seen
