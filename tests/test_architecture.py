@@ -473,11 +473,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (738, 1_037, 0),
     "cli": (47_781, 0, 5),
     "client": (2_268, 0, 2),
-    "commands": (42_809, 0, 50),
+    "commands": (42_878, 0, 50),
     "config": (34_742, 0, None),
     "context": (8_931, 0, 18),
     "conversation": (50_589, 0, 90),
-    "core": (39_844, 0, None),
+    "core": (39_865, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_453, 0, 55),
     "hooks": (7_813, 0, 21),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_145, 49_726)
+SUM = (973_235, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
