@@ -477,7 +477,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (34_742, 0, None),
     "context": (8_931, 0, 18),
     "conversation": (50_589, 0, 90),
-    "core": (39_865, 0, None),
+    "core": (39_873, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_453, 0, 55),
     "hooks": (7_813, 0, 21),
@@ -494,7 +494,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_260, 0, 27),
     "sections": (37_061, 0, 64),
     "service_list": (303, 0, 2),
-    "session": (53_199, 0, 59),
+    "session": (53_269, 0, 59),
     "spaces": (10_494, 0, 20),
     "testing": (1_518, 0, 0),
     "text": (3_433, 0, None),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_235, 49_726)
+SUM = (973_313, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -23,8 +23,9 @@ from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN, Limits
+from nexus_cli.core.memo_kinds import LEVEL_SET
 from nexus_cli.core.request import Provider
 from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.core.services import Jobs, Log, Workers
@@ -192,6 +193,8 @@ class Session:
         if now != PLAN:
             self._before_plan = now
         self.state = at_level(self.state, level)
+        if self.engine.conversation.last:  # a session without messages is not kept
+            self.engine.conversation.memo(LEVEL_SET, {"limits": to_json_value(self.state.dispatcher.bounds)})
         self.state.dispatcher.withdraw_questions()
         if self.workers is not None:
             self.workers.set_level(level)
