@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -379,11 +380,13 @@ class Session:
         readings.epoch_cause = readings.epoch_cause or "reload"
         readings.drafted = None
 
-    async def share(self, text: str, what: str) -> str:
-        """Clip output for the next message as that of a tool's command; the rest becomes a drop."""
-        context = self.state.engine.context
-        text = await leave_out_repeats(context, None, text, what)
-        return (await clip_to_cap(context, None, text, context.budget.output_cap, what, Cause.OUTPUT_CAP)).text
+    async def share(self, command: str, output: str) -> str:
+        """Return the output of a person's command as a block of a message, clipped as that of a tool's command; what is
+        clipped becomes a drop."""
+        context, what = self.state.engine.context, f"output of {command}"
+        text = await leave_out_repeats(context, None, output, what)
+        cut = await clip_to_cap(context, None, text, context.budget.output_cap, what, Cause.OUTPUT_CAP)
+        return f'<shell command="{escape(command)}">\n{cut.text.rstrip()}\n</shell>'
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Replace the values of variables with keys in `text` by `[NAME]`; return the text and the names."""

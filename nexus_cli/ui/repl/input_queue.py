@@ -91,8 +91,9 @@ class InputQueue:
         return [_typed(one) for one in queued], [*along, *self.attached]
 
     def take_newest(self) -> str:
-        """Remove and return the text of the newest message for later."""
-        return self._back((self.later or self.held).pop())
+        """Remove and return the text of the newest message for later, "" if there is none."""
+        queue = self.later or self.held
+        return self._back(queue.pop()) if queue else ""
 
     def take_back(self, words: str) -> str:
         """Return the typed form of text that the turn was given and has not used; its attachments are queued again."""

@@ -210,7 +210,9 @@ class LocalSession(TerminalContext):
         made = self.session = self._reopen(options, settings, before)
         self._options, self.settings = options, settings
         if moves:
-            self._left_behind(stored)
+            attached = self.repl.input_queue.attached
+            self.repl.show_unsent([one.what for one in attached], stored=stored, session=" the previous session")
+            attached.clear()
         self.share_queue(loads=moves)
         self.store_queue()
         if moves:
@@ -220,13 +222,6 @@ class LocalSession(TerminalContext):
             elif not copied:  # the command that copied prints its own line
                 self.say(describe_opened(made))
         self.repl.refresh_status()
-
-    def _left_behind(self, stored: bool) -> None:
-        """Drop the attachments for the former session's next message."""
-        what = "kept for when you resume the previous session" if stored else "not sent to the new session"
-        for one in self.repl.input_queue.attached:
-            self.repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
-        self.repl.input_queue.attached.clear()
 
     # The end of a turn
 

@@ -177,13 +177,8 @@ class Repl:
 
     def take_back(self) -> str:
         """Remove and return the newest queued message, for later or for the running turn."""
-        text = ""
-        if self.input_queue.later:
-            text = self.input_queue.take_newest()
-        elif words := self.backend.take_newest():
-            text = self.input_queue.take_back(words)
-        elif self.input_queue.held:
-            text = self.input_queue.take_newest()
+        words = "" if self.input_queue.later else self.backend.take_newest()
+        text = self.input_queue.take_back(words) if words else self.input_queue.take_newest()
         self.backend.store_queue()
         self.refresh_status()
         return text
@@ -232,14 +227,19 @@ class Repl:
             return
         self._leaving = True
         self.input_queue.postpone(self.backend.take_back())
-        how, role = ("kept for when you resume", "dim") if self.backend.store_queue() else ("not sent", "warn")
         messages, attached = self.input_queue.unsent(())
-        for what in (*(brief(one.text) for one in messages), *(one.what for one in attached)):
-            self.show_note(f"{how}: {what}", role)
+        what = [*(brief(one.text) for one in messages), *(one.what for one in attached)]
+        self.show_unsent(what, stored=self.backend.store_queue())
         if self.jobs.current is not None and self.backend.ends_with_repl:
             self.jobs.stop()
         else:
             self.view.leave()
+
+    def show_unsent(self, what: Iterable[str], *, stored: bool, session: str = "") -> None:
+        """Say of each thing that was not sent if it was stored; `session` names the one if it is not the open one."""
+        how, role = (f"kept for when you resume{session}", "dim") if stored else ("not sent", "warn")
+        for one in what:
+            self.show_note(f"{how}: {one}", role)
 
     def release_workers(self) -> None:
         """Let the workers that the turn waits for work in the background; the turn goes on."""

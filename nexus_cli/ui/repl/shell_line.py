@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
@@ -79,9 +78,7 @@ class Shell:
         command, further = session.mask_secrets(line.command)
         if names := ", ".join(f"[{name}]" for name in sorted({*masked, *further})):
             self._view.put(f"The model sees {names} instead of the value.\n")
-        line = ShellLine(command, line.private)
-        shared = await session.share(output, f"output of ! {command}")
-        text = block(line, shared)
+        text = await session.share(command, output)
         session.attached_texts.note_command(text, command, output)
         self._attach(text, f"output of `{brief(command)}`")
 
@@ -97,8 +94,3 @@ def end_of(text: str) -> str:
     if len(kept) < len(text) or len(lines) > LINES:
         lines = [f"[showing the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *lines[-LINES:]]
     return "\n".join(lines) + "\n"
-
-
-def block(line: ShellLine, output: str) -> str:
-    """Return the form of the output that the model gets."""
-    return f'<shell command="{escape(line.command)}">\n{output.rstrip()}\n</shell>'
