@@ -38,10 +38,8 @@ async def compact(
     compacted: list[str] = []
 
     async def work() -> None:
-        for event in await context.session.compact(instructions):
-            context.feed(event)
-            if isinstance(event, CompactionDone) and event.ok:
-                compacted.append(context.session.id)
+        events = await context.session.compact(instructions, context.feed)
+        compacted.extend(context.session.id for one in events if isinstance(one, CompactionDone) and one.ok)
 
     await context.busy("compacting", work())
     return report_act("", *compacted)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, print_act
+from nexus_cli.core.elide import count_large, cut_piece
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.engine.requests.drop_list import window_drops
@@ -86,14 +88,18 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
             "usage", f"drops recall {drop}", "this drop has no content to recall", "/drops lists all drops"
         )
     session = context.session
-    shared = await session.share(text[start:end], f"part of {drop}, recalled by the person")
-    block = f'<recalled id="{drop}" characters="{start}:{end} of {len(text)}">\n{shared}\n</recalled>'
-    tokens = session.context.counter.count(block)
+    count, cap = session.context.counter.count, session.context.budget.output_cap
+    piece = await asyncio.to_thread(cut_piece, text, start, end, cap, count)
+    block = f'<recalled id="{drop}" characters="{start}:{piece.end} of {len(text)}">\n{piece.text}\n</recalled>'
+    tokens, rest = count(block), ""
+    if left := await asyncio.to_thread(count_large, text[piece.end : end], cap, count):
+        more = f"/drops recall {drop} {piece.end}:{end}"
+        rest = f"{left:,} of {tokens + left:,} tokens are left out. To send more: {more}"
     read_log(source).count_recall(drop)
     session.attached_texts.note_recall(block, drop)
     context.attach(block, f"{drop}, {tokens:,} tokens")
     context.feed(ContextRecall(drop, tokens))
-    return report_act("", drop)
+    return print_act(rest, drop)
 
 
 def _complete_drops(source: Source) -> Sequence[str]:

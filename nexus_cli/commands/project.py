@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
@@ -67,8 +66,7 @@ async def review_change(
             "/review RANGE reviews a range, /review alone uncommitted changes",
         )
     what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
-    shared = await context.session.share(change.text, f"output of {change.command}")
-    block = f'<shell command="{escape(change.command)}">\n{shared.rstrip()}\n</shell>'
+    block = await context.session.share(change.command, change.text)
     context.start(f"{load_prompt('review', what=what, words=words)}\n\n{block}")
 
 

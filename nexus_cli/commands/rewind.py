@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from nexus_cli.commands.arguments import read_log, read_source, require_ledger, show_report
+from nexus_cli.commands.arguments import read_log, read_source, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.sessions import one_line_title, reopen_fork
+from nexus_cli.commands.sessions import fork_to_edit, one_line_title
 from nexus_cli.commands.undo import save_editor_texts
 from nexus_cli.commands.verb import ActReport, Noun, Option, Report, Verb, print_act, report_act
 from nexus_cli.config.paths import places
@@ -20,7 +20,6 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shielded_work import wait_settled
 from nexus_cli.ledger import LaneLog
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.sessions import short_id
 
 if TYPE_CHECKING:
     from nexus_cli.reports.turn_changes import TurnCount
@@ -146,14 +145,10 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> Rewound:
         if stopped or part == FILES:
             return report
         show_report(context, report)
-    from nexus_cli.undo.undo_files import fork_before  # noqa: PLC0415  (imports the undo)
-
-    ledger, before = require_ledger(context), context.session.id
     kept = [one["path"] for report in done for one in report["kept"]]
-    await reopen_fork(context, (await asyncio.to_thread(fork_before, ledger, before, turn.entry, kept)).id)
-    context.fill(turn.text)
+    before = await fork_to_edit(context, turn.entry, turn.text, kept)
     redo = f", then /redo {len(done)} times" if done[1:] else ", then /redo" if done else ""
-    told = f"Rewound to before message {turn.number}. To return: /resume {short_id(ledger, before)}{redo}"
+    told = f"Rewound to before message {turn.number}. To return: /resume {before}{redo}"
     return print_act(told, context.session.id)
 
 

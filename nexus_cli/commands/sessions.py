@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from html import unescape
 from itertools import islice
 from typing import Annotated, Any, cast
 
@@ -18,6 +19,7 @@ from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.typed_text import GIVEN_BLOCK, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger, SessionInfo
 from nexus_cli.reports import sessions as reports
 from nexus_cli.reports.conversation import Replay
@@ -344,8 +346,7 @@ async def edit_message(
     The session continues in a copy that ends before it, with the message in the input box. Files are not
     changed; /rewind can restore them too.
     """
-    source, before = read_source(context), context.session.id
-    found = await asyncio.to_thread(_messages, read_log(source), MOST if chooses else 1)
+    found = await asyncio.to_thread(_messages, read_log(read_source(context)), MOST if chooses else 1)
     if not found:
         raise usage_error("edit", "", "you have not sent a message in this session yet", "Type your first message")
     place = 0
@@ -357,13 +358,24 @@ async def edit_message(
         place = int(chosen)
     entry, words, _ = found[place]
     context.session.refuse_to_leave()
-    from nexus_cli.undo import undo_files  # noqa: PLC0415  (imports the undo)
-
-    await reopen_fork(context, undo_files.fork_before(source.ledger, before, entry).id)
-    context.fill(words)
-    named = reports.short_id(source.ledger, before)
-    told = f"Edit the message and send it again. Files are not changed. Previous session: /resume {named}"
+    before = await fork_to_edit(context, entry, words)
+    told = f"Edit the message and send it again. Files are not changed. Previous session: /resume {before}"
     return print_act(told, context.session.id)
+
+
+async def fork_to_edit(context: CommandContext, entry: int, words: str, kept: Sequence[str] = ()) -> str:
+    """Continue in a fork that ends before the message `entry`, with `words` in the input box, and attach what was
+    attached to the message; return the short id of the session before. `kept` as in `fork_before`."""
+    from nexus_cli.undo.undo_files import fork_before  # noqa: PLC0415  (imports the undo)
+
+    ledger, before = require_ledger(context), context.session.id
+    content = ledger.log(before).read(entry, entry)[0].message.content
+    await reopen_fork(context, (await asyncio.to_thread(fork_before, ledger, before, entry, kept)).id)
+    context.fill(words)
+    attached = split_attachments(content)[1] if content.startswith(words) else ""  # else a command attaches it anew
+    for block in GIVEN_BLOCK.finditer(attached):
+        context.attach(block[0], unescape(block[2]))
+    return reports.short_id(ledger, before)
 
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:

@@ -10,8 +10,8 @@ ACTIVE_SPACE = "active_space"
 ADDED_FOLDERS = "added_folders"
 """Memo of a session's added folders: `folders`, their real paths. The newest memo counts."""
 WAITING_TEXTS = "attached"
-"""Memo of `texts` waiting for the person's next message in `session`: `text`, `what` it is, and its memos by kind:
-`COMMAND` (None if it has none) and `RECALLED_DROP`."""
+"""Memo of `texts` waiting for the person's next message in `session`: `text` and `what` it is; of `queued` messages,
+each the fields of a `TypedMessage`; and of the `memos` of texts, by text and kind. The newest memo counts."""
 ATTACHMENTS = "attachments"
 """Memo of a message with attached `files`, each as `AttachedFile.to_json`."""
 CLIPPED_MESSAGE = "clipped"
@@ -53,6 +53,9 @@ LEFT_OUT_SECTION = "left_out"
 LIMITS_IN_FORCE = "limits"
 """Memo of the limits of a request: `recipe`, its `section_budget`, `limits` as in `nexus docs json`, and the model's
 `window` and `max_output` in tokens as known then. Valid for all requests until the next such memo."""
+LEVEL_SET = "level"
+"""Memo of the `limits` with a permission level that was set in the session, as in `LIMITS_IN_FORCE`, also if no
+request had them."""
 PASTED_RANGES = "pasted"
 """Memo of a message with pasted text: `ranges`, the start and end offset of each paste in characters."""
 PIN = "pin"
@@ -118,6 +121,7 @@ OPENING_KINDS = (
     GOAL,
     JOB,
     LEFT_OUT_SECTION,
+    LEVEL_SET,
     LIMITS_IN_FORCE,
     PIN,
     PLAN,

@@ -345,9 +345,7 @@ class AgentDispatcher:
         return {"before": done.before, "after": done.after, "why": done.why}
 
     async def _compact(self, instructions: str) -> CompactionDone:
-        events = await self.session.compact(instructions)
-        for event in events:
-            self.publish(event)
+        events = await self.session.compact(instructions, self.publish)
         return next(event for event in reversed(events) if isinstance(event, CompactionDone))
 
     @rpc_method(BUSY, REFUSED)

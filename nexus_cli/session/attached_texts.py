@@ -1,6 +1,8 @@
-"""`AttachedTexts`: texts that wait for the next message of a session (output of `!` commands, recalled drops).
+"""`AttachedTexts`: texts that wait for the next message of a session (output of `!` commands, recalled drops), and
+queued messages.
 
-They are stored in the ledger when the session is left, and found again when it is resumed.
+They are stored in the ledger whenever they change, so that a kill loses none, and found again when the session is
+resumed.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, SHELL_LINE, WAITING_TEXTS
 from nexus_cli.engine.requests.engine import Engine
 
@@ -46,31 +48,25 @@ class AttachedTexts:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
         self.engine.control.attachment_memos[attached] = {RECALLED_DROP: {"drop": drop_id}}
 
-    def store(self, texts: Sequence[tuple[str, str]]) -> bool:
-        """Store titled texts that wait for the next message; return False if the session cannot be resumed."""
+    def store(self, texts: Sequence[JsonObject], messages: Sequence[Sequence[object]]) -> bool:
+        """Store texts that wait for the next message, each with `what` it is, and the fields of queued messages; return
+        False if the session cannot be resumed."""
         conversation = self.engine.conversation
         if not self.is_saved() or not conversation.last:
             return False
         memos = self.engine.control.attachment_memos
-        now = [{"text": text, "what": what, COMMAND: None, **memos.get(text, {})} for text, what in texts]
+        now = to_json_value({"session": self.session_id, "texts": texts, "queued": messages, "memos": memos})
         if now != self._read_stored():
-            conversation.memo(WAITING_TEXTS, {"session": self.session_id, "texts": now})
+            conversation.memo(WAITING_TEXTS, now)
         return True
 
-    def load(self) -> list[tuple[str, str]]:
-        """Return the texts that were stored when the session was left, each with its title."""
+    def load(self) -> JsonObject:
+        """Return the stored `texts` and the fields of the `queued` messages."""
         stored = self._read_stored()
-        for one in stored:
-            memos = {kind: one[kind] for kind in (COMMAND, RECALLED_DROP) if one.get(kind)}
-            if memos:
-                self.engine.control.attachment_memos[one["text"]] = memos
-        return [(one["text"], one["what"]) for one in stored]
+        self.engine.control.attachment_memos |= stored["memos"]
+        return stored
 
-    def count_pending(self, texts: Callable[[], Sequence[str]]) -> None:
-        """Count the result of `texts`, which waits for the next message, as part of the next request."""
-        self.engine.control.waiting_texts = texts
-
-    def _read_stored(self) -> list[JsonObject]:
+    def _read_stored(self) -> JsonObject:
         memos = self.engine.conversation.memos(WAITING_TEXTS)
         own = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
-        return list(own[-1].value["texts"]) if own else []
+        return {"session": self.session_id, "texts": [], "queued": [], "memos": {}, **(own[-1].value if own else {})}

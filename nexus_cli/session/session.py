@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,8 +24,9 @@ from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN, Limits
+from nexus_cli.core.memo_kinds import LEVEL_SET
 from nexus_cli.core.request import Provider
 from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.core.services import Jobs, Log, Workers
@@ -192,6 +194,8 @@ class Session:
         if now != PLAN:
             self._before_plan = now
         self.state = at_level(self.state, level)
+        if self.engine.conversation.last:  # a session without messages is not kept
+            self.engine.conversation.memo(LEVEL_SET, {"limits": to_json_value(self.state.dispatcher.bounds)})
         self.state.dispatcher.withdraw_questions()
         if self.workers is not None:
             self.workers.set_level(level)
@@ -376,11 +380,13 @@ class Session:
         readings.epoch_cause = readings.epoch_cause or "reload"
         readings.drafted = None
 
-    async def share(self, text: str, what: str) -> str:
-        """Clip output for the next message as that of a tool's command; the rest becomes a drop."""
-        context = self.state.engine.context
-        text = await leave_out_repeats(context, None, text, what)
-        return (await clip_to_cap(context, None, text, context.budget.output_cap, what, Cause.OUTPUT_CAP)).text
+    async def share(self, command: str, output: str) -> str:
+        """Return the output of a person's command as a block of a message, clipped as that of a tool's command; what is
+        clipped becomes a drop."""
+        context, what = self.state.engine.context, f"output of {command}"
+        text = await leave_out_repeats(context, None, output, what)
+        cut = await clip_to_cap(context, None, text, context.budget.output_cap, what, Cause.OUTPUT_CAP)
+        return f'<shell command="{escape(command)}">\n{cut.text.rstrip()}\n</shell>'
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Replace the values of variables with keys in `text` by `[NAME]`; return the text and the names."""
@@ -444,18 +450,23 @@ class Session:
         if problem:
             raise problem
 
-    async def compact(self, instructions: str = "") -> list[Event]:
-        """Compact and return the events, errors included. `cancel` stops it and leaves the window unchanged."""
+    async def compact(
+        self, instructions: str = "", show: Callable[[Event], object] = lambda happened: None
+    ) -> list[Event]:
+        """Compact and return the events, errors included; `show` gets each as it happens. `cancel` stops it and leaves
+        the window unchanged."""
         from nexus_cli.session.acts.compaction import compaction  # noqa: PLC0415  (on command only)
 
         events: list[Event] = []
         try:
             async for event_ in self.act(compaction(instructions)):
                 events.append(event_)
+                show(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message.removeprefix("not compacted: ")
             tokens = self.state.engine.next_request().tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
+            show(events[-1])
         return events
 
     def result(self, outcome: Outcome) -> AskResult:

@@ -7,11 +7,15 @@ import json
 import pytest
 from commands.conftest import FakeContext
 from search import sample
+from session.played import Answer
 
 from nexus_cli.commands import find
-from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import CompactionDone, Notice
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.event import CompactionDone, Notice, Retry
+from nexus_cli.core.request import Request
 from nexus_cli.core.usage import Usage
+from nexus_cli.provider import retry
+from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.reports.forms import find_form
 
 
@@ -28,7 +32,9 @@ def said(context: FakeContext) -> str:
     return next(event.text for event in reversed(context.fed) if isinstance(event, Notice))
 
 
-def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(context: FakeContext) -> None:
+def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(
+    context: FakeContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     filled(context)
     sent, used = len(context.provider.seen), context.session.status().used
     context.run("compact --preview keep the names")
@@ -36,7 +42,19 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(contex
     assert form == "compaction" and value["possible"] and value["instructions"] == "keep the names"
     assert value["session"] == context.session.id and len(context.provider.seen) == sent
     json.dumps(value)
+    shown: list[int] = []
+
+    def fail_once(request: Request) -> Answer:
+        shown.append(sum(isinstance(event, Retry) for event in context.fed))
+        if len(shown) == 1:
+            raise ProviderError("overloaded", "busy", transient=True)
+        return "Goal: a summary. Next: more."
+
+    context.provider.script = fail_once
+    context.session.engine.provider = RetryingProvider(context.provider)
+    monkeypatch.setattr(retry, "FIRST_WAIT", 0.0)
     context.run("compact")
+    assert shown == [0, 1], "a retry is shown when it happens"
     done = context.fed[-1]
     assert isinstance(done, CompactionDone) and done.ok
     assert context.reported == {"version": 1, "ids": [context.session.id], "message": ""}

@@ -190,10 +190,12 @@ def test_the_last_message_is_edited_in_a_copy_that_ends_before_it(context: FakeC
     with pytest.raises(NexusError, match="you have not sent a message"):
         context.run("edit")
     context.turn("first words")
-    context.turn('second words\n\n<file path="a.py">\nx\n</file>')
+    given = ['<shell command="ls &amp;">\na\n\nb\n</shell>', '<recalled id="d9" characters="0:1 of 1">\nx\n</recalled>']
+    context.turn("\n\n".join(["second words", *given, '<file path="a.py">\nx\n</file>']))
     source = context.session.id
     context.run("edit")
     assert context.filled == "second words" and source[-6:] in context.said[-1] and "Files" in context.said[-1]
+    assert context.attached == [(given[0], "ls &"), (given[1], "d9")], "the words name no output and no drop"
     context.turn("other words")
     sent = json.dumps(context.provider.seen[-1])
     assert "first words" in sent and "other words" in sent and "second words" not in sent

@@ -326,7 +326,12 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     context.run("drops recall d1")
     block, _ = context.attached[-1]
     counter, cap = context.session.context.counter, context.session.engine.context.budget.output_cap
-    assert counter.count(block) <= cap + 60 and 'recall("d2"' in block, "as much as one tool result may take"
+    assert counter.count(block) <= cap + 60, "as much as one tool result may take"
+    sent = int(context.said[-1].split()[-1].split(":")[0])
+    assert block == f'<recalled id="d1" characters="0:{sent} of {len(whole)}">\n{whole[:sent]}\n</recalled>'
+    left = counter.count(whole[sent:])
+    assert context.said[-1].startswith(f"{left:,} of {counter.count(block) + left:,} tokens are left out")
+    assert context.said[-1].endswith(f"/drops recall d1 {sent}:{len(whole)}")
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2
     with pytest.raises(NexusError, match="the range is empty: d1 has"):
@@ -338,11 +343,11 @@ def test_the_timeline_names_what_was_recalled_and_not_what_only_looks_like_it(co
     dropped(context)
     context.run("drops recall d1 100:300")
     block, what = context.attached[-1]
-    assert context.session.attached_texts.store([(block, what)])
+    assert context.session.attached_texts.store([{"text": block, "what": what}], [])
     session, options = context.session, context.options
     asyncio.run(session.aclose())
     context.session = open_session(options, context.settings, approver=None, provider=context.provider)
-    assert context.session.attached_texts.load() == [(block, what)]
+    assert context.session.attached_texts.load()["texts"] == [{"text": block, "what": what}]
     context.turn(f"what is this?\n\n{block}")
     context.turn('and what is this?\n\n<recalled id="d9" characters="0:1 of 1">\nx\n</recalled>')
     with the_ledger() as ledger:

@@ -10,8 +10,8 @@ import asyncio
 import json
 import os
 import subprocess
-from dataclasses import replace
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

@@ -20,7 +20,6 @@ from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.sessions import NOTHING, last_exchange
 from nexus_cli.session.session import Session
-from nexus_cli.ui.repl.shell_line import ShellLine, block
 
 
 def shown(session: str, folder: Path) -> JsonObject:
@@ -42,9 +41,7 @@ def test_a_finished_turn_is_its_words_and_its_answer(tmp_path: Path) -> None:
 def test_a_replay_shows_the_lines_of_the_shell_that_a_message_took_along(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "the answer"), tmp_path)
     counted = "\n".join(map(str, range(30)))
-    first, second = (
-        block(ShellLine(line, private=False), text) for line, text in (("a > b", "x"), ("seq 30", counted))
-    )
+    first, second = (asyncio.run(session.share(*one)) for one in (("a > b", "x"), ("seq 30", counted)))
     assert say(session, f"the words\n\n{first}\n{second}")[1].ok
     resumed = opened(Played(lambda request: "x"), tmp_path, session.id)
     began, *shown = next(newest_turns(resumed))[:3]

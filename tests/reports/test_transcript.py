@@ -58,8 +58,8 @@ def test_outputs_and_messages_are_whole_where_the_request_had_a_part(tmp_path: P
 
 def test_a_message_with_a_part_of_an_output_keeps_the_words_that_were_typed(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
-    output = asyncio.run(session.share("a line of output\n" * 9_000, "output of make"))
-    words = f'why does this fail?\n\n<shell command="make">\n{output}\n</shell>'
+    output = asyncio.run(session.share("make", "a line of output\n" * 9_000))
+    words = f"why does this fail?\n\n{output}"
     assert 'left out: recall("d1"' in words and say(session, words)[1].ok
     assert transcript(session.id)["events"][0]["text"] == words
 

@@ -194,7 +194,7 @@ def test_a_ledger_that_fails_between_turns_is_told_and_its_copy_is_whole(tmp_pat
         await _turn(session, "one")
         assert session.ledger is not None and session.record is not None
         session.ledger.db.run("PRAGMA query_only = ON")
-        await session.share("x " * 20_000, "output of ! long")
+        await session.share("long", "x " * 20_000)
         assert not session.saved
         (notice,) = session.take_notices()
         assert "memory" in notice and not session.take_notices()
@@ -294,9 +294,9 @@ def test_words_for_a_running_turn_can_be_taken_back(tmp_path: Path) -> None:
 def test_what_is_shared_is_as_long_as_one_tool_result_and_the_rest_a_drop(tmp_path: Path) -> None:
     async def run() -> tuple[str, str | None]:
         session = _open(tmp_path, Played(lambda request: "fine"))
-        assert await session.share("short", "output of ! ls") == "short"
+        assert await session.share("ls", "short") == '<shell command="ls">\nshort\n</shell>'
         text = "".join(f"line {number}\n" for number in range(20_000))
-        shared = await session.share(text, "output of ! seq")
+        shared = await session.share("seq", text)
         (drop,) = session.ledger.log(session.id).drops() if session.ledger else []
         kept = session.ledger.log(session.id).original(drop.id) if session.ledger else None
         assert drop.id in shared and kept == text

@@ -108,7 +108,7 @@ def test_a_session_that_is_not_saved_keeps_nothing(tmp_path: Path) -> None:
 def test_a_line_of_the_person(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "done"), repository(tmp_path))
     view = SimpleNamespace(put=lambda text: None, invalidate=lambda: None)
-    shell = Shell(cast(Any, view), lambda title, text: None, lambda attachment: None)
+    shell = Shell(cast(Any, view), lambda title, text: None, lambda block, what: None)
     line = ShellLine.of("!!rm notes.txt")
     assert line is not None
 

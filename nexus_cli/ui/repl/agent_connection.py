@@ -101,8 +101,8 @@ class AgentConnection(Protocol):
     async def set_level(self, level: str) -> None:
         """Set the permission level, as far as settings or the server allow; `status` has it then."""
 
-    def store_attachments(self) -> bool:
-        """Store the attachments of the next message; False if they are lost with the REPL."""
+    def store_queue(self) -> bool:
+        """Store the messages and attachments that were not sent yet; False if they are lost with the REPL."""
         return False
 
     def refresh(self) -> None:

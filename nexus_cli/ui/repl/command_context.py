@@ -78,6 +78,7 @@ class TerminalContext:
 
     def attach(self, block: str, what: str) -> None:
         self.repl.input_queue.attached.append(Attachment(block, what))
+        self.repl.backend.store_queue()
         self.repl.refresh_status()
 
     async def edit(self, text: str) -> str:

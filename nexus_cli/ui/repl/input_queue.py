@@ -13,15 +13,12 @@ from nexus_cli.commands import discover, find, parse
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
-from nexus_cli.reports.text.lines import cut_line
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
 from nexus_cli.ui.input.paste import TypedMessage
 
 TOLD = 5
 """Most mentioned files that are named."""
-MOST_WHAT = 40
-"""Cells for the description of an attachment, so that its line is whole on 80 columns."""
 BRIEF = 500
 """Characters of a message that are used for a line about it."""
 
@@ -61,11 +58,7 @@ class InputQueue:
         """Return one line for each queued item, those for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
         then = [f"queued: {brief(_typed(one).shown)}" for one in (*self.held, *self.later)]
-        return [
-            *now,
-            *then,
-            *(f"{cut_line(one.what, MOST_WHAT)} will be sent with your next message" for one in self.attached),
-        ]
+        return [*now, *then, *(f"attached: {one.what}" for one in self.attached)]
 
     def typed_form(self, words: str) -> str:
         """Return the typed form of a text that the turn was given."""
@@ -73,8 +66,7 @@ class InputQueue:
 
     def postpone(self, steering: Sequence[str]) -> None:
         """Queue text that the turn was given and did not use, before messages that wait already."""
-        words = [self.given.pop(one) if one in self.given else TypedMessage(one, one) for one in steering]
-        self.later.extendleft(reversed(words))
+        self.later.extendleft(reversed([self._take_given(words) for words in steering]))
 
     def hold(self) -> None:
         """Hold the messages for later until `release`."""
@@ -93,22 +85,23 @@ class InputQueue:
             commands.append(self.held.popleft())
         self.later.extendleft(reversed(commands))
 
-    def take_all(self, steering: Sequence[str]) -> list[str]:
-        """Remove and return the texts of `steering`, then of all queued messages, as they were typed."""
-        texts = [self.take_back(words) for words in steering]
-        self.release()
-        while self.later:
-            texts.append(self._back(self.later.popleft()))
-        return texts
+    def unsent(self, steering: Sequence[str]) -> tuple[list[TypedMessage], list[Attachment]]:
+        """Return the messages that were not sent yet, those of `steering` first, and all attachments."""
+        queued = [*(self.given[words] for words in steering if words in self.given), *self.held, *self.later]
+        along = [attachment for one in queued if isinstance(one, QueuedMessage) for attachment in one.along]
+        return [_typed(one) for one in queued], [*along, *self.attached]
 
     def take_newest(self) -> str:
-        """Remove and return the text of the newest message for later."""
-        return self._back((self.later or self.held).pop())
+        """Remove and return the text of the newest message for later, "" if there is none."""
+        queue = self.later or self.held
+        return self._back(queue.pop()) if queue else ""
 
     def take_back(self, words: str) -> str:
         """Return the typed form of text that the turn was given and has not used; its attachments are queued again."""
-        message = self.given.pop(words, None)
-        return self._back(message) if message is not None else words
+        return self._back(self._take_given(words))
+
+    def _take_given(self, words: str) -> TypedMessage | QueuedMessage:
+        return self.given.pop(words, None) or TypedMessage(words, words)
 
     def _back(self, one: TypedMessage | QueuedMessage) -> str:
         if isinstance(one, QueuedMessage):

@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, astuple, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import Act
 from nexus_cli.session.status import Status
+from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.job_runner import Job
@@ -74,11 +75,11 @@ class LocalSession(TerminalContext):
     def connect(self, repl: Repl) -> None:
         """Serve `repl`, which was made with this backend."""
         self.repl = repl
-        self._shell = Shell(repl.view, self._keep_output, repl.input_queue.attached.append)
+        self._shell = Shell(repl.view, self._keep_output, self.attach)
         self._sleeping = SleepingRun(
             lambda: self.session, repl.jobs, self.run, lambda: repl.outcome, repl.show_note, repl.view.invalidate
         )
-        self.share_attachments()
+        self.share_queue(loads=True)
         self._runs = WaitingRuns(lambda: self.session, repl.show_note, repl.view.invalidate)
         warn = partial(repl.show_note, role="warn")
         self._reader = StatusReader(repl.jobs.start_background, repl.refresh_status, warn)
@@ -104,14 +105,14 @@ class LocalSession(TerminalContext):
         ):
             self.repl.show_note(line)
 
-    def share_attachments(self) -> None:
-        """Connect the session with the pending attachments and its workers, and queue attachments stored in it."""
-        attached = self.repl.input_queue.attached
-        there = {one.text for one in attached}
-        attached[:0] = [
-            Attachment(text, what) for text, what in self.session.attached_texts.load() if text not in there
-        ]
-        self.session.attached_texts.count_pending(lambda: [one.text for one in attached])
+    def share_queue(self, *, loads: bool) -> None:
+        """Connect the session with the pending attachments and its workers, and queue what it has stored (`loads`)."""
+        queue = self.repl.input_queue
+        if loads:
+            stored = self.session.attached_texts.load()
+            queue.attached.extend(Attachment(one["text"], one["what"]) for one in stored["texts"])
+            queue.held.extend(TypedMessage(*one[:2], *map(tuple, one[2:])) for one in stored["queued"])
+        self.session.engine.control.waiting_texts = lambda: [one.text for one in queue.attached]
         self.session.listen(self.repl.feed)
 
     @property
@@ -204,27 +205,24 @@ class LocalSession(TerminalContext):
         copied = before.is_copied_to(options.resume)
         if options.resume not in ("", before.id) and not copied:  # the level was not set for another session
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
-        stored = self.store_attachments()
+        moves = options.resume != before.id
+        stored = self.store_queue(moves=moves)
         await before.end_hooks(options.resume)
         made = self.session = self._reopen(options, settings, before)
         self._options, self.settings = options, settings
-        if made.id != before.id:
-            self._left_behind(stored)
-        self.share_attachments()
-        if made.id != before.id:
+        if moves:
+            attached = self.repl.input_queue.attached
+            self.repl.show_unsent([one.what for one in attached], stored=stored, session=" the previous session")
+            attached.clear()
+        self.share_queue(loads=moves)
+        self.store_queue()
+        if moves:
             self.repl.renderer.forget()
             if options.resume and not copied:
                 self.show_conversation()
             elif not copied:  # the command that copied prints its own line
                 self.say(describe_opened(made))
         self.repl.refresh_status()
-
-    def _left_behind(self, stored: bool) -> None:
-        """Drop the attachments for the former session's next message."""
-        what = "kept for when you resume the previous session" if stored else "not sent to the new session"
-        for one in self.repl.input_queue.attached:
-            self.repl.show_note(f"{what}: {one.what}", "" if stored else "warn")
-        self.repl.input_queue.attached.clear()
 
     # The end of a turn
 
@@ -242,11 +240,17 @@ class LocalSession(TerminalContext):
         after = record.last_id() if record is not None else 0
         self.shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
 
-    def store_attachments(self) -> bool:
+    def store_queue(self, *, moves: bool = False) -> bool:
+        """See `AgentConnection`; messages that move to the session opened next are not stored in this one."""
+        messages, attached = self.repl.input_queue.unsent(self.undelivered)
+        typed = [] if moves else [astuple(one) for one in messages]
         try:
-            return self.session.attached_texts.store([(one.text, one.what) for one in self.repl.input_queue.attached])
+            stored = self.session.attached_texts.store([asdict(one) for one in attached], typed)
         except NexusError:
             return False
+        if stored and (typed or attached):  # a turn's step may take long
+            self.repl.jobs.start_background(self.session.context.conversation.log.save(waits=False))
+        return stored
 
     def show_conversation(self) -> None:
         """Show the resumed session: its last turns, and the open parts."""

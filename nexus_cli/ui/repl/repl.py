@@ -149,11 +149,11 @@ class Repl:
         command = ("exit", "") if leaves else parse(typed.text)
         shell = ShellLine.of(typed.text)
         if self.hand_over.withdraw():
-            self.input_queue.later.append(typed)
+            self._queue(typed)
         elif command is not None:
             self._command(*command, typed)
         elif self.jobs.current is not None and (shell or self.jobs.kind != "turn" or self.jobs.current.stopped):
-            self.input_queue.later.append(typed)
+            self._queue(typed)
         elif shell:
             self.jobs.start("shell", f"! {shell.command}", self._shell(shell))
         elif self.jobs.current is not None:
@@ -166,19 +166,20 @@ class Repl:
         """Queue a message for later; send it at once if nothing runs."""
         if self.jobs.current is None:
             self.submit(typed)
-            return
-        self.input_queue.later.append(typed)
+        else:
+            self._queue(typed)
+
+    def _queue(self, message: TypedMessage | QueuedMessage) -> None:
+        """Queue a message for after the running work; a kill does not lose it."""
+        self.input_queue.later.append(message)
+        self.backend.store_queue()
         self.view.invalidate()
 
     def take_back(self) -> str:
         """Remove and return the newest queued message, for later or for the running turn."""
-        text = ""
-        if self.input_queue.later:
-            text = self.input_queue.take_newest()
-        elif words := self.backend.take_newest():
-            text = self.input_queue.take_back(words)
-        elif self.input_queue.held:
-            text = self.input_queue.take_newest()
+        words = "" if self.input_queue.later else self.backend.take_newest()
+        text = self.input_queue.take_back(words) if words else self.input_queue.take_newest()
+        self.backend.store_queue()
         self.refresh_status()
         return text
 
@@ -186,7 +187,7 @@ class Repl:
         if not self.input_queue.attached:
             return False
         self.show_note(f"no longer attached: {self.input_queue.attached.pop().what}")
-        self.backend.store_attachments()
+        self.backend.store_queue()
         self.refresh_status()
         return True
 
@@ -225,18 +226,20 @@ class Repl:
         if self._leaving:
             return
         self._leaving = True
-        for words in self.input_queue.take_all(self.backend.take_back()):
-            self.show_note(f"not sent: {brief(words)}", "warn")
-        stored = self.backend.store_attachments()
-        for one in self.input_queue.attached:
-            if stored:
-                self.show_note(f"kept for when you resume: {one.what}")
-            else:
-                self.show_note(f"not sent: {one.what}", "warn")
+        self.input_queue.postpone(self.backend.take_back())
+        messages, attached = self.input_queue.unsent(())
+        what = [*(brief(one.text) for one in messages), *(one.what for one in attached)]
+        self.show_unsent(what, stored=self.backend.store_queue())
         if self.jobs.current is not None and self.backend.ends_with_repl:
             self.jobs.stop()
         else:
             self.view.leave()
+
+    def show_unsent(self, what: Iterable[str], *, stored: bool, session: str = "") -> None:
+        """Say of each thing that was not sent if it was stored; `session` names the one if it is not the open one."""
+        how, role = (f"kept for when you resume{session}", "dim") if stored else ("not sent", "warn")
+        for one in what:
+            self.show_note(f"{how}: {one}", role)
 
     def release_workers(self) -> None:
         """Let the workers that the turn waits for work in the background; the turn goes on."""
@@ -314,6 +317,8 @@ class Repl:
             self.show_note(goes_on)
         elif not value["finished"]:
             self.show_note(CUT_SHORT, "warn")
+        for line in self.queued() if self.view.echoes else ():  # no live lines show them
+            self.show_note(line)
 
     def _echo(self, text: str) -> None:
         """Print the typed text, unless the terminal shows it already."""
@@ -384,7 +389,7 @@ class Repl:
             self.show_note(f"nexus: /{name}: {why}" if why else error.line, "error")
             return
         if self.jobs.current is not None and command.idle and not command.at_once(rest):
-            self.input_queue.later.append(typed)
+            self._queue(typed)
         else:
             self._echo(typed.shown)
             work = self.backend.run_command(command, rest)
@@ -408,12 +413,13 @@ class Repl:
                 self.input_queue.given[text] = message
                 self.view.invalidate()
                 if await self.backend.steer(message.trigger):
+                    self.backend.store_queue()
                     return
                 self.input_queue.given.pop(text)
             if self.jobs.current is None:
                 self.jobs.start("turn", "", self._send(typed, message))
             else:
-                self.input_queue.later.append(message)
+                self._queue(message)
             self.view.invalidate()
 
     async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
@@ -436,10 +442,11 @@ class Repl:
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
             self._begun = True
-            self.backend.store_attachments()
+            self.backend.store_queue()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)
             self.input_queue.given.pop(event.text, None)
+            self.backend.store_queue()
             event = e.SteeringMessage(shown)
         elif isinstance(event, e.ToolCallEvent) and self.view.echoes:
             self.jobs.start_background(self._announce(event.call.id))

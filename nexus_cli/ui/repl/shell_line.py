@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
@@ -13,7 +12,7 @@ from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, BashArguments, run
-from nexus_cli.ui.repl.input_queue import Attachment, brief
+from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.view import ReplView
 
 LINES, MOST = 50, 100_000
@@ -43,8 +42,8 @@ class ShellLine:
 class Shell:
     """Runs one line after the other, prints the outputs and attaches them to the next message."""
 
-    def __init__(self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[Attachment], None]) -> None:
-        """`keep` gets a title and the whole output, `attach` the text for the next message."""
+    def __init__(self, view: ReplView, keep: Callable[[str, str], None], attach: Callable[[str, str], None]) -> None:
+        """`keep` gets a title and the whole output, `attach` the text for the next message and its description."""
         self._view = view
         self._keep = keep
         self._attach = attach
@@ -79,11 +78,9 @@ class Shell:
         command, further = session.mask_secrets(line.command)
         if names := ", ".join(f"[{name}]" for name in sorted({*masked, *further})):
             self._view.put(f"The model sees {names} instead of the value.\n")
-        line = ShellLine(command, line.private)
-        shared = await session.share(output, f"output of ! {command}")
-        attachment = Attachment(block(line, shared), f"output of `{brief(command)}`")
-        session.attached_texts.note_command(attachment.text, command, output)
-        self._attach(attachment)
+        text = await session.share(command, output)
+        session.attached_texts.note_command(text, command, output)
+        self._attach(text, f"output of `{brief(command)}`")
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]
@@ -97,8 +94,3 @@ def end_of(text: str) -> str:
     if len(kept) < len(text) or len(lines) > LINES:
         lines = [f"[showing the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *lines[-LINES:]]
     return "\n".join(lines) + "\n"
-
-
-def block(line: ShellLine, output: str) -> str:
-    """Return the form of the output that the model gets."""
-    return f'<shell command="{escape(line.command)}">\n{output.rstrip()}\n</shell>'

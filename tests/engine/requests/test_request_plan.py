@@ -286,7 +286,7 @@ def test_what_waits_for_the_next_message_is_part_of_it(tmp_path: Path) -> None:
         waiting: list[str] = []
         provider = Provider(script)
         async with living(provider, tmp_path) as session:
-            session.attached_texts.count_pending(lambda: waiting)
+            session.engine.control.waiting_texts = lambda: waiting
             empty = live_report(session.state)["budget"]["used"]["total"]
             waiting.append("<shell command='seq'>\n" + "the output of a command\n" * 400 + "</shell>")
             assert live_report(session.state)["budget"]["used"]["total"] > empty + 1000 and not session.status().settled

@@ -114,9 +114,9 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     async def shows(self: Session, trigger: Trigger | str) -> AsyncGenerator[Event, None]:
         if self.saved and not self.state.engine.conversation.items:
             text = trigger if isinstance(trigger, str) else trigger.text
-            self.attached_texts.count_pending(lambda: [text])
+            self.engine.control.waiting_texts = lambda: [text]
             made.shown.append((self.id, as_json(live_report(self.state))))
-            self.attached_texts.count_pending(list)
+            self.engine.control.waiting_texts = list
         async for one in run(self, trigger):
             yield one
 

@@ -186,14 +186,20 @@ def test_a_session_that_continues_at_another_level_says_so(tmp_path: Path) -> No
     played = Played(lambda request: "ok")
     session = opened(played, tmp_path)
     say(session, "hello")
-    found = {}
-    for level in (None, "all", "edit"):
+
+    def resumed(level: str | None, then: str = "") -> str:
         asked = Options(tmp_path, MODEL, resume=session.id, allow=level)
-        resumed = open_session(asked, Settings(models={MODEL: {"window": 16_000}}), approver=None, provider=played)
-        found[level] = describe_former_level(resumed.state)
-        asyncio.run(resumed.aclose())
-    told = "This session's level was all; it continues at ask. /permissions all restores it."
-    assert found == {None: told, "all": "", "edit": ""}, "who names a level needs no line"
+        made = open_session(asked, Settings(models={MODEL: {"window": 16_000}}), approver=None, provider=played)
+        told = describe_former_level(made.state)
+        if then:
+            made.set_level(then)
+        asyncio.run(made.aclose())
+        return told
+
+    told = "This session's level was {}; it continues at ask. /permissions {} restores it."
+    assert resumed(None) == told.format("all", "all")
+    assert resumed("all") == resumed("edit", then="auto") == "", "who names a level needs no line"
+    assert resumed(None) == told.format("auto", "auto"), "it was set, and no turn followed"
 
 
 def turns(count: int, lines: int) -> Iterator[list[e.Event]]:
