@@ -237,7 +237,7 @@ def _open(
         front = options.front if found.front == RUN != options.front else None
         if front or found.model != info.name or options.recipe not in ("", found.recipe):
             ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None, front=front)
-        if found.worktree == options.worktree and found.folder != str(options.cwd):
+        if found.worktree == options.worktree and not os.path.isdir(found.folder):  # the project was moved
             ledger.move_session(found.id, options.cwd)
     return session
 

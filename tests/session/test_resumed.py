@@ -25,7 +25,7 @@ def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) ->
     assert second.seen[0][: len(first.seen[0])] == first.seen[0]
 
 
-def test_a_session_belongs_to_the_folder_in_which_it_is_resumed(tmp_path: Path) -> None:
+def test_a_session_of_a_moved_project_belongs_to_its_new_folder(tmp_path: Path) -> None:
     (before := tmp_path / "before").mkdir()
     session = opened(Played(lambda request: "one"), before)
     assert say(session, "begin")[1].ok
