@@ -60,7 +60,7 @@ def test_a_pager_of_the_project_that_the_environment_names_is_one_clear_line(
 ) -> None:
     at: Repl = repl(at=made, rows=20, columns=400, env={"PAGER": f"{made.folder}/.venv/bin/less -R"})
     at.send("!seq 99" + ENTER)
-    at.wait_for("output of `seq 99` will be sent")
+    at.wait_for("attached: output of `seq 99`")
     at.idle()
     at.send(ctrl("o"))
     at.wait_for("it is in the project, and nexus does not run programs from there. Set PAGER to another program.")

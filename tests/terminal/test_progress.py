@@ -49,8 +49,6 @@ def test_a_message_replaces_the_bar_and_the_bar_comes_back_below(tmp_path: Path)
     work = WORK.format(soon=0).replace("time.sleep(0.08)", 'time.sleep(0.08); write_stderr_line("nexus: a word")')
     told = shown("from nexus_cli.ui.print.stream import write_stderr_line\n" + work, {}, tmp_path)
     assert [line for line in told.lines() if line] == ["nexus: a word"] * 10 + ["done"] and b"undoing" in told.raw
-    told = shown("from nexus_cli.ui.print.stream import write_stderr_line\n" + work, {"COLUMNS": "12"}, tmp_path)
-    assert [line for line in told.lines() if line] == ["nexus: a", "word"] * 10 + ["done"], "wrapped between words"
 
 
 @pytest.mark.parametrize("env", sample([{"TERM": "dumb"}, {"NO_COLOR": "1"}], 2))

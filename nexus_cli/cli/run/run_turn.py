@@ -133,10 +133,6 @@ class AskTurn:
 
             self._remarks.print_error(report_bug(error).line)
             status = 1
-        for worker in session.workers.rows() if session.workers and not self._progress else ():
-            if worker["to_review"]:
-                way = f"see `nexus worktree diff {worker['worktree']}`"
-                self._remarks.print_notice(f"the changes of {worker['id']} are not applied; {way}")
         self._run.work.leave()
         if status and (resume := self._resume_line()):
             self._remarks.print_next_step(resume)
