@@ -109,7 +109,7 @@ def test_a_session_that_another_process_took_meanwhile_is_not_written(
 def test_a_transaction_that_is_cut_is_not_half_there(postgres: Server, served: Ledger) -> None:
     log = served.log(new(served).id)  # type: ignore[attr-defined]
     log.append(user(1))
-    with pytest.raises(NexusError, match="could not be|it is unknown") as caught, served.db.write():
+    with pytest.raises(NexusError, match=r"could not be|it is unknown") as caught, served.db.write():
         served.db.run("UPDATE sessions SET name = 'half'")
         cut(postgres, served)
         served.db.run("UPDATE sessions SET name = 'whole'")
