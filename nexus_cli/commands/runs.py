@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Annotated
 
 from nexus_cli.commands.arguments import read_source, show_report
@@ -172,14 +173,13 @@ async def _drive(context: CommandContext, ledger: Ledger, run: Run) -> None:
     from nexus_cli.runs.away_report import describe_rest  # noqa: PLC0415
     from nexus_cli.runs.runner import Runner  # noqa: PLC0415  (loads the engine)
 
-    own = ledger.connect_again()
-    runner = Runner(own)
-    try:
-        await runner.run_due(key=run.key)
-    finally:
-        await runner.aclose()
-        context.say(describe_rest(own, own.runs.get(run.key)))
-        own.close()
+    with closing(ledger.connect_again()) as own:
+        runner = Runner(own)
+        try:
+            await runner.run_due(key=run.key)
+        finally:
+            await runner.aclose()
+            context.say(describe_rest(own, own.runs.get(run.key)))
 
 
 def find_resumable(source: Source, run: str) -> Run:

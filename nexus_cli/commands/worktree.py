@@ -53,9 +53,10 @@ def build_list(
     """List the worktrees of this project and their changes."""
     from nexus_cli.reports import worktrees as reports  # noqa: PLC0415  (worktrees run git)
 
-    project = reports.find_project(source.folder())
-    settle(source, project)
-    return Report("worktrees", reports.worktrees_report(None if everywhere else project), whole=True)
+    project = None if everywhere else reports.find_project(source.folder())
+    if project is not None:
+        settle(source, project)
+    return Report("worktrees", reports.worktrees_report(project), whole=True)
 
 
 def build_diff(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import product
 from math import prod
 
@@ -12,39 +13,55 @@ from nexus_cli.core.limits import Decision
 
 CODEX_DECISIONS: Mapping[str, Decision] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 MOST = 1000
-"""Most commands of one rule."""
+"""Most commands of one file."""
+LARGEST = 64 * 1024
+"""Most bytes of one file."""
 
 
-def read_codex_rules(text: str | bytes) -> tuple[list[tuple[Decision, str]], list[str]]:
+@lru_cache(32)
+def read_codex_rules(text: str | bytes) -> tuple[tuple[tuple[Decision, str], ...], tuple[str, ...]]:
     """Return decision and command (`git push *`) of each rule, and a reason for each statement that is none."""
-    rules: list[tuple[Decision, str]] = []
-    problems: list[str] = []
+    if len(text) > LARGEST:
+        return (), (f"is larger than {LARGEST // 1024} KiB",)
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return [], [f"cannot be parsed ({error})"]
+        return (), (f"cannot be parsed ({error})",)
+    rules, problems = list[tuple[Decision, str]](), list[str]()
     for line in body:
         try:
-            rules += _read_rule(line)
-        except (ValueError, KeyError, TypeError, SyntaxError) as error:
+            rules += _read_rule(line, MOST - len(rules))
+        except ValueError as error:
             problems.append(f"line {line.lineno}: {error}")
-    return rules, problems
+    return tuple(rules), tuple(problems)
 
 
-def _read_rule(line: ast.stmt) -> list[tuple[Decision, str]]:
+def _read_rule(line: ast.stmt, most: int) -> list[tuple[Decision, str]]:
+    """Return the rules of a statement, at most `most`. Raises `ValueError`, which says what is wrong."""
     match line:
         case ast.Expr(ast.Call(ast.Name("prefix_rule"), [], keywords)):
-            given = {"decision": "allow", **{one.arg: ast.literal_eval(one.value) for one in keywords}}
+            given = {one.arg: _read_constant(one.value) for one in keywords}
         case _:
             raise ValueError("it is not a prefix_rule")
-    choices = [one if isinstance(one, list) else [one] for one in given["pattern"]]
-    if not choices or not 0 < prod(map(len, choices)) <= MOST:
-        raise ValueError(f"it names no command, or more than {MOST:,}")
-    decision = CODEX_DECISIONS[given["decision"]]
-    return [(decision, f"{' '.join(map(_quote, words))} *") for words in product(*choices)]
+    pattern, decision = given.get("pattern"), given.get("decision", "allow")
+    if not isinstance(decision, str) or decision not in CODEX_DECISIONS:
+        raise ValueError(f"its `decision` is none of {', '.join(CODEX_DECISIONS)}")
+    choices = [one if isinstance(one, list) else [one] for one in pattern] if isinstance(pattern, list) else []
+    if not choices or not all(choices):
+        raise ValueError("its `pattern` is not a list of words")
+    if prod(map(len, choices)) > most:
+        raise ValueError(f"with it the file has more than {MOST:,} commands")
+    return [(CODEX_DECISIONS[decision], f"{' '.join(map(_check_word, words))} *") for words in product(*choices)]
 
 
-def _quote(word: object) -> str:
+def _read_constant(value: ast.expr) -> object:
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise ValueError("an argument is not a constant") from None
+
+
+def _check_word(word: object) -> str:
     if not isinstance(word, str) or not re.fullmatch(r"[\w./:=@%+,-]+", word):
         raise ValueError(f"{word!r} is not a plain word")
     return word

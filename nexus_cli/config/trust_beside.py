@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import ABOVE, GUIDES, PATHS, SKILLS, find_scripts, is_guide_file
+from nexus_cli.config.foreign_items import ABOVE, CODEX_RULES, GUIDES, PATHS, SKILLS, find_scripts, is_guide_file
 from nexus_cli.config.trust_files import (
     LARGE_IN_ALL,
     MOST_IN_ALL,
@@ -58,7 +58,7 @@ def _find_items(
     paths = [path for kind in PATHS if kind in kinds for path in PATHS[kind] if os.path.lexists(project / path)]
     for path in paths:
         name = ABOVE + path
-        if path not in GUIDES:
+        if path not in (*GUIDES, CODEX_RULES):
             yield name, find_below(name, str(project / path), root)
             continue
         try:

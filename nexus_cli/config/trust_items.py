@@ -187,10 +187,10 @@ def _read_entries(name: str, data: bytes, left_out: list[LeftOut]) -> Iterator[_
             left_out.append(LeftOut(name, NO_SERVERS))
         yield from (_server_entry(mark + server, entry) for server, entry in (servers or {}).items())
     elif path not in HOOKS:
-        found, reasons = read_codex_rules(data)
-        if "allow" in dict(found):
-            reasons.append("has rules that allow calls: a project cannot allow calls")
-        left_out += [LeftOut(name, why) for why in reasons]
+        found, problems = read_codex_rules(data)
+        left_out += [LeftOut(name, why) for why in problems]
+        if any(kind == "allow" for kind, _ in found):
+            left_out.append(LeftOut(name, "has rules that allow calls: a project cannot allow calls"))
         yield from (_rule_entry(mark, kind, f"Bash({command})") for kind, command in found if kind != "allow")
     else:
         hooks, reasons = read_hooks(data)

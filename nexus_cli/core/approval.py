@@ -59,7 +59,7 @@ class Question:
 class Allow:
     """Yes."""
 
-    answer: ClassVar = "allow"
+    answer: ClassVar[str] = "allow"
     shown: ClassVar = "answer always stored"
     always: bool = False
     """For the rest of the session, see `Question.always`."""
@@ -71,7 +71,7 @@ class Allow:
 class Deny:
     """No, with a reason for the model."""
 
-    answer: ClassVar = "deny"
+    answer: ClassVar[str] = "deny"
     shown: ClassVar = "answer why said by name stops"
     why: str = ""
     said: bool = True
@@ -88,7 +88,7 @@ class Deny:
 class Defer:
     """Not now: the turn ends with the call open; a resume asks again."""
 
-    answer: ClassVar = "defer"
+    answer: ClassVar[str] = "defer"
     shown: ClassVar = "answer"
 
 

@@ -49,7 +49,7 @@ def question_id(call_id: str, worker: str) -> str:
 class SessionStart:
     """A session was opened."""
 
-    kind: ClassVar = "session.start"
+    kind: ClassVar[str] = "session.start"
     session: str
     model: str
     recipe: str
@@ -60,7 +60,7 @@ class SessionStart:
 class TurnStart:
     """A turn begins."""
 
-    kind: ClassVar = "turn.start"
+    kind: ClassVar[str] = "turn.start"
     text: str
     """The message of the person; empty if a turn is resumed."""
 
@@ -69,7 +69,7 @@ class TurnStart:
 class SteeringMessage:
     """A message sent during the turn has been delivered."""
 
-    kind: ClassVar = "turn.steer"
+    kind: ClassVar[str] = "turn.steer"
     text: str
 
 
@@ -77,7 +77,7 @@ class SteeringMessage:
 class StepStart:
     """A request is prepared."""
 
-    kind: ClassVar = "step.start"
+    kind: ClassVar[str] = "step.start"
     step: int
     """Number of the request in the lane, from 1."""
 
@@ -86,7 +86,7 @@ class StepStart:
 class ContextPlan:
     """The content of the request."""
 
-    kind: ClassVar = "context.plan"
+    kind: ClassVar[str] = "context.plan"
     plan: Annotated[JsonObject, "engine.turn.PlanObject"]
 
 
@@ -94,7 +94,7 @@ class ContextPlan:
 class Text:
     """Text of the answer."""
 
-    kind: ClassVar = "text.delta"
+    kind: ClassVar[str] = "text.delta"
     text: str
 
 
@@ -102,7 +102,7 @@ class Text:
 class Thinking:
     """Text of the model's reasoning."""
 
-    kind: ClassVar = "thinking.delta"
+    kind: ClassVar[str] = "thinking.delta"
     text: str
 
 
@@ -110,7 +110,7 @@ class Thinking:
 class ToolQueue:
     """Calls of a step that wait for earlier ones; `tool.call` announces each when it begins."""
 
-    kind: ClassVar = "tool.queue"
+    kind: ClassVar[str] = "tool.queue"
     calls: tuple[ToolCall, ...]
     subjects: tuple[str, ...]
     """The main argument of each on one line."""
@@ -120,7 +120,7 @@ class ToolQueue:
 class ToolCallEvent:
     """A call begins."""
 
-    kind: ClassVar = "tool.call"
+    kind: ClassVar[str] = "tool.call"
     call: ToolCall
     subject: str
     """The main argument on one line."""
@@ -130,7 +130,7 @@ class ToolCallEvent:
 class ToolOutput:
     """Live output of a call."""
 
-    kind: ClassVar = "tool.output"
+    kind: ClassVar[str] = "tool.output"
     call_id: str
     text: str
 
@@ -139,7 +139,7 @@ class ToolOutput:
 class ToolResultEvent:
     """A call has ended."""
 
-    kind: ClassVar = "tool.result"
+    kind: ClassVar[str] = "tool.result"
     call: ToolCall
     result: ToolResult
     tokens: int
@@ -150,7 +150,7 @@ class ToolResultEvent:
 class ApprovalRequest:
     """A call waits for permission."""
 
-    kind: ClassVar = "approval.ask"
+    kind: ClassVar[str] = "approval.ask"
     question: Question
 
     def line_keys(self, worker: str) -> QuestionKey:
@@ -162,7 +162,7 @@ class ApprovalRequest:
 class ApprovalAnswer:
     """The answer to `approval.ask`."""
 
-    kind: ClassVar = "approval.answer"
+    kind: ClassVar[str] = "approval.answer"
     call_id: str
     answer: Answer
 
@@ -175,7 +175,7 @@ class ApprovalAnswer:
 class PersonAsked:
     """The model asks the person; the method `answer` takes the answers."""
 
-    kind: ClassVar = "question.ask"
+    kind: ClassVar[str] = "question.ask"
     id: str
     questions: tuple[PersonQuestion, ...]
 
@@ -184,7 +184,7 @@ class PersonAsked:
 class PersonAnswered:
     """`question.ask` is answered, or waits no longer."""
 
-    kind: ClassVar = "question.answer"
+    kind: ClassVar[str] = "question.answer"
     id: str
 
 
@@ -192,7 +192,7 @@ class PersonAnswered:
 class ContextDrop:
     """Something was left out."""
 
-    kind: ClassVar = "context.drop"
+    kind: ClassVar[str] = "context.drop"
     drop: Drop
 
     def line_keys(self, worker: str) -> DropObject:
@@ -204,7 +204,7 @@ class ContextDrop:
 class ContextRecall:
     """The model read something that was left out."""
 
-    kind: ClassVar = "context.recall"
+    kind: ClassVar[str] = "context.recall"
     drop_id: str
     tokens: int
 
@@ -213,7 +213,7 @@ class ContextRecall:
 class CacheExpectation:
     """Tokens of the request expected in the provider's cache."""
 
-    kind: ClassVar = "cache.expect"
+    kind: ClassVar[str] = "cache.expect"
     tokens: int
     """Tokens of the request's beginning that the provider's cache should hold."""
 
@@ -222,7 +222,7 @@ class CacheExpectation:
 class CacheResult:
     """Tokens of the request read from the cache."""
 
-    kind: ClassVar = "cache.result"
+    kind: ClassVar[str] = "cache.result"
     expected: int
     read: int
     """Tokens that the provider reported as read from its cache."""
@@ -241,7 +241,7 @@ class CacheResult:
 class CompactionStart:
     """Older messages are summarized."""
 
-    kind: ClassVar = "compaction.start"
+    kind: ClassVar[str] = "compaction.start"
     cause: str
     tokens: int
 
@@ -254,7 +254,7 @@ TOO_LITTLE = "there is too little to summarize"
 class CompactionDone:
     """The summary was accepted or rejected."""
 
-    kind: ClassVar = "compaction.done"
+    kind: ClassVar[str] = "compaction.done"
     ok: bool
     before: int
     after: int
@@ -275,7 +275,7 @@ class CompactionDone:
 class Retry:
     """A request is sent again."""
 
-    kind: ClassVar = "retry"
+    kind: ClassVar[str] = "retry"
     attempt: int
     wait: float
     """Seconds."""
@@ -288,7 +288,7 @@ class Retry:
 class Notice:
     """A notice for the person."""
 
-    kind: ClassVar = "notice"
+    kind: ClassVar[str] = "notice"
     text: str
     warning: bool = True
     """False for information that needs no action."""
@@ -300,7 +300,7 @@ class Notice:
 class StepEnd:
     """A reply is complete."""
 
-    kind: ClassVar = "step.end"
+    kind: ClassVar[str] = "step.end"
     step: int
     finish: str
     usage: Usage
@@ -310,7 +310,7 @@ class StepEnd:
 class TurnEnd:
     """The turn has ended."""
 
-    kind: ClassVar = "turn.end"
+    kind: ClassVar[str] = "turn.end"
     outcome: Outcome
 
 
@@ -318,7 +318,7 @@ class TurnEnd:
 class WorkerState:
     """A worker is queued, has started or has ended. Always an event of that worker."""
 
-    kind: ClassVar = "agent.state"
+    kind: ClassVar[str] = "agent.state"
     worker: Annotated[JsonObject, "workers.worker.WorkerStateObject"]
 
 
@@ -326,7 +326,7 @@ class WorkerState:
 class AgentEvent:
     """An event of a worker, emitted by its parent session. Its JSON is that of the event, plus `agent` and `lane`."""
 
-    kind: ClassVar = "agent"
+    kind: ClassVar[str] = "agent"
     agent: str
     """Id of the worker: `w1`, or `w1.1` for a worker of `w1`."""
     lane: str

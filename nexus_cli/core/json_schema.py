@@ -62,7 +62,7 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
         own = {key: (kind, key) for key in kind.__annotations__}
     else:
         bases = [StreamLine] if kind in get_args(LineEvent) else []
-        own = {"type": (kind, "kind")} if type_hints(kind).get("kind") is ClassVar else {}
+        own = {"type": (kind, "kind")} if get_origin(type_hints(kind).get("kind")) is ClassVar else {}
         own |= declared_keys(type_hints(kind.line_keys)["return"]) if hasattr(kind, "line_keys") else {}
         for key, path in shown_paths(kind):
             *above, name = path.split(".")
@@ -77,7 +77,7 @@ def _attribute_type(kind: Any, name: str) -> Any:
     """Return the annotation of a field, a property or a key; the value of a tag."""
     found = getattr(kind, name, None)
     hint = type_hints(found.fget)["return"] if isinstance(found, property) else type_hints(kind)[name]
-    return Literal[found] if hint is ClassVar else hint
+    return Literal[found] if get_origin(hint) is ClassVar else hint
 
 
 def json_keys(kind: Any) -> dict[str, Any]:

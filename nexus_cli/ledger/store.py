@@ -422,10 +422,14 @@ class Ledger:
             self.db.run("UPDATE sessions SET name = ? WHERE key = ?", title, key)
 
     def move_session(self, session: str, folder: Path) -> None:
-        """Record that a session continues in `folder`, and in its project."""
-        places = map(replace_surrogates, (str(folder), self.project_of(folder)))
+        """Record that a session continues in `folder`, and in its project, with its workers there."""
+        places = [*map(replace_surrogates, (str(folder), self.project_of(folder)))]
+        every = [self.session(session)]
+        for one in every:  # the list grows
+            every += [worker for worker in self.workers(one.id) if worker.folder == one.folder]
         with self.db.write():
-            self.db.run("UPDATE sessions SET folder = ?, project = ? WHERE id = ?", *places, session)
+            for one in every:
+                self.db.run("UPDATE sessions SET folder = ?, project = ? WHERE id = ?", *places, one.id)
 
     def touch_session(
         self,

@@ -167,7 +167,7 @@ def describe_told_facts(plan: JsonObject) -> str:
     return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
-MEANT = ("person", "unanswered", PLAN)
+MEANT = ("person", PLAN)
 """Sources of a refusal that the person meant: their answer to a question, whose own line has just shown it, and
 plan mode."""
 

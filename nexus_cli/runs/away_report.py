@@ -69,10 +69,11 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
         return f"{origin} broke off; to resume it: nexus runs resume {run.id}"
     if run.waits is None:
         return f"{origin} {run.state}: {_quote(run)}".removesuffix(": ")
-    act = f"nexus runs resume {run.id}"
-    if run.waits.kind != APPROVAL:
-        act = f"nexus space open {shlex.quote(ledger.spaces.get(run.waits.value['space']).name)}"
-    return f"{origin} waits for {cut_at_word(one_line(run.waits.why), LONGEST)} (to answer: {act})"
+    acts = {APPROVAL: f"nexus runs resume {run.id}"}
+    if run.waits.kind == "reply":
+        acts["reply"] = f"nexus space open {shlex.quote(ledger.spaces.get(run.waits.value['space']).name)}"
+    hint = f" (to answer: {acts[run.waits.kind]})" if run.waits.kind in acts else ""
+    return f"{origin} waits for {cut_at_word(one_line(run.waits.why), LONGEST)}{hint}"
 
 
 def _awaits_person(ledger: Ledger, run: Run) -> bool:

@@ -12,12 +12,11 @@ import os
 import secrets
 import stat
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
 from nexus_cli.config.protected_places import GIT_FOLDER
-from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sandbox.git_files import is_plain, runs_programs
 from nexus_cli.sandbox.guarded_places import (
     MOST_CONFIGURATION,
@@ -138,7 +137,7 @@ class _Comparison:
     def _tell(self, path: str, what: str, left: Mapping[str, bytes] | None = None) -> None:
         self.told.append(RestoredPath(path, what, left or {}))
 
-    def _attempt(self, path: str, act: TakeText) -> None:
+    def _attempt(self, path: str, act: Callable[[str], None]) -> None:
         """Call `act` on a path; report a `PermissionError` as `changed`, and note any other `OSError` as a failure."""
         try:
             act(path)

@@ -112,7 +112,6 @@ class SectionCollector:
     _sent_before: Mapping[str, str] = field(default_factory=dict)
     _missed: set[str] = field(default_factory=set)
     _notified: set[str] = field(default_factory=set)
-    _seen_lines: set[str] = field(default_factory=set)
 
     def drafting(self, notify: TakeText, left_out: SectionDrops) -> SectionCollector:
         """Return a collector that reads the same sources anew and knows of nothing that was sent."""
@@ -169,8 +168,7 @@ class SectionCollector:
         """Return True if a contributor that is cheap to read, and that the recipe has, has a section to send or a line
         for the person that was not there before."""
         value = contributor.read(self.reader.sources)
-        lines = set(contributor.notices(value)) - self._seen_lines
-        self._seen_lines |= lines
+        lines = set(contributor.notices(value)) - self._notified
         found = filter(self._multiplier, contributor.render(value, self.view))
         return bool(lines) or not all(map(self._is_sent, found))
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from nexus_cli.config.foreign_items import SKILLS
 from nexus_cli.config.paths import defaults_dir, project_root
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.config.text_file import read_text, read_unasked
+from nexus_cli.config.trust import TRUST_RECORD
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.loader import ContextLayer, Name, load_folder, load_layers
 from nexus_cli.context.prompt_loader import FOREIGN_FILES, INSTRUCTION_FILES, FilePromptSource, trim_text
@@ -28,6 +28,7 @@ from nexus_cli.core.elide import name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import join_path, real_path
+from nexus_cli.core.version_memo import VersionMemo, read_version
 from nexus_cli.sections.path_rules import (
     BLOCK,
     FOLDER,
@@ -37,7 +38,7 @@ from nexus_cli.sections.path_rules import (
     list_rules,
 )
 from nexus_cli.sections.project_outline import walk_files
-from nexus_cli.sections.skills import SKILL, list_project_guides
+from nexus_cli.sections.skills import PLACES, SKILL, folders_of, list_guide_files, list_project_guides
 
 BESIDE = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 """Files that Claude Code reads all, and that count beside the instruction file of a folder unless that is NEXUS.md."""
@@ -57,13 +58,15 @@ MOST_LOOKED_FOR = 2000
 """Most names after `@` in a session that are looked for on disk."""
 NAMED = 5
 """Most imports of one file that its notice names."""
+_SKILLS = tuple(f"{name}/{PLACES[SKILL]}" for name in folders_of(SKILL))
+"""The folders of skills."""
 _NOT_OWN = MADE_BY_TOOLS | {".git", ".nexus", ".claude"}
 """Folded names of folders whose files are not instructions for what is in them."""
 _NO_TEXT = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)|<!--.*?-->")
 """A code span, or a comment."""
 _COMMENTED = re.compile(r"/(?:\.claude/rules/.*|CLAUDE(?:\.local)?\.md)\Z")
-"""The path of a file whose comments Claude Code does not send; codex sends those of AGENTS.md, nexus those of NEXUS.md.
-"""
+"""The path of a file whose comments Claude Code does not send, if they begin a line; codex sends those of AGENTS.md,
+nexus those of NEXUS.md."""
 _IMPORT = re.compile(r"(?<![^\s(\[\"'*_])@((?:\\ |[^\s\\@`<>])+)")
 _ENDS = ".,;:!?)]}\"'*_"
 _FILE = re.compile(r"(?:~|\.{1,2})?/|.*/.*\.\w+$|.*\.(?:md|mdc|txt|rst|adoc|json|toml|ya?ml)$", re.IGNORECASE)
@@ -138,7 +141,7 @@ def _list_folders(paths: Iterable[str], project: str) -> set[str]:
 
 
 def _named_in(folder: str) -> Iterator[str]:
-    return (f"{folder}/{name}" for name in (*INSTRUCTION_FILES, *FOREIGN_FILES, *BESIDE, FOLDER, *SKILLS))
+    return (f"{folder}/{name}" for name in (*INSTRUCTION_FILES, *FOREIGN_FILES, *BESIDE, FOLDER, *_SKILLS))
 
 
 def _is_own(folder: Path, project: Path) -> bool:
@@ -160,7 +163,18 @@ def find_imports(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _skill_layer(folder: Path) -> ContextLayer:
-    """Return a layer that names the skills of a folder below, with a notice about those that are not trusted."""
+    """Return a layer that names the skills of a folder below, with a notice about those that are not trusted. Called
+    before every request: they are read once they have changed."""
+    files = [path for place in _SKILLS for _, path in list_guide_files(folder / place, SKILL)]
+    version = read_version(TRUST_RECORD.path), *map(read_version, files)
+    layer = _unchanged.find((folder, *files), version)
+    if layer is None:
+        layer = _read_skill_layer(folder)
+        _unchanged.keep((folder, *files), version, layer, len(layer.text))
+    return layer
+
+
+def _read_skill_layer(folder: Path) -> ContextLayer:
     guides, waiting = list_project_guides(folder, SKILL)
     lines = [f"- {one.name}: {one.description} ({one.path})" for one in guides if one.is_offered]
     place = one_line(shlex.quote(str(folder)))
@@ -171,6 +185,9 @@ def _skill_layer(folder: Path) -> ContextLayer:
 def _rule_layer(name: Name, rule: PathRule) -> ContextLayer:
     part = one_line(rule.name)
     return ContextLayer(name, rule.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond, part=part)
+
+
+_unchanged: VersionMemo[ContextLayer] = VersionMemo(MOST_FOLDERS, LIMIT)
 
 
 @dataclass
@@ -225,12 +242,13 @@ class _ImportReader:
             yield from (own, *imported) if says_more or own.notice else imported
 
     def with_imports(
-        self, layer: ContextLayer, gate: UnaskedFiles | None, chain: Sequence[str] = ()
+        self, layer: ContextLayer, gate: UnaskedFiles | None, chain: Sequence[str] = (), first: str = ""
     ) -> list[ContextLayer]:
         """Return `layer`, with a notice about the imports that are not read, and those that are. Those of a project
-        pass its `gate`."""
+        pass its `gate`. The real paths of `chain` led here, from the file that the program reads at `first`."""
         if layer.path is None or layer.folder == defaults_dir():
             return [layer]
+        first = first or str(layer.path)
         chain = (*chain, os.path.realpath(layer.path))
         parts: list[ContextLayer] = []
         problems = dict[str, None]()
@@ -244,8 +262,8 @@ class _ImportReader:
             if problem:
                 problems[one_line(f"@{name} (line {number}) {problem}")] = None
             if made:
-                parts += self.with_imports(made, gate, chain)
-        if _COMMENTED.search(chain[0]):
+                parts += self.with_imports(made, gate, chain, first)
+        if _COMMENTED.search(first):
             layer = replace(layer, text=trim_text(BLOCK.sub(r"\1", layer.text)))
         if not problems:
             return [layer, *parts]

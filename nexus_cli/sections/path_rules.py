@@ -39,7 +39,7 @@ _MOST_NAMES = 5000
 _SIGNS = re.compile(r"((?<![^/])\*\*/|\*\*|\*|\?)")
 BLOCK = re.compile(
     r"""
-    ^( [ \t>]*(`{3,}|~{3,})[^`\n]*$ .*? (?: ^[ \t>]*\2[`~]*[ \t\r]*$ | \Z ) | <!--(?:(?!-->).)*\Z )
+    ^( [ \t>]*+(`{3,}+|~{3,}+)[^`\n]*+$ .*? (?: ^[ \t>]*\2[`~]*[ \t\r]*$ | \Z ) | <!--(?:(?!-->).)*\Z )
     | ^<!--.*?-->[ \t\r]*\n?
     """,
     re.MULTILINE | re.DOTALL | re.VERBOSE,
@@ -101,6 +101,8 @@ def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
     """Yield the rules of one folder in the project of `gate`."""
     place = folder / FOLDER
     try:
+        if not os.path.isdir(place):  # as nearly always
+            return
         with open_folder(gate.check(place, by_name=True)) as opened:
             names = (path for path, _ in islice(walk_below(opened), _MOST_NAMES) if path.endswith(".md"))
             found = [place / name for name in islice(names, MOST + 1)]

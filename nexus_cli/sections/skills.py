@@ -174,10 +174,11 @@ def list_project_guides(folder: Path, kind: str) -> tuple[list[Skill], list[Skil
         return [], []
     configuration = read_configuration(folder, (kind,))
     trusted = trusted_items(folder, configuration)
-    guides: tuple[list[Skill], list[Skill]] = [], []
+    active, inactive = list[Skill](), list[Skill]()
     for name, item in _list_items(configuration.items.values(), kind)[:MOST]:
-        guides[item.key not in trusted].append(read_item_guide(name, item, _place(folder, item), "project"))
-    return guides
+        found = active if item.key in trusted else inactive
+        found.append(read_item_guide(name, item, _place(folder, item), "project"))
+    return active, inactive
 
 
 def index_guides(guides: Iterable[Skill]) -> dict[str, Skill]:

@@ -234,12 +234,18 @@ def _open(
             ledger.release(made.id)
         raise
     if found and ledger.writes:
-        front = options.front if found.front == RUN != options.front else None
-        if front or found.model != info.name or options.recipe not in ("", found.recipe):
-            ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None, front=front)
-        if found.worktree == options.worktree and not os.path.isdir(found.folder):  # the project was moved
-            ledger.move_session(found.id, options.cwd)
+        _record_resume(ledger, found, info.name, options, session.notices)
     return session
+
+
+def _record_resume(ledger: Ledger, found: SessionInfo, model: str, options: Options, notices: list[str]) -> None:
+    """Record how a session is resumed, and that it continues in another folder if its own is gone."""
+    front = options.front if found.front == RUN != options.front else None
+    if front or found.model != model or options.recipe not in ("", found.recipe):
+        ledger.touch_session(found.id, model=model, recipe=options.recipe or None, front=front)
+    if found.worktree == options.worktree and not os.path.isdir(found.folder):
+        ledger.move_session(found.id, options.cwd)
+        notices.append(f"this session worked in {found.folder}, which is gone; it continues in {options.cwd}")
 
 
 def open_log(

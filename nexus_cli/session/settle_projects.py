@@ -16,6 +16,8 @@ def settle_projects(projects: Iterable[Path]) -> list[str]:
     """Undo what a killed nexus's command changed in protected places of projects and of their worktrees, where git
     does not run before; return lines. Raise `NexusError` if that fails in one of `projects`."""
     own, told = places(), list[str]()
+    if not is_unchecked(Path("/"), own.data):  # as nearly always
+        return told
     for project in projects:
         for folder in (project, *(one.folder for one in read_project_records(project))):
             if is_unchecked(folder, own.data):

@@ -300,7 +300,8 @@ class Restorer:
 
     def _execute(self, steps: Sequence[Step]) -> None:
         """Make the planned changes of `steps`, and record those that were made."""
-        for root in self._gone.intersection(step.root for step in steps):
+        due = (step.root for step in steps if any(one.before != one.after for one in step.changes))
+        for root in self._gone.intersection(due):
             with suppress(OSError):
                 self._roots[root] = self._stack.enter_context(open_folder(root, create=True))
         for step in steps:

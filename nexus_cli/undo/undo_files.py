@@ -85,9 +85,10 @@ def rewind_files(
     """
     data, session = request.data, request.session
     with disk_errors("nothing was undone"):
-        if read_begun_undos(data, session):
-            yield restore_files(log, replace(request, turn=first), say)
+        begun = read_begun_undos(data, session)
+        completed = [restore_files(log, replace(request, turn=first), say)] if begun else []
         turns = find_turns(data, session, first)
+    yield from completed
     for turn in turns:
         if is_stopped():
             break

@@ -251,8 +251,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     ]
     asked = find_paths(request.paths, request.folder)
     not_covered = find_uncovered(seen, asked)
-    left_in = {one.root for one in merge_changes(chosen) if one.after.kind != ABSENT}
-    gone = {one.root: why for one in chosen if (why := _describe_gone(one.root, is_wiped=one.root not in left_in))}
+    gone = {root: why for root in _find_due_roots(chosen) if (why := _describe_gone(request.data, root))}
     chosen = [step for step in chosen if step.root not in gone]
     left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*one) for one in gone.items()]
     if not has_effect(chosen):
@@ -288,12 +287,26 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
 
 
-def _describe_gone(root: str, *, is_wiped: bool) -> str:
-    """Tell the person why an undo leaves the folder `root`, "" if it does not: one that steps have wiped is made
-    again."""
+def _find_due_roots(steps: Sequence[Step]) -> list[str]:
+    """Return the roots that have to be there for an undo of `steps`: in one that these have wiped, it makes all again;
+    in one that lacks what they made alone, it has nothing to do."""
+    changes = merge_changes(steps)
+    moved = {step.root for step in steps if any(one.after for one in step.references)}
+    made = {one.root for one in changes if one.after.kind != ABSENT} | moved
+    wanted = {one.root for one in changes if one.before.kind != ABSENT} | moved
+    return sorted(made & wanted)
+
+
+def _describe_gone(data: Path, root: str) -> str:
+    """Tell the person why an undo leaves the folder `root`, "" if it is there."""
     if is_removed(Path(root)):
-        return f"this worktree was removed; to undo its apply: nexus undo --session worktree-{os.path.basename(root)}"
-    return "" if is_wiped or os.path.isdir(root) else "this folder was moved or deleted; move it back, then repeat"
+        session = f"worktree-{os.path.basename(root)}"
+        is_applied = (data / "undo" / f"{session}.jsonl").exists()
+        hint = f"; to undo its apply: nexus undo --session {session}" if is_applied else ""
+        return f"this worktree was removed{hint}"
+    if os.path.isdir(root):
+        return ""
+    return "this folder was moved or deleted; move it back, then repeat, or name an earlier turn"
 
 
 def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnReference]:

@@ -126,16 +126,29 @@ prefix_rule(pattern=[], decision="forbidden")
     said = [str(one) for one in found.left_out]
     for line, why in (
         ("a.rules line 4: ", "it is not a prefix_rule"),
-        ("a.rules line 5: ", "malformed"),
+        ("a.rules line 5: ", "an argument is not a constant"),
         ("a.rules line 6: ", "'a b' is not a plain word"),
-        ("a.rules line 7: ", "it names no command, or more than 1,000"),
-        ("a.rules line 8: ", "it names no command, or more than 1,000"),
+        ("a.rules line 7: ", "its `pattern` is not a list of words"),
+        ("a.rules line 8: ", "with it the file has more than 1,000 commands"),
         ("a.rules ", "has rules that allow calls: a project cannot allow calls"),
         ("b.rules ", "cannot be parsed"),
         ("c.rules ", "cannot be parsed"),
     ):
         assert any(f".codex/rules/{line}{why}" in one for one in said), (line, why, said)
     assert len(said) == 8
+
+
+def test_a_file_beside_rules_of_codex_does_not_switch_them_off(project: Path) -> None:
+    rules = project / ".codex" / "rules"
+    write(project, {".codex/rules/a.rules": 'prefix_rule(pattern=["rm"], decision="forbidden")'})
+    (rules / ".#a.rules").symlink_to("me@here.1:2")
+    (rules / "b.rules").symlink_to("nowhere")
+    (rules / "c.rules").write_text("#" * 65_537)
+    found = read_configuration(project, ("rule",))
+    assert [*found.items] == ["rule .codex/rules/a.rules: deny Bash(rm *)"]
+    assert len(said := [str(one) for one in found.left_out]) == 2, said
+    assert said[0].startswith(".codex/rules/b.rules cannot be read")
+    assert said[1] == ".codex/rules/c.rules is larger than 64 KiB"
 
 
 def test_servers_in_the_form_of_vs_code_wait_for_trust_too(project: Path) -> None:

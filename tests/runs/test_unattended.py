@@ -21,11 +21,11 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.request import Request
-from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Run, Signal
+from nexus_cli.core.run import AGENT, HUMAN, Brake, Entity, Run, Signal, Wait
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.runs import describe_run, run_report, runs_report
-from nexus_cli.runs.away_report import take_away_notes
+from nexus_cli.runs.away_report import describe_rest, take_away_notes
 from nexus_cli.runs.run_approvals import RunApprover, answers_of
 from nexus_cli.runs.run_kind import RunHooks
 from nexus_cli.runs.unattended import KEPT, UnattendedRules, look_back
@@ -276,6 +276,15 @@ def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_projec
     drive(Played(well), rules)
     (note,) = take_away_notes(ledger, folder)
     assert note.line == 'while you were away: plan Daily Report ran once; run-6: "well"'
+
+
+def test_a_run_that_waits_for_a_time_names_no_command_for_an_answer(ledger: Ledger, folder: Path) -> None:
+    queue(ledger, folder, "Daily Report")
+    claimed = ledger.runs.claim(1, "here:1", 60.0, AT)
+    assert claimed is not None
+    ledger.runs.wait(claimed, Wait("time", "2026-02-19 09:00", {}, 4e9), AT)
+    line = describe_rest(ledger, ledger.runs.get(1))
+    assert line == "run-1 (plan Daily Report) waits for 2026-02-19 09:00"
 
 
 @pytest.mark.matrix

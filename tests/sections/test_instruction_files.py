@@ -81,8 +81,15 @@ def test_claude_s_files_are_sent_without_comments_and_others_whole(repo: Path) -
     assert [rule.text for rule in list_path_rules(repo) if rule.globs] == [f"C\n{kept}"]
     put(repo / "a/NEXUS.md", f"NEXUS\n{text}")
     assert project(repo / "a")[-1].text == f"NEXUS\n{text}"
+    (repo / "b").mkdir()
+    (repo / "b/CLAUDE.md").symlink_to("../AGENTS.md")
+    assert project(repo / "b")[-1].text == f"AGENTS\n{kept}", "Claude Code reads it by the name CLAUDE.md"
     put(repo / "CLAUDE.md", "<!-- two\nlines -->\n\n@gone.md")
     assert "@gone.md (line 4) is not there" in project(repo)[1].notice
+
+
+def test_a_long_line_of_fences_is_read_at_once() -> None:
+    assert [*find_imports(f"{'~' * 200_000}`\n@a.md")] == [(2, "a.md")]
 
 
 def test_imports_follow_their_file_and_are_relative_to_the_file_that_names_them(repo: Path) -> None:
@@ -375,6 +382,18 @@ def test_a_folder_below_names_its_skills_once_they_are_trusted(repo: Path) -> No
     [found] = layers_below(repo, [file], list)
     assert found.text.splitlines()[1:] == [f"- ship: Ships it. ({guide})"] and not found.notice
     assert layers_below(repo / "a b", [file], list) == [], "a session there has its own"
+    put(repo / "a b/.nexus/skills/test/SKILL.md", "Tests it.")
+    [found] = layers_below(repo, [file], list)
+    assert "ship" in found.text and found.notice.startswith("1 skill of ")
+    guide.unlink()
+    [found] = layers_below(repo, [file], list)
+    assert "ship" not in found.text
+
+
+def test_a_folder_below_with_skills_of_nexus_alone_names_them(repo: Path) -> None:
+    put(repo / "sub/.nexus/skills/test/SKILL.md", "Tests it.")
+    [found] = layers_below(repo, [str(repo / "sub/x.py")], list)
+    assert found.notice.startswith("1 skill of ")
 
 
 def test_a_repository_or_a_folder_of_programs_inside_the_project_gives_no_instructions(repo: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,12 +14,13 @@ import pytest
 from undo.test_looks import git
 from undo.world import World, files, tree
 
+from nexus_cli.config.worktree_record import worktrees_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.undo import undo_text
-from nexus_cli.tree.file_state import ABSENT_STATE
+from nexus_cli.tree.file_state import ABSENT_STATE, FileState
 from nexus_cli.undo.follow_changes import KILLED_SINCE, ChangeJournal, StepOwner
 from nexus_cli.undo.plan_restore import BETWEEN
-from nexus_cli.undo.records import FileChange
+from nexus_cli.undo.records import FileChange, ReferenceChange
 
 
 def test_a_turn_that_went_wrong_is_taken_back_whole_and_brought_back(world: World) -> None:
@@ -312,11 +314,45 @@ def test_a_project_that_was_moved_is_not_made_again(world: World, tmp_path: Path
     world.project.rename(tmp_path / "moved")
     for turn in (None, 1):
         report = world.undo(turn=turn)
-        why = "this folder was moved or deleted; move it back, then repeat"
+        why = "this folder was moved or deleted; move it back, then repeat, or name an earlier turn"
         assert report["kept"] == [{"path": str(world.project), "why": why, "aside": None}], report
         assert report["turn"] is None and not report["restored"] and not world.project.exists()
     (tmp_path / "moved").rename(world.project)
     assert world.undo()["restored"] == ["a"] and world.path("a").read_text() == "one\n"
+
+
+def test_a_folder_that_was_deleted_with_all_that_a_turn_made_in_it_blocks_no_earlier_turn(
+    world: World, tmp_path: Path
+) -> None:
+    world.write("a", "one\n")
+    world.turn(lambda: world.write("a", "two\n"))
+    world.turns, out = 2, tmp_path / "out"
+    world.record((FileChange("new", FileState("absent"), world.state(world.write("../out/new"))),), root=str(out))
+    shutil.rmtree(out)
+    assert world.undo()["kept"] == [] and not out.exists()
+    assert world.undo()["restored"] == ["a"] and world.path("a").read_text() == "one\n"
+
+
+def test_a_moved_project_in_which_a_turn_only_committed_is_kept_as_a_whole(world: World, tmp_path: Path) -> None:
+    world.turns = 1
+    world.record((), references=(ReferenceChange("", "refs/heads/main", "", "1" * 40),))
+    world.project.rename(tmp_path / "moved")
+    (kept,) = world.undo()["kept"]
+    assert kept["path"] == str(world.project) and "move it back" in kept["why"]
+
+
+@pytest.mark.parametrize("is_applied", [False, True])
+def test_of_a_removed_worktree_the_undo_of_its_apply_is_named_only_if_it_was_applied(
+    world: World, is_applied: bool
+) -> None:
+    world.turns, root = 1, str(worktrees_root() / "project-1" / "w1")
+    state = world.state(world.write("new"))
+    world.record((FileChange("new", replace(state, mode=0o600), state),), root=root)
+    if is_applied:
+        (world.data / "undo" / "worktree-w1.jsonl").touch()
+    (kept,) = world.undo()["kept"]
+    assert kept["why"].startswith("this worktree was removed")
+    assert ("nexus undo --session worktree-w1" in kept["why"]) == is_applied
 
 
 def test_what_somebody_else_changed_between_two_steps_of_a_turn_stays(world: World) -> None:
