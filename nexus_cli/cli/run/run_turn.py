@@ -54,6 +54,8 @@ class AskTurn:
         self._run = run
         err = self._choose_streams()
         self._interrupt = Interrupt()
+        self._stored = ""
+        """The session's id, if the ledger has entries of it after the turns."""
         self._broken: NexusError | None = None
         """The error of a failed write to stdout."""
         self._closed = False
@@ -165,6 +167,7 @@ class AskTurn:
                 moving.cancel()
             self._close_progress()
             self._interrupt.uninstall()
+            self._stored = session.id if has_entries(session) else ""
             await session.aclose()
         if self._broken is not None:
             self._remarks.print_error(self._broken.line)
@@ -260,7 +263,7 @@ class AskTurn:
     def _resume_line(self) -> str:
         schema = self._run.options.schema
         command = f"nexus ask --schema {quote_word(schema)}" if schema else "nexus ask"
-        return format_resume_line(self._session, command, self._run.options.shared)
+        return format_resume_line(self._session, command, self._run.options.shared, self._stored)
 
 
 def _failure_result(error: NexusError) -> AskResult:
@@ -321,10 +324,22 @@ def _checked_rules(rules: Sequence[str]) -> tuple[str, ...]:
 
 
 def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:
-    """Return the line that resumes `session` with `command` in the same folder, as `named` or by id; "" if unsaved."""
+    """Return the line that resumes `session` with `command` in the same folder, as `named` or by id; "" if unsaved.
+
+    With `named` the ledger has entries of the session, even if a later commit failed."""
     place = f" -C {quote_word(shared.directory)}" if shared.directory else ""
     place += f" -w {shared.worktree}" if shared.worktree else ""
-    return f"Resume with: {command}{place} -r {named or session.id}" if session.saved else ""
+    return f"Resume with: {command}{place} -r {named or session.id}" if named or session.saved else ""
+
+
+def has_entries(session: Session) -> bool:
+    """True if the ledger has entries of the session."""
+    if session.ledger is None or not session.ledger.is_kept:
+        return False
+    try:
+        return session.ledger.session(session.id).entries > 0
+    except NexusError:
+        return False
 
 
 def quote_word(text: str) -> str:
