@@ -152,9 +152,7 @@ class LoopWatchdog:
         """Return the reason to end the turn, None if it may continue. A blocked loop alone is no reason."""
         self._signal = self._signal or self._signals.read()
         if self._signal:
-            name = signal.Signals(self._signal).name
-            status = 128 + self._signal
-            return NexusError("aborted", "stopped", f"{name} arrived", exit_status=status)
+            return signal_error(self._signal)
         if is_writing():  # a slow reader is no error
             return None
         if (limit := self._session().passed_limit()) is not None:
@@ -183,6 +181,11 @@ class LoopWatchdog:
             self._session().break_in(process.find_stopper(self._signal) if self._signal else "timeout")
         elif self._problem() is not None:
             raise StallError
+
+
+def signal_error(number: int) -> NexusError:
+    """Return the error of a run that the signal `number` ends."""
+    return NexusError("aborted", "stopped", f"{signal.Signals(number).name} arrived", exit_status=128 + number)
 
 
 class _SignalPipe:

@@ -157,9 +157,12 @@ def delete_session(
         return report_act("nothing was deleted.")
     if not ledger.lock(info.id):
         raise NexusError("usage", f"session {info.id}", "it is open in another process", "Stop that process first")
+    used = ledger.usage_sum(info.id)
     freed = ledger.delete_session(info.id)
     forget_session(places().data, info.id)
-    return report_act(f"deleted session {info.id}, {freed:,} bytes freed.", info.id)
+    cost = known_dollars(used.usage.cost_usd, used.known_usd) or "cost"
+    uncounted = f" Its {cost} no longer counts in `nexus usage`." if used.requests else ""
+    return report_act(f"deleted session {info.id}, {freed:,} bytes freed.{uncounted}", info.id)
 
 
 def _refuse_open(source: Source, session: str) -> None:

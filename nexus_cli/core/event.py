@@ -298,12 +298,18 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """A reply is complete."""
+    """A request has ended, with a complete reply or without."""
 
     kind: ClassVar[str] = "step.end"
     step: int
     finish: str
+    """`interrupted` or the kind of the error for a request that failed."""
     usage: Usage
+
+    @property
+    def is_repeated(self) -> bool:
+        """True if the request is sent once more in the same step of the turn."""
+        return self.finish in ("cut", "overflow")
 
 
 @dataclass(frozen=True, slots=True)

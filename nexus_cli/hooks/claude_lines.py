@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from nexus_cli import __version__
 from nexus_cli.conversation.groups import flatten, group_tool_calls, is_placeholder
 from nexus_cli.core.entry import Entry, WindowItem, is_person
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Role
+from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import json_text
 
 _NAMESPACE = uuid.UUID("7f0d3c3e-4f0e-4a53-9d55-6e6578757300")
@@ -25,9 +27,17 @@ def claude_session_id(session: str) -> str:
 
 
 def claude_lines(
-    entries: Sequence[Entry], session: str, folder: str, model: str, *, escaped: bool = False
+    entries: Sequence[Entry],
+    session: str,
+    folder: str,
+    model: str,
+    *,
+    name: str = "",
+    used: Mapping[int, Usage] = MappingProxyType({}),
+    escaped: bool = False,
 ) -> Iterator[str]:
-    """Yield one JSON object per line for each message, every result directly behind its call."""
+    """Yield one JSON object per line for each message, every result directly behind its call, and one for the `name` of
+    the session. `used` has the usage of replies by their entries."""
     session, parent = claude_session_id(session), None
     by_id = {entry.id: entry for entry in entries}
     items = flatten(group_tool_calls([WindowItem.of(entry) for entry in entries]))
@@ -39,7 +49,7 @@ def claude_lines(
         is_reply = item.message.role is Role.ASSISTANT
         message: JsonDict = {"role": "assistant" if is_reply else "user", "content": blocks}
         if is_reply:
-            message |= _reply_fields(item.message, own, model)
+            message |= _reply_fields(item.message, own, model, used.get(entry.id, Usage()))
         record: JsonDict = {
             "parentUuid": parent,
             "isSidechain": False,
@@ -56,16 +66,24 @@ def claude_lines(
             record["isMeta"] = True
         parent = own
         yield json_text(record, escaped=escaped, dense=True) + "\n"
+    if name:
+        title: JsonDict = {"type": "custom-title", "customTitle": name, "sessionId": session}
+        yield json_text(title, escaped=escaped, dense=True) + "\n"
 
 
-def _reply_fields(message: Message, own: str, model: str) -> JsonObject:
+def _reply_fields(message: Message, own: str, model: str, used: Usage) -> JsonObject:
     return {
         "id": f"msg_{own.replace('-', '')}",
         "type": "message",
         "model": model.rpartition("/")[2],
         "stop_reason": "tool_use" if message.tool_calls else "end_turn",
         "stop_sequence": None,
-        "usage": {"input_tokens": 0, "output_tokens": 0},
+        "usage": {
+            "input_tokens": used.input - used.cache_read - used.cache_write,
+            "cache_read_input_tokens": used.cache_read,
+            "cache_creation_input_tokens": used.cache_write,
+            "output_tokens": used.output,
+        },
     }
 
 

@@ -71,6 +71,9 @@ def _keep_records(session: ForeignSession) -> list[Record]:
         if kind in SPOKEN and isinstance(record.get("message"), dict):
             kept.append(record)
             continue
+        if title := read_name(record, "customTitle"):
+            session.name = title
+            continue
         what = (
             "compaction boundaries"
             if record.get("subtype") == BOUNDARY

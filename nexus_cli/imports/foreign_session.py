@@ -42,6 +42,8 @@ class ForeignSession:
     """Its id there."""
     path: Path
     folder: str = ""
+    name: str = ""
+    """The name that the person gave it; "" if none."""
     model: str = ""
     """As the other program names it; "" if no record does."""
     entries: list[Entry] = field(default_factory=list)

@@ -16,6 +16,7 @@ from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import drop_marker, elide_text, name_first
 from nexus_cli.core.entry import Cause, Drop, Entry, Epoch, Kind, Memo
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.progress import track
@@ -157,9 +158,9 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
     with ledger.db.write():
         session = known.session
         if not session:
-            at = foreign.entries[0].at
+            at, name = foreign.entries[0].at, _find_free_name(ledger, foreign.name)
             made = sessions.create(
-                ledger.db, folder=folder, project=project, model=model, recipe="chat", name="", at=at, front=CHAT
+                ledger.db, folder=folder, project=project, model=model, recipe="chat", name=name, at=at, front=CHAT
             )
             sessions.open_main(ledger.db, made)
             session = made.id
@@ -186,6 +187,14 @@ def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[i
         if fresh:
             sessions.put_behind_used(ledger.db, session)
         log.record_memo(Memo(IMPORTED_SESSION, utc_now(), len(foreign.entries), value))
+
+
+def _find_free_name(ledger: Ledger, name: str) -> str:
+    """Return `name`, or "" if another session is found by it."""
+    try:
+        return sessions.check_name(ledger.db, name)
+    except NexusError:
+        return ""
 
 
 def _shorten(log: LaneLog, entry: Entry, counter: TiktokenCounter) -> Entry:

@@ -64,7 +64,7 @@ class CostReport(ReportOfSession):
     models: list[CostByName]
     kinds: list[CostByName]
     turns: list[CostOfTurn]
-    """The newest turns, oldest first."""
+    """Those of the newest turns that sent a request, oldest first: of a fork only its own."""
     series: list[RequestCost]
     """The answered requests in the order in which they were sent."""
 
@@ -131,7 +131,7 @@ def _turns(
     main: LaneLog, count: int, rows: Mapping[int, Sequence[RequestRow]], workers: Sequence[RequestRow]
 ) -> list[JsonObject]:
     """Return the newest turns, oldest first, each with the requests of every conversation and of `workers` that were
-    sent during it."""
+    sent during it. A turn without any is left out: a fork shares it with its source."""
     begun = list(islice(Replay(main).messages(), TURNS))[::-1]
     starts, times = [entry.id for entry, _ in begun], [entry.at for entry, _ in begun]
     sent: list[list[RequestRow]] = [[] for _ in begun]
@@ -149,6 +149,7 @@ def _turns(
     return [
         {"turn": number, "at": entry.at, "text": first_words(text, WORDS), **_sum(requests)}
         for number, ((entry, text), requests) in enumerate(zip(begun, sent, strict=True), first)
+        if requests
     ]
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, count
 from pathlib import Path
@@ -22,7 +23,9 @@ from nexus_cli.core.entry import Entry, drop_value
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
 from nexus_cli.core.memo_kinds import SHELL_LINE, UNDONE_FILES
+from nexus_cli.core.message import Role
 from nexus_cli.core.real_files import real_path
+from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
@@ -59,7 +62,9 @@ def format_of_file(name: str) -> str:
 def session_pieces(record: LaneLog, info: SessionInfo, form: str, *, escaped: bool = False) -> Iterator[str]:
     """Yield the session as Markdown or in a form of JSON Lines; `escaped` limits JSON to ASCII, for a terminal."""
     if form == CLAUDE:
-        return claude_lines(list(_entries(record)), info.id, info.folder, info.model, escaped=escaped)
+        entries = list(_entries(record))
+        used = _usage_of_replies(record, entries)
+        return claude_lines(entries, info.id, info.folder, info.model, name=info.name, used=used, escaped=escaped)
     return _markdown(record, info) if form == MARKDOWN else _lines(record, info, escaped)
 
 
@@ -137,6 +142,17 @@ def _entries(record: LaneLog) -> Iterator[Entry]:
     last = record.last_id()
     for first in range(1, last + 1, AT_ONCE):
         yield from record.read(first, min(last, first + AT_ONCE - 1))
+
+
+def _usage_of_replies(record: LaneLog, entries: Sequence[Entry]) -> dict[int, Usage]:
+    """Return what the requests for each reply used, by its entry."""
+    used: dict[int, Usage] = {}
+    replies = [entry.id for entry in entries if entry.message.role is Role.ASSISTANT]
+    for row in record.requests():
+        place = bisect_right(replies, row.manifest.last)
+        if row.usage is not None and place < len(replies):
+            used[replies[place]] = used.get(replies[place], Usage()) + row.usage
+    return used
 
 
 def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:

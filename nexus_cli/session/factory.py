@@ -287,7 +287,7 @@ def _load_first_info(
     notices: list[str],
 ) -> ModelInfo:
     """Return the info of the model as the session opens. A limit of dollars or a contract waits for its server."""
-    limits, _ = compose_limits(limit_layers(settings, recipe, options, log is not None))
+    limits, _ = compose_limits(limit_layers(settings, recipe, options))
     waits = limits.max_cost is not None or options.contract is not None
     info = load_model_info(ledger, name, settings, log, waits=waits, saves=options.save)
     if notice := describe_assumed_window(info, saves=options.save):
@@ -390,7 +390,7 @@ class SessionFactory:
         """Build the members, each after those that it needs."""
         options, info = self.options, self.info
         effort = sent_effort(info.name, options.effort)
-        limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options, self.resumed))
+        limits, bounds = compose_limits(limit_layers(self.settings, self.recipe, options))
         log, root = self.log, self._root()
         model = Model(info, effort, options.cache_key or root.id, self.settings.provider.stall_seconds)
         counter = StoredCounter(TiktokenCounter(info.encoding), log)

@@ -39,7 +39,7 @@ def at_level(state: SessionState, level: str) -> SessionState:
         dispatcher.limits = replace(dispatcher.limits, allow=level)
         return state
     options = replace(state.options, allow=level, allow_from=LEVEL_LAYER)
-    layers = limit_layers(engine.settings, dispatcher.recipe, options, state.resumed)
+    layers = limit_layers(engine.settings, dispatcher.recipe, options)
     dispatcher.limits, dispatcher.bounds = compose_limits(layers)
     notices = engine.readings.notices
     notices[:] = [line for line in notices if not line.startswith((CHANGED, PLAN_ENDS))]
@@ -143,7 +143,7 @@ class NextLimits:
                 raise
             why = f"{error.message}. {error.hint}. The request is shown with the last recorded limits"
             return _last(log, found, why)
-        return cls(recipe, *compose_limits(limit_layers(settings, recipe, options, True)))
+        return cls(recipe, *compose_limits(limit_layers(settings, recipe, options)))
 
     def at(self, budget: TokenBudget) -> NextLimits:
         """Return the limits tightened by the signals of a turn that the person begins, if the recipe has signals."""

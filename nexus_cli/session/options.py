@@ -78,9 +78,9 @@ class Options:
     """A run started to answer people in their spaces; it sends messages without approval."""
 
 
-def limit_layers(settings: Settings, recipe: Recipe, options: Options, resumed: bool) -> list[tuple[str, Limits]]:
+def limit_layers(settings: Settings, recipe: Recipe, options: Options) -> list[tuple[str, Limits]]:
     """Return the layers of the limits. Values of the command line replace those of settings and project."""
-    off = frozenset[str]() if options.no_tools and resumed else None
+    off = frozenset[str]() if options.no_tools else None
     said = replace(options.limits & Limits(tools=off), allow=options.allow)
     later = options.allow is not None and options.allow_from != COMMAND_LINE
     over = {f.name: None for f in fields(said) if f.name in REPLACED and getattr(said, f.name) is not None}

@@ -157,7 +157,7 @@ class Worker:
             case event.ToolResultEvent() if each.result.status is not None:
                 self._note_command(" ".join(str(each.call.arguments.get("command", "")).split()), each.result)
             case event.StepEnd():
-                self.steps += each.finish != "cut"  # asked for once more
+                self.steps += not each.is_repeated
                 self.usage = self.usage + each.usage
             case event.TurnEnd():
                 self._end(each.outcome)

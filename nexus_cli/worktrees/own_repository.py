@@ -32,6 +32,7 @@ REFERENCES, PUBLISHED = "references", "published"
 to which its commits were published, each with the last one."""
 OWN_REFERENCES, HOLDS = "refs/worktree/", "refs/nexus/worktrees/"
 """References of one worktree alone, and those in the project's repository that keep what worktrees borrow."""
+UNPUBLISHED = "commits in its repository, if any, were not copied to the project's repository"
 _NOT_COPIED = ("refs/stash", OWN_REFERENCES, "refs/nexus/", "refs/bisect/", "refs/rewritten/")
 _COPIED_FILES = ("shallow", "info/exclude", "info/attributes", "info/sparse-checkout")
 _READ_FOLDERS = frozenset({"objects", "refs", "logs", "info"})
@@ -200,7 +201,7 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     there. Raises `GitError` and `OSError`.
     """
     if not has_own_repository(record):
-        return "commits in its repository, if any, were not copied to the project's repository"
+        return UNPUBLISHED
     own, main = own_repository_git(record), repository_git(record)
     tip, head = read_tips(own, record.branch)
     published = read_published(record)

@@ -35,6 +35,7 @@ from nexus_cli.worktrees.carry_ignored import read_carried
 from nexus_cli.worktrees.inspect_worktree import WorktreeState, inspect_worktree, open_store, save_state
 from nexus_cli.worktrees.make_worktree import fill_worktree, prepare_record, read_source
 from nexus_cli.worktrees.own_repository import (
+    UNPUBLISHED,
     delete_references,
     has_own_repository,
     list_own_references,
@@ -360,10 +361,11 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         kept = _delete(record, with_branch=False)
         return _tell_kept(kept, "has published commits")
     built: Sequence[str] = ()
+    has_moved = False
     if not force:
         try:
             state = inspect_worktree(record)
-            built = state.built
+            built, has_moved = state.built, state.has_moved
         except GitError as error:
             hint = "Check its contents, or remove it with --force"
             raise NexusError("usage", f"worktree {record.name} was not removed", str(error), hint) from error
@@ -372,17 +374,23 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
             raise UnappliedError(record, why, is_applied=state.is_applied(record))
     found: dict[str, str] = {}
     told = ""
-    with suppress(GitError, NexusError, OSError):
+    try:
         told = publish_branch(record, everything=True)
         if has_own_repository(record):
             tip, found = read_published(record).popitem()[1], list_own_references(record)
         else:
             tip, _ = read_tips(repository_git(record), record.branch)
         found = {"": tip, **found} if tip not in ("", record.start) else found
+    except (GitError, NexusError, OSError) as error:
+        told = f"{UNPUBLISHED}: {error}"
+        if has_moved:
+            hint = "Correct the cause, or remove it with --force"
+            raise NexusError("usage", f"worktree {record.name} was not removed", told, hint) from error
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
     lost = f"also deleted (ignored): {', '.join(built[:3])}{' and more' * bool(built[3:])}" if built else ""
-    lines = [told, _tell_kept(kept), lost, f"its commits were {', '.join(commits)}" if commits else ""]
+    were = f"its commits were {', '.join(commits)}; git branch NAME COMMIT keeps one" if commits else ""
+    lines = [told, _tell_kept(kept), lost, were]
     return "; ".join(filter(None, lines))
 
 

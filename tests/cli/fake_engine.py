@@ -56,6 +56,7 @@ class FakeSession:
     notices: tuple[str, ...] = ("a notice from the session",)
     id = "01FAKE"
     workers = None
+    ledger = None
 
     def __init__(self, options: Options, approver: Any) -> None:
         self.options = options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -90,6 +91,19 @@ def test_a_second_signal_ends_at_once_and_still_says_how_to_resume() -> None:
     _, stderr = child.communicate(timeout=120)
     assert child.returncode == 130
     assert stderr.splitlines()[-1] == b"Resume with: nexus ask -r 01FAKE"
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("form", ["--json", "--stream-json"])
+def test_a_second_signal_leaves_one_result_object(form: str) -> None:
+    child = begin(ENGINE, "stubborn", "ask", form, "hi")
+    wait_for(child, b"READY")
+    child.send_signal(signal.SIGINT)
+    wait_for(child, b"CANCELLED")
+    child.send_signal(signal.SIGINT)
+    stdout, _ = child.communicate(timeout=120)
+    results = [one for one in map(json.loads, stdout.splitlines()) if one["type"] == "result"]
+    assert [(one["exit"], one["error"]["kind"], one["session"]) for one in results] == [(130, "aborted", "01FAKE")]
 
 
 @pytest.mark.matrix

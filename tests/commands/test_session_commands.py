@@ -13,6 +13,8 @@ from session.played import MODEL, the_ledger
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone
+from nexus_cli.reports.text.lines import dollars
+from nexus_cli.reports.usage import usage_report
 from nexus_cli.sandbox import probe
 
 
@@ -162,7 +164,12 @@ def test_a_session_is_deleted_once_the_person_agrees_and_the_open_one_never(cont
     context.pick = lambda choices: choices[0].key
     assert context.run(f"sessions delete {first}").said[-1] == "Nothing was deleted."
     context.pick = lambda choices: choices[1].key
-    assert context.run(f"sessions delete {first}").said[-1].startswith(f"Deleted session {first}, ")
+    with the_ledger() as ledger:
+        before = usage_report(ledger)["total"]["known_usd"]
+    told = context.run(f"sessions delete {first}").said[-1]
+    with the_ledger() as ledger:
+        lost = dollars(before - usage_report(ledger)["total"]["known_usd"])
+    assert told.startswith(f"Deleted session {first}, ") and f" Its {lost} no longer counts in " in told
     with pytest.raises(NexusError, match="it is the current session"):
         context.run(f"sessions delete {context.session.id} --yes")
     with the_ledger() as ledger:

@@ -15,15 +15,17 @@ from images import png
 from imports.claude_home import Session
 
 from nexus_cli.core.attachment import Part
-from nexus_cli.core.entry import Entry, Kind
+from nexus_cli.core.entry import Entry, Epoch, Kind, Manifest
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
+from nexus_cli.core.wire import WireRules
 from nexus_cli.hooks.claude_lines import claude_lines
 from nexus_cli.imports import foreign_session
 from nexus_cli.imports.claude_sessions import read_claude_session
 from nexus_cli.imports.codex_sessions import read_codex_session
 from nexus_cli.imports.store_sessions import import_sessions
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.export import session_pieces
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 8).decode()
 
@@ -389,6 +391,31 @@ def test_what_is_exported_is_imported_as_the_same_messages(
     again = ledger.log(made.id)
     assert [one.message for one in again.read(1, again.last_id())] == messages
     assert (made.folder, made.turns, made.model) == (str(folder), ledger.session(info.id).turns, "anthropic/x")
+    ledger.close()
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_session_of_ours_comes_back_with_its_name_and_usage(tmp_path: Path, is_taken: bool) -> None:
+    ledger = Ledger.open(None)
+    at = "2025-01-01T00:00:00.000Z"
+    key = ledger.create_session(folder=str(tmp_path), project="", model="openai/x", recipe="chat", at=at).id
+    log = ledger.log(key)
+    log.begin_epoch(Epoch(0, None, "start", "openai/x", "You help.", (), WireRules().dumps(), (), 0), ())
+    for step, used in enumerate((Usage(1000, 100, 600, 200, cost_usd=0.5), Usage(50, 5)), 1):
+        log.append(Entry(2 * step - 1, at, "person", Kind.USER, Message(Role.USER, "Hi")))
+        log.record_request(Manifest(step, 0, 2 * step - 1, {"model": "openai/x"}, "00" * 32, 100, at), (), ())
+        reply = Entry(2 * step, at, "agent", Kind.ASSISTANT, Message(Role.ASSISTANT, "Hello"))
+        log.record_reply(reply, step, used, "stop", True)
+    ledger.rename_session(key, "fix discount")
+    path = tmp_path / ".claude/projects/x/s.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(session_pieces(ledger.log(key), ledger.session(key), "claude")))
+    if not is_taken:
+        ledger.delete_session(key)
+    done = import_sessions(ledger, "claude", tmp_path / ".claude", "")
+    (made,) = (one for one in ledger.sessions() if one.id != key)
+    assert made.name == ("" if is_taken else "fix discount") and dict(+done.left_out) == {}
+    assert done.usage == {"x": Usage(1050, 105, 600, 200, 0, None)}
     ledger.close()
 
 

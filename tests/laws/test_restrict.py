@@ -160,7 +160,7 @@ def test_a_recipe_only_tightens_what_the_person_allowed(recipe: Limits, allow: s
     settings, options = Settings(), Options(Path("."), allow=allow)
     ask = load_recipe("ask", [defaults_dir() / "recipes"])
     loose, tight = (
-        compose_limits(limit_layers(settings, replace(ask, limits=one), options, False)) for one in (Limits(), recipe)
+        compose_limits(limit_layers(settings, replace(ask, limits=one), options)) for one in (Limits(), recipe)
     )
     assert tight[0] <= loose[0] and tight[0] <= recipe
     assert LEVELS.index(tight[0].allow or "ask") <= LEVELS.index(allow)
@@ -228,9 +228,7 @@ def test_what_a_trusted_project_limits_binds_below_what_the_command_line_says(pl
         settings = load_settings_in(around.folder).settings
         options = Options(around.folder, around.model, recipe="careful", allow="all", limits=Limits(max_steps=5))
         recipe, _ = recipe_for("careful", around.folder)
-        bounds = {
-            b.name: (b.value, b.bound_by) for b in compose_limits(limit_layers(settings, recipe, options, False))[1]
-        }
+        bounds = {b.name: (b.value, b.bound_by) for b in compose_limits(limit_layers(settings, recipe, options))[1]}
         assert bounds == {
             "max_steps": (5, "command line"),
             "allow": ("all", "command line"),

@@ -7,8 +7,10 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 from program.stage import PRICED, SECONDS, Done, Seen, Stage, calls, clean, end, play, stage, together
+from program.terminal_run import TerminalRun
 
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.schema import APPLICATION, STEPS
@@ -69,7 +71,18 @@ def full(root: Path) -> dict[str, Any]:
         sound = connection.execute("PRAGMA integrity_check").fetchone()[0]
         connection.close()
         after = place.ask("--allow", "all", "and now?")
-        return {"runs": runs, "sound": sound, "replays": replays(place), "after": after}
+        session = place.run("sessions", "list", "--all", "--json").result["sessions"][0]["id"]
+        stopped = place.ask("-r", session, "--allow", "all", "--max-steps", "1", "hi", bug=full_disk)
+        plain = place.env({"TERM": "dumb"})
+        with TerminalRun("-r", session, "--allow", "all", env=plain, cwd=place.folder, code=full_disk) as run:
+            run.expect("> ")
+            run.sendline("hi")
+            run.expect("done all the same")
+            run.sendline("/exit")
+            run.expect(pexpect.EOF)
+            left = str(run.before)
+        shown = {"runs": runs, "sound": sound, "replays": replays(place), "after": after}
+        return {**shown, "stopped": stopped, "left": left}
 
 
 def one_session(root: Path) -> dict[str, Any]:
@@ -175,6 +188,13 @@ def test_a_full_disk_ends_a_run_that_must_be_saved_before_the_next_request(seen:
     done, sent = seen["full"]["runs"][1]
     assert (done.status, done.kind, sent) == (1, "ledger", 1) and clean(done), done
     assert done.told[-1].startswith("Resume with: ")
+
+
+def test_a_session_whose_later_work_was_not_saved_still_says_how_to_resume_what_is_saved(seen: Seen) -> None:
+    stopped, left = seen["full"]["stopped"], seen["full"]["left"]
+    assert any("kept in memory only" in line for line in stopped.told) and stopped.status == 3, stopped
+    assert stopped.told[-1].startswith("Resume with: nexus ask -r ")
+    assert "Resume with: nexus -r " in left, left
 
 
 def test_the_ledger_is_sound_after_a_full_disk(seen: Seen) -> None:

@@ -42,6 +42,9 @@ def test_the_sums_are_those_of_the_session(tmp_path: Path) -> None:
         assert value["total"]["cost_usd"] == ledger.session(session.id).cost_usd == 0.5
         fork = ledger.fork_session(session.id, at="2026-01-01T00:00:00.000Z")
         assert cost_report(ledger, fork.id)["total"]["requests"] == 0, "what it shares was paid by its source"
+    assert say(opened(Played(lambda request: "answer"), tmp_path, fork.id), "three")[1].ok
+    with the_ledger() as ledger:
+        assert [(turn["turn"], turn["text"]) for turn in cost_report(ledger, fork.id)["turns"]] == [(3, "three")]
     assert [(turn["turn"], turn["text"], turn["requests"]) for turn in value["turns"]] == [(1, "one", 1), (2, "two", 1)]
 
 

@@ -214,6 +214,13 @@ def test_a_path_that_no_rule_can_name_is_refused_without_one(tmp_path: Path) -> 
     assert (row["rule"], row["level"]) == (None, "all")
 
 
+def test_a_call_in_a_run_that_began_without_tools_is_a_refused_one(tmp_path: Path) -> None:
+    (row,) = refused(tmp_path, LOOK, no_tools=True)
+    assert (row["tool"], row["subject"], row["limit"]) == ("read_file", "a.txt", "tools")
+    assert describe_denials((row,), "--allow").endswith("--no-tools excludes read_file: omit it.")
+    assert not refused(tmp_path, ("no_such_tool", {}), no_tools=True)
+
+
 @pytest.mark.matrix
 def test_tools_that_were_switched_off_on_a_resumed_session_name_the_option(tmp_path: Path) -> None:
     first = open_session(Options(tmp_path, MODEL), Settings(), approver=None, provider=Played(lambda request: "hi"))

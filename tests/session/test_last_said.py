@@ -9,9 +9,11 @@ import pytest
 from session.played import MODEL, Played, opened, say
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.core import event as e
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import CallDelta, Delta, FinishDelta, Request, TextDelta
+from nexus_cli.core.usage import Usage
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -73,6 +75,15 @@ def test_a_last_step_that_said_nothing_does_not_get_the_words_of_the_one_before(
 ) -> None:
     _, outcome = say(opened(Steps(LOOK, last), tmp_path), "hi")
     assert (outcome.finish, outcome.text, outcome.steps) == (kind, "", 2)
+
+
+@pytest.mark.parametrize("end", [LOST, WRONG_KEY])
+def test_a_step_that_failed_has_an_end_with_its_usage(end: ProviderError, tmp_path: Path) -> None:
+    events, outcome = say(opened(Steps(LOOK, (TextDelta("abc"), end)), tmp_path), "hi")
+    starts = [one.step for one in events if isinstance(one, e.StepStart)]
+    ends = [one for one in events if isinstance(one, e.StepEnd)]
+    assert [(one.step, one.finish) for one in ends] == [(1, "tool_calls"), (2, end.kind)] and starts == [1, 2]
+    assert sum((one.usage for one in ends), Usage()) == outcome.usage
 
 
 def test_a_turn_that_sent_nothing_says_nothing_of_the_turn_before(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from worktrees.repository import git, make_project, make_worktree, put_link, rea
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_source, find_worktree, read_record
 from nexus_cli.core.errors import NexusError
-from nexus_cli.sandbox.own_git import Git
+from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.worktrees.apply_worktree import apply_worktree
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
 from nexus_cli.worktrees.own_repository import find_git
@@ -373,6 +373,33 @@ def test_what_tools_fill_again_does_not_hold_a_worktree_and_an_ignored_file_of_n
     assert inspect_worktree(record).is_empty(record)
     (record.folder / "notes.secret").write_text("the only copy")
     assert inspect_worktree(record).kept == ("notes.secret",)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_no_commit_of_an_applied_worktree_is_lost_unsaid(
+    project: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    record = made(project)
+    (record.folder / "app.py").write_text("an earlier state\n")
+    git(record.folder, "commit", "-qam", "earlier")
+    (record.folder / "app.py").write_text("print('new')\n")
+    git(record.folder, "commit", "-qam", "later")
+    apply_worktree(record)
+    record, tip = read_record(record.folder) or record, git(record.folder, "rev-parse", "HEAD").strip()
+    if not is_full:
+        assert f"its commits were {tip[:12]}; git branch NAME COMMIT" in remove_worktree(record)
+        git(project, "branch", "again", tip[:12])
+        assert git(project, "show", "again~1:app.py") == "an earlier state\n"
+        return
+
+    def fail(*_: object, **__: object) -> str:
+        raise GitError("no space left on device")
+
+    monkeypatch.setattr("nexus_cli.worktrees.worktrees.publish_branch", fail)
+    with pytest.raises(NexusError, match="not copied to the project's repository: no space left"):
+        remove_worktree(record)
+    assert (record.folder / ".git").is_dir()
+    assert "not copied to the project's repository: no space left" in remove_worktree(record, force=True)
 
 
 def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path) -> None:

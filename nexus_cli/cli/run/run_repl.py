@@ -25,7 +25,7 @@ from nexus_cli.cli.confirm import read_hidden_line, read_line
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run.first_run import FirstRun, is_first_run
-from nexus_cli.cli.run.run_turn import format_resume_line, session_options
+from nexus_cli.cli.run.run_turn import format_resume_line, has_entries, session_options
 from nexus_cli.cli.setup.login import offer_login
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
@@ -177,7 +177,7 @@ class _ReplRun:
             interrupt.uninstall()
             session = self._backend.session
             named = short_id(session.ledger, session.id)
-            resume = self._resume_line(named) if _has_entries(session) else ""
+            resume = self._resume_line(named) if has_entries(session) else ""
             jobs = await session.jobs.end_all() if session.jobs is not None else []
             await session.aclose()
             self._work.leave()
@@ -248,16 +248,6 @@ def _tell_away(session: Session) -> list[str]:
             session.tell_away(to_json_value(notes))
             return [one.line for one in notes]
     return []
-
-
-def _has_entries(session: Session) -> bool:
-    """True if the session has saved entries."""
-    if session.ledger is None or not session.saved:
-        return False
-    try:
-        return session.ledger.session(session.id).entries > 0
-    except NexusError:
-        return False
 
 
 def _is_terminal(descriptor: int) -> bool:

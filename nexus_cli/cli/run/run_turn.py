@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.ledger_wait import LedgerWait
-from nexus_cli.cli.loop_watchdog import LoopWatchdog
+from nexus_cli.cli.loop_watchdog import LoopWatchdog, signal_error
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
@@ -32,7 +32,7 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.print.renderer import PlainRenderer
-from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, Writable, write_stderr_line
+from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, Writable, is_writing, write_stderr_line
 
 if TYPE_CHECKING:
     from nexus_cli.cli.command_options import PreparedTurn, SharedOptions
@@ -54,6 +54,8 @@ class AskTurn:
         self._run = run
         err = self._choose_streams()
         self._interrupt = Interrupt()
+        self._stored = ""
+        """The session's id, if the ledger has entries of it after the turns."""
         self._broken: NexusError | None = None
         """The error of a failed write to stdout."""
         self._closed = False
@@ -91,6 +93,8 @@ class AskTurn:
         self._progress: TurnProgress | None = None
         self._json: JsonRenderer | None = None
         """Prints the result object, if one is wanted."""
+        self._has_result = False
+        """True once the result object of the present turn is printed."""
         text = out.terminal and not (options.json or options.stream_json or options.schema)
         silent = quiet or not (err.terminal or verbose)
         if text or not silent:
@@ -140,16 +144,16 @@ class AskTurn:
 
     async def _run_session(self) -> int:
         session, resume = self._session, self._resume_line()
-        watchdog = LoopWatchdog(lambda: session, lambda: resume, self._print_blocked)
+        watchdog = LoopWatchdog(lambda: session, lambda: resume, self._print_at_exit)
         moving = asyncio.create_task(self._progress.run()) if self._progress else None
 
-        def print_resume() -> None:
+        def print_end() -> None:
             self._close_progress()
-            self._restore_terminal()
+            self._print_at_exit(signal_error(self._interrupt.signal))
             if resume:
                 write_stderr_line(resume)
 
-        self._interrupt.install(self._cancel, on_arrival=watchdog.note_signal, before_exit=print_resume)
+        self._interrupt.install(self._cancel, on_arrival=watchdog.note_signal, before_exit=print_end)
         try:
             with watchdog:
                 outcome = await self._run_turns()
@@ -163,6 +167,7 @@ class AskTurn:
                 moving.cancel()
             self._close_progress()
             self._interrupt.uninstall()
+            self._stored = session.id if has_entries(session) else ""
             await session.aclose()
         if self._broken is not None:
             self._remarks.print_error(self._broken.line)
@@ -198,6 +203,7 @@ class AskTurn:
 
     async def _run_events(self, trigger: Trigger) -> Outcome:
         outcome: Outcome | None = None
+        self._has_result = False
         async for event in self._session.run(trigger):
             if isinstance(event, TurnEnd):
                 outcome = event.outcome if event.outcome.ok else self._failed_outcome(event.outcome)
@@ -212,10 +218,12 @@ class AskTurn:
             raise NexusError("internal", "the turn ended without a result", "this is a bug in nexus")
         return outcome
 
-    def _print_blocked(self, error: NexusError) -> None:
-        """Print the result object if stdout can be written. Called in the watchdog's thread."""
+    def _print_at_exit(self, error: NexusError) -> None:
+        """Print the result object of a turn that is not waited for, if stdout can be written. Called in the watchdog's
+        thread or by a signal."""
         self._restore_terminal()
-        if self._json is not None and select.select([], [1], [], 0)[1]:
+        is_free = not is_writing() and select.select([], [1], [], 0)[1]
+        if self._json is not None and not self._has_result and is_free:
             session = self._session
             with suppress(ReaderClosed, NexusError):
                 self._json.end({**_failure_result(error), "session": session.id or None, "model": session.model})
@@ -237,6 +245,7 @@ class AskTurn:
         """Print the result object that `make_result` returns, if one is wanted."""
         if (json := self._json) is not None:
             self._print(lambda: json.end(make_result()))
+            self._has_result = True
 
     def _print(self, write: Callable[[], None]) -> None:
         """Call `write` unless stdout has failed. If it fails, cancel the turn, because nobody can read the answer."""
@@ -254,7 +263,7 @@ class AskTurn:
     def _resume_line(self) -> str:
         schema = self._run.options.schema
         command = f"nexus ask --schema {quote_word(schema)}" if schema else "nexus ask"
-        return format_resume_line(self._session, command, self._run.options.shared)
+        return format_resume_line(self._session, command, self._run.options.shared, self._stored)
 
 
 def _failure_result(error: NexusError) -> AskResult:
@@ -315,10 +324,22 @@ def _checked_rules(rules: Sequence[str]) -> tuple[str, ...]:
 
 
 def format_resume_line(session: Session, command: str, shared: SharedOptions, named: str = "") -> str:
-    """Return the line that resumes `session` with `command` in the same folder, as `named` or by id; "" if unsaved."""
+    """Return the line that resumes `session` with `command` in the same folder, as `named` or by id; "" if unsaved.
+
+    With `named` the ledger has entries of the session, even if a later commit failed."""
     place = f" -C {quote_word(shared.directory)}" if shared.directory else ""
     place += f" -w {shared.worktree}" if shared.worktree else ""
-    return f"Resume with: {command}{place} -r {named or session.id}" if session.saved else ""
+    return f"Resume with: {command}{place} -r {named or session.id}" if named or session.saved else ""
+
+
+def has_entries(session: Session) -> bool:
+    """True if the ledger has entries of the session."""
+    if session.ledger is None or not session.ledger.is_kept:
+        return False
+    try:
+        return session.ledger.session(session.id).entries > 0
+    except NexusError:
+        return False
 
 
 def quote_word(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from nexus_cli.context.manager import ContextManager
@@ -40,10 +40,11 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
 from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.permission.call_decision import CheckedCall, refuse_by_limit
-from nexus_cli.permission.run_limits import BEHIND_EDIT, CHANGES
+from nexus_cli.permission.run_limits import BEHIND_EDIT, CHANGES, OFF
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.editor_texts import save_text
 from nexus_cli.tools.files import project_relative
+from nexus_cli.tools.registry import discover_tools
 
 NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
 INTERRUPTED = "interrupted while it ran: {who}"
@@ -204,6 +205,9 @@ class Dispatcher(CallDecider):
 
     async def execute(self, call: ToolCall, tool: Tool | None) -> ToolResult:
         """Run one call of the step if it may run, and return its result without recording it."""
+        if tool is None and not self.registry.names() and (built_in := discover_tools().get(call.name)):
+            off = replace(refuse_by_limit(OFF, "tools"), about=CheckedCall(built_in, call.arguments, {}, call))
+            return self._refuse(off, OFF, off.limit).result or ToolResult(error=OFF)
         if tool is None:
             return ToolResult(error=self.registry.describe_unknown(call.name), ran=False)
         checked = await self.check(call, tool)

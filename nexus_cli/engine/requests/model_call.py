@@ -97,16 +97,16 @@ async def _request_reply(
                     pass
     except asyncio.CancelledError:
         is_paid = began or request.sending.is_sent
-        _keep_partial(engine, fold, INTERRUPTED, "interrupted", plan if is_paid else None, before)
+        _keep_partial(engine, fold, INTERRUPTED, "interrupted", plan if is_paid else None, before, main)
         raise
     except ProviderError as error:
         error.output_cap = cap
         if may_repeat and error.cut:
             raise _keep_cut(engine, fold, error.kind, error.why, plan) from error
-        _keep_partial(engine, fold, BROKEN_OFF, error.kind, plan if began or error.cut else None, before)
+        _keep_partial(engine, fold, BROKEN_OFF, error.kind, plan if began or error.cut else None, before, main)
         raise
     except NexusError as error:  # it could not be saved, and was not sent
-        _keep_partial(engine, fold, BROKEN_OFF, error.kind, None, before)
+        _keep_partial(engine, fold, BROKEN_OFF, error.kind, None, before, main)
         raise
     finally:
         await close_if_closable(stream)
@@ -227,7 +227,9 @@ def _raise_unless_finished(finish: str, problem: str, *, has_calls: bool) -> Non
             )
 
 
-def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, paid: RequestPlan | None, before: str) -> None:
+def _keep_partial(
+    engine: Engine, fold: ReplyFold, mark: str, why: str, paid: RequestPlan | None, before: str, main: bool
+) -> None:
     """Record the text received (or `before` if there is none) without incomplete calls. `paid` is the request, None if
     the provider did not process it."""
     message = fold.partial()
@@ -242,6 +244,8 @@ def _keep_partial(engine: Engine, fold: ReplyFold, mark: str, why: str, paid: Re
         engine.partial_reply = before
     kept = _with_mark(message, mark) if message.content else None
     engine.conversation.append_reply(kept, engine.step, usage, why, False)
+    if main:
+        engine.control.emit(event.StepEnd(engine.step, why, usage))
 
 
 def _keep_cut(

@@ -64,7 +64,7 @@ CAUSES = {
     "section_budget": "over its share",
     "truncation": "window full",
     "compaction": "summarized",
-    "output_cap": "too long",
+    "output_cap": "shortened",
     "instruction_cap": "too long",
     "input_cap": "too long",
     "pruned": "old result",

@@ -152,7 +152,7 @@ class WorkerTree:
             case e.StepEnd():
                 used, cost = inner.usage, inner.usage.cost_usd
                 row = worker.row
-                row["steps"] += inner.finish != "cut"
+                row["steps"] += not inner.is_repeated
                 row["tokens"] += used.tokens
                 row["cost_usd"] = None if cost is None or row["cost_usd"] is None else row["cost_usd"] + cost
             case e.TurnEnd():

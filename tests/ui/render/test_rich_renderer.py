@@ -621,7 +621,7 @@ def test_said_and_turn_start_show_the_words_once() -> None:
         (e.CacheResult(0, 0, 0, 900, 0.1, "it had expired"), ""),
         (
             e.ContextDrop(Drop("d3", "tool result of c7", 18_000, Cause.OUTPUT_CAP, "")),
-            "· left out as d3: tool result of c7, 18,000 tokens (too long); /drops\n  d3\n",
+            "· left out as d3: tool result of c7, 18,000 tokens (shortened); /drops\n  d3\n",
         ),
         (
             e.ContextDrop(Drop("d3", "your message", 900, Cause.INPUT_CAP, "")),
