@@ -18,7 +18,7 @@ from nexus_cli.core.real_files import open_folder
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.write_state import remove_empty_folders, replace_locked
-from nexus_cli.undo.plan_references import STASH, SYMBOLIC, is_shared
+from nexus_cli.undo.plan_references import STASH, SYMBOLIC, TurnReference, is_shared
 from nexus_cli.undo.read_references import (
     INDEX,
     STASH_LOG,
@@ -46,6 +46,20 @@ def read_present(root: str, repository: str, store: ByteStore) -> RepositoryStat
         if folders := find_git_folders(Path(root, repository)):
             return read_state(folders, store)
     return None
+
+
+def join_worktrees(rows: Sequence[TurnReference]) -> list[TurnReference]:
+    """Return `rows` with what a linked worktree shares as its repository has it: a worktree that the turn added was
+    followed from its first step on only. Blocks."""
+    places = {Path(row.root, row.change.repository) for row in rows}
+    repositories = {place: folders.common.parent for place in places if (folders := find_git_folders(place))}
+    known = {(Path(row.root, row.change.repository), row.change.name): row for row in rows}
+    found = []
+    for row in rows:
+        repository, name = row.change.repository, row.change.name
+        same = known.get((repositories.get(Path(row.root, repository), Path()), name)) if is_shared(name) else None
+        found.append(replace(same, change=replace(same.change, repository=repository)) if same else row)
+    return found
 
 
 def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], store: ByteStore) -> None:

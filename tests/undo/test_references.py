@@ -173,6 +173,16 @@ def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: Wor
     assert not world.undo()["kept"] and [read(place) for place in places] == before
 
 
+def test_a_branch_is_as_before_a_turn_that_added_a_worktree_and_moved_it_there_and_back(world: World) -> None:
+    fill(world.project)
+    before, world.turns = shell(world.project, "git for-each-ref"), 1
+    for line in ("git worktree add -q --detach new; git commit -qam x", "git reset -q --hard HEAD^; git tag t"):
+        with followed(world):
+            shell(world.project, line)
+    assert not world.undo()["kept"]
+    assert shell(world.project, "git for-each-ref") == before
+
+
 def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> None:
     fill(world.project)
     command(world, "git clone -q . api; git init -q web")
