@@ -69,10 +69,10 @@ def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], stor
     for name, value in [(row.name, row.before) for row in rows]:
         if name == INDEX:
             wanted.update(blob for _, mode, blob, _ in list_index(value, store) if mode & 0o170000 != _SUBMODULE)
-        elif name == STASH_LOG:
-            wanted.update(found.decode() for found in _OBJECT.findall(read_kept(value, store) or b""))
-        elif is_reference(name) and not value.startswith(SYMBOLIC):
+        elif is_reference(name):
             wanted.add(value)
+        elif name == STASH_LOG or not is_shared(name):
+            wanted.update(found.decode() for found in _OBJECT.findall(read_kept(value, store) or b""))
     oids = [one for one in sorted(wanted) if _OBJECT.fullmatch(one.encode("ascii", "replace"))]
     with suppress(GitError):
         git, lines = find_git(place), "".join(f"{one}\n" for one in oids).encode()

@@ -110,6 +110,16 @@ def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: Wor
     assert read(world.project) == before
 
 
+def test_an_unfinished_merge_comes_back_with_a_commit_that_it_alone_names(world: World) -> None:
+    fill(world.project)
+    own = "$(git commit-tree -m own -p feat feat^{tree})"
+    shell(world.project, f"git reset -q --hard; git merge -q --no-ff --no-commit -s ours {own}")
+    named = "git cat-file -t MERGE_HEAD"
+    assert shell(world.project, named) == "commit\n"
+    command(world, "git merge --abort; git gc -q --prune=now")
+    assert not world.undo()["kept"] and shell(world.project, named) == "commit\n"
+
+
 def test_a_look_of_git_alone_is_no_change(world: World) -> None:
     fill(world.project)
     os.utime(world.path("b"), (1, 1))
