@@ -78,6 +78,7 @@ LOSSES = (
     "git stash -q; git checkout -q feat",
     "git stash -q; git rebase -q feat",
     "git stash -q; git merge -q feat",
+    "git stash -q; git cherry-pick feat",
     "git stash -q; git merge -q -X theirs feat; git branch -d feat",
     "git checkout -q --detach; git commit -qm detached",
     "git reset -q --hard; git stash pop -q",
@@ -101,7 +102,7 @@ def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: Wor
     assert [EMPTIED_LOG in one for one in report["unfollowed"]] == [True] * ("reflog expire" in line)
     assert report["turn"] == 1 and all(one["restored"] for one in report["references"])
     assert read(world.project) == before
-    assert not world.path(".git/MERGE_HEAD").exists() and not world.path(".git/hooks/pre-commit").exists()
+    assert not [*world.path(".git").glob("[CM]*_HEAD")] and not world.path(".git/hooks/pre-commit").exists()
     assert "restored" in find_form("undo")(report, 200) or "removed" in find_form("undo")(report, 200)
     assert world.undo()["turn"] is None
     assert not world.redo()["kept"]
