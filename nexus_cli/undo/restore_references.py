@@ -88,7 +88,9 @@ def put_references(root: str, rows: Sequence[ReferenceChange], store: ByteStore)
         own = [row for row in rows if row.repository == repository]
         state = read_present(root, repository, store)
         todo = [row for row in own if state and row.before != row.after and _holds(state, row.name, row.before, store)]
-        if any(row.name == STASH for row in todo):  # git notes what it does to it in the list of stashes
+        log = read_kept(state.values.get(STASH_LOG, ""), store) if state else None
+        is_noted = (log or b"").endswith(f"\t{_MESSAGE}\n".encode())  # by an undo that was killed
+        if is_noted or any(row.name == STASH for row in todo):  # git notes what it does to it in the list of stashes
             todo += [row for row in own if row.name == STASH_LOG and row not in todo]
         if state is not None and todo:
             _put(state.folders, todo, store)

@@ -15,7 +15,7 @@ from undo.world import World, files, tree
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff
-from nexus_cli.undo import repository_copy, restore, unsure_changes
+from nexus_cli.undo import repository_copy, restore, restore_references, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import EMPTIED_LOG
 from nexus_cli.undo.plan_restore import UNSURE
@@ -341,6 +341,23 @@ def test_an_undo_that_was_killed_after_its_plan_moves_the_references(
     assert world.undo()["turn"] == 1
     assert read(world.project) == before
     assert world.undo()["turn"] is None and world.redo()["turn"] == 1
+
+
+def test_an_undo_that_was_killed_before_the_list_of_stashes_brings_all_of_them_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, "git stash -q; echo u > b; git stash -q; git checkout -q -- .; git stash apply -q --index stash@{1}")
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(restore_references, "_put_file", kill)
+        world.undo()
+    world.undo()
+    assert read(world.project) == before
 
 
 @pytest.mark.matrix
