@@ -29,7 +29,7 @@ from nexus_cli.undo.repository_copy import REFERENCE, GitFolders
 INDEX, STASH_LOG, PACKED = "index", "logs/refs/stash", "packed-refs"
 _FOLDERS = frozenset({"refs", "rebase-merge", "rebase-apply", "sequencer", "hooks", "info"})
 _FILES = re.compile(
-    r"HEAD|index|config(\.worktree)?|packed-refs|shallow|(?!FETCH)[A-Z]+_HEAD|MERGE_(MSG|MODE|RR|AUTOSTASH)"
+    r"HEAD|index|config(\.worktree)?|packed-refs|shallow|(?!FETCH)[A-Z_]+_HEAD|MERGE_(MSG|MODE|RR|AUTOSTASH)"
     r"|SQUASH_MSG|AUTO_MERGE|BISECT_[A-Z_]+"
 )
 """Names of files directly in git's folder."""

@@ -18,7 +18,7 @@ from nexus_cli.core.real_files import open_folder
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.write_state import remove_empty_folders, replace_locked
-from nexus_cli.undo.plan_references import STASH, SYMBOLIC, is_shared
+from nexus_cli.undo.plan_references import STASH, SYMBOLIC, TurnReference, is_shared
 from nexus_cli.undo.read_references import (
     INDEX,
     STASH_LOG,
@@ -48,6 +48,20 @@ def read_present(root: str, repository: str, store: ByteStore) -> RepositoryStat
     return None
 
 
+def join_worktrees(rows: Sequence[TurnReference]) -> list[TurnReference]:
+    """Return `rows` with what a linked worktree shares as its repository has it: a worktree that the turn added was
+    followed from its first step on only. Blocks."""
+    places = {Path(row.root, row.change.repository) for row in rows}
+    repositories = {place: folders.common.parent for place in places if (folders := find_git_folders(place))}
+    known = {(Path(row.root, row.change.repository), row.change.name): row for row in rows}
+    found = []
+    for row in rows:
+        repository, name = row.change.repository, row.change.name
+        same = known.get((repositories.get(Path(row.root, repository), Path()), name)) if is_shared(name) else None
+        found.append(replace(same, change=replace(same.change, repository=repository)) if same else row)
+    return found
+
+
 def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], store: ByteStore) -> None:
     """Put back from the copy what the repository at `place` lacks of the objects that `rows` name before the turn.
     Blocks; raises `OSError`."""
@@ -55,10 +69,10 @@ def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], stor
     for name, value in [(row.name, row.before) for row in rows]:
         if name == INDEX:
             wanted.update(blob for _, mode, blob, _ in list_index(value, store) if mode & 0o170000 != _SUBMODULE)
-        elif name == STASH_LOG:
-            wanted.update(found.decode() for found in _OBJECT.findall(read_kept(value, store) or b""))
-        elif is_reference(name) and not value.startswith(SYMBOLIC):
+        elif is_reference(name):
             wanted.add(value)
+        elif name == STASH_LOG or not is_shared(name):
+            wanted.update(found.decode() for found in _OBJECT.findall(read_kept(value, store) or b""))
     oids = [one for one in sorted(wanted) if _OBJECT.fullmatch(one.encode("ascii", "replace"))]
     with suppress(GitError):
         git, lines = find_git(place), "".join(f"{one}\n" for one in oids).encode()
@@ -74,7 +88,9 @@ def put_references(root: str, rows: Sequence[ReferenceChange], store: ByteStore)
         own = [row for row in rows if row.repository == repository]
         state = read_present(root, repository, store)
         todo = [row for row in own if state and row.before != row.after and _holds(state, row.name, row.before, store)]
-        if any(row.name == STASH for row in todo):  # git notes what it does to it in the list of stashes
+        log = read_kept(state.values.get(STASH_LOG, ""), store) if state else None
+        is_noted = (log or b"").endswith(f"\t{_MESSAGE}\n".encode())  # by an undo that was killed
+        if is_noted or any(row.name == STASH for row in todo):  # git notes what it does to it in the list of stashes
             todo += [row for row in own if row.name == STASH_LOG and row not in todo]
         if state is not None and todo:
             _put(state.folders, todo, store)

@@ -45,7 +45,7 @@ from nexus_cli.undo.read_references import is_same_value
 from nexus_cli.undo.records import GIT_FOLDER, REPOSITORY, Step, place_of
 from nexus_cli.undo.repository_copy import find_copy, is_head_kept, put_back
 from nexus_cli.undo.restore import KeptPath, Restorer, RestoreResult
-from nexus_cli.undo.restore_references import bring_objects, read_present
+from nexus_cli.undo.restore_references import bring_objects, join_worktrees, read_present
 from nexus_cli.undo.undone_steps import (
     group_by_turn,
     has_effect,
@@ -313,7 +313,7 @@ def _plan_references(request: UndoRequest, steps: Sequence[Step]) -> list[TurnRe
     """Plan what is done to the references that `steps` changed, and put back the objects that they name."""
     store = ByteStore(request.data)
     is_same = partial(is_same_value, store)
-    rows = merge_references(steps, is_same)
+    rows = join_worktrees(merge_references(steps, is_same))
 
     def find_present(root: str, repository: str) -> Mapping[str, str]:
         with suppress(OSError):

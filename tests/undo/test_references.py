@@ -15,7 +15,7 @@ from undo.world import World, files, tree
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff
-from nexus_cli.undo import repository_copy, restore, unsure_changes
+from nexus_cli.undo import repository_copy, restore, restore_references, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import EMPTIED_LOG
 from nexus_cli.undo.plan_restore import UNSURE
@@ -78,6 +78,7 @@ LOSSES = (
     "git stash -q; git checkout -q feat",
     "git stash -q; git rebase -q feat",
     "git stash -q; git merge -q feat",
+    "git stash -q; git cherry-pick feat",
     "git stash -q; git merge -q -X theirs feat; git branch -d feat",
     "git checkout -q --detach; git commit -qm detached",
     "git reset -q --hard; git stash pop -q",
@@ -101,13 +102,23 @@ def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: Wor
     assert [EMPTIED_LOG in one for one in report["unfollowed"]] == [True] * ("reflog expire" in line)
     assert report["turn"] == 1 and all(one["restored"] for one in report["references"])
     assert read(world.project) == before
-    assert not world.path(".git/MERGE_HEAD").exists() and not world.path(".git/hooks/pre-commit").exists()
+    assert not [*world.path(".git").glob("[CM]*_HEAD")] and not world.path(".git/hooks/pre-commit").exists()
     assert "restored" in find_form("undo")(report, 200) or "removed" in find_form("undo")(report, 200)
     assert world.undo()["turn"] is None
     assert not world.redo()["kept"]
     assert read(world.project) == after and world.path(".git/config").read_bytes() == config
     world.undo()
     assert read(world.project) == before
+
+
+def test_an_unfinished_merge_comes_back_with_a_commit_that_it_alone_names(world: World) -> None:
+    fill(world.project)
+    own = "$(git commit-tree -m own -p feat feat^{tree})"
+    shell(world.project, f"git reset -q --hard; git merge -q --no-ff --no-commit -s ours {own}")
+    named = "git cat-file -t MERGE_HEAD"
+    assert shell(world.project, named) == "commit\n"
+    command(world, "git merge --abort; git gc -q --prune=now")
+    assert not world.undo()["kept"] and shell(world.project, named) == "commit\n"
 
 
 def test_a_look_of_git_alone_is_no_change(world: World) -> None:
@@ -171,6 +182,16 @@ def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: Wor
     assert not report["kept"] and [read(place) for place in places] == before
     command(world, "rm -rf .git lib")
     assert not world.undo()["kept"] and [read(place) for place in places] == before
+
+
+def test_a_branch_is_as_before_a_turn_that_added_a_worktree_and_moved_it_there_and_back(world: World) -> None:
+    fill(world.project)
+    before, world.turns = shell(world.project, "git for-each-ref"), 1
+    for line in ("git worktree add -q --detach new; git commit -qam x", "git reset -q --hard HEAD^; git tag t"):
+        with followed(world):
+            shell(world.project, line)
+    assert not world.undo()["kept"]
+    assert shell(world.project, "git for-each-ref") == before
 
 
 def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> None:
@@ -320,6 +341,23 @@ def test_an_undo_that_was_killed_after_its_plan_moves_the_references(
     assert world.undo()["turn"] == 1
     assert read(world.project) == before
     assert world.undo()["turn"] is None and world.redo()["turn"] == 1
+
+
+def test_an_undo_that_was_killed_before_the_list_of_stashes_brings_all_of_them_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(world.project)
+    before = read(world.project)
+    command(world, "git stash -q; echo u > b; git stash -q; git checkout -q -- .; git stash apply -q --index stash@{1}")
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(restore_references, "_put_file", kill)
+        world.undo()
+    world.undo()
+    assert read(world.project) == before
 
 
 @pytest.mark.matrix
