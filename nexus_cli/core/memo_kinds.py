@@ -11,7 +11,7 @@ ADDED_FOLDERS = "added_folders"
 """Memo of a session's added folders: `folders`, their real paths. The newest memo counts."""
 WAITING_TEXTS = "attached"
 """Memo of `texts` waiting for the person's next message in `session`: `text` and `what` it is; of `queued` messages,
-each the fields of a `TypedMessage`; and of the `memos` of texts, by text and kind. The newest memo counts."""
+each the fields of a `TypedMessage`; and of the `memos` of these texts, by text and kind. The newest memo counts."""
 ATTACHMENTS = "attachments"
 """Memo of a message with attached `files`, each as `AttachedFile.to_json`."""
 CLIPPED_MESSAGE = "clipped"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.core.elide import clip_text, one_line
@@ -48,13 +49,14 @@ class AttachedTexts:
         """Note that `attached` is a part of a drop, which the timeline names once a message takes it."""
         self.engine.control.attachment_memos[attached] = {RECALLED_DROP: {"drop": drop_id}}
 
-    def store(self, texts: Sequence[JsonObject], messages: Sequence[Sequence[object]]) -> bool:
-        """Store texts that wait for the next message, each with `what` it is, and the fields of queued messages; return
-        False if the session cannot be resumed."""
+    def store(self, texts: Sequence[JsonObject], messages: Sequence[Sequence[Any]]) -> bool:
+        """Store texts that wait for the next message, each with `what` it is, and the fields of queued messages, the
+        last of which has the texts that they take along; return False if the session cannot be resumed."""
         conversation = self.engine.conversation
         if not self.is_saved() or not conversation.last:
             return False
-        memos = self.engine.control.attachment_memos
+        waiting = {*(one["text"] for one in texts), *(text for one in messages for text, _ in one[-1])}
+        memos = {text: notes for text, notes in self.engine.control.attachment_memos.items() if text in waiting}
         now = to_json_value({"session": self.session_id, "texts": texts, "queued": messages, "memos": memos})
         if now != self._read_stored():
             conversation.memo(WAITING_TEXTS, now)

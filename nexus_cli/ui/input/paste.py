@@ -32,6 +32,15 @@ MARKS = re.compile(f"[{chr(_FIRST)}-{chr(_LAST)}]")
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A text to send with a message."""
+
+    text: str
+    what: str
+    """Its description for the person until then."""
+
+
+@dataclass(frozen=True, slots=True)
 class TypedMessage:
     """One message taken from the input box."""
 
@@ -43,6 +52,8 @@ class TypedMessage:
     """Its pastes, folded or not."""
     files: tuple[str, ...] = ()
     """Mentions of the files that are shown as `[Image #1]`."""
+    attached: tuple[Attachment, ...] = ()
+    """Texts that it took along."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.export import save_in
 from nexus_cli.ui.asked_question import AskedQuestion
 from nexus_cli.ui.input.editor import edit_text
+from nexus_cli.ui.input.paste import Attachment
 from nexus_cli.ui.repl.clipboard import copy_to_clipboard
-from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.repl import Repl
 
 

@@ -15,7 +15,7 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.input.attached_files import read_mentions
-from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.input.paste import Attachment, TypedMessage
 
 TOLD = 5
 """Most mentioned files that are named."""
@@ -24,22 +24,11 @@ BRIEF = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
-    """A text to send with the next message."""
-
-    text: str
-    what: str
-    """Its description for the person until then."""
-
-
-@dataclass(frozen=True, slots=True)
 class QueuedMessage:
     """A message built from typed text."""
 
     typed: TypedMessage
     trigger: Trigger
-    along: tuple[Attachment, ...] = ()
-    """Attachments sent with it."""
 
 
 @dataclass
@@ -51,6 +40,8 @@ class InputQueue:
     held: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
     """Messages for after a turn that was stopped or failed; they wait for the next turn that succeeds."""
     attached: list[Attachment] = field(default_factory=list)
+    sending: TypedMessage | QueuedMessage | None = None
+    """The message of a turn that begins, until the session has it."""
     given: dict[str, QueuedMessage] = field(default_factory=dict)
     """Messages given to the running turn and not used yet, by their text."""
 
@@ -86,10 +77,11 @@ class InputQueue:
         self.later.extendleft(reversed(commands))
 
     def unsent(self, steering: Sequence[str]) -> tuple[list[TypedMessage], list[Attachment]]:
-        """Return the messages that were not sent yet, those of `steering` first, and all attachments."""
-        queued = [*(self.given[words] for words in steering if words in self.given), *self.held, *self.later]
-        along = [attachment for one in queued if isinstance(one, QueuedMessage) for attachment in one.along]
-        return [_typed(one) for one in queued], [*along, *self.attached]
+        """Return the messages that the session does not have yet, in the order in which it gets them, and the
+        attachments of the next one."""
+        given = (self.given[words] for words in steering if words in self.given)
+        queued = (*([self.sending] if self.sending else ()), *given, *self.held, *self.later)
+        return [_typed(one) for one in queued], [*self.attached]
 
     def take_newest(self) -> str:
         """Remove and return the text of the newest message for later, "" if there is none."""
@@ -104,9 +96,9 @@ class InputQueue:
         return self.given.pop(words, None) or TypedMessage(words, words)
 
     def _back(self, one: TypedMessage | QueuedMessage) -> str:
-        if isinstance(one, QueuedMessage):
-            self.attached[:0] = one.along
-        return _typed(one).text
+        typed = _typed(one)
+        self.attached[:0] = typed.attached
+        return typed.text
 
     async def build_message(self, typed: TypedMessage, folder: Path, tell: Callable[[str, str], None]) -> QueuedMessage:
         """Build a message from the text, the files that it mentions and the attachments. `tell` gets a line about the
@@ -121,13 +113,13 @@ class InputQueue:
             tell(f"No file {_named(read.missing, ', ')}; sent as text", "dim")
         if read.along:
             tell(f"Attached {_named(read.along, '; ')}", "dim")
-        along = tuple(self.attached)
+        typed = replace(typed, attached=(*typed.attached, *self.attached))
         self.attached.clear()
-        text = "\n\n".join([typed.text, *(one.text for one in along), *read.blocks])
+        text = "\n\n".join([typed.text, *(one.text for one in typed.attached), *read.blocks])
         trigger = Trigger(text, "person", tuple(read.parts), tuple(read.files), read.uncounted, typed.pasted)
         if typed.text.startswith("/") or "$" in typed.shown or "@" in typed.shown:
             trigger = replace(trigger, expands=True)
-        return QueuedMessage(typed, trigger, along)
+        return QueuedMessage(typed, trigger)
 
 
 def take_argument(command: TypedMessage, text: str) -> TypedMessage:

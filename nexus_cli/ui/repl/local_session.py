@@ -28,9 +28,8 @@ from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import Act
 from nexus_cli.session.status import Status
-from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.input.paste import Attachment, TypedMessage
 from nexus_cli.ui.repl.command_context import TerminalContext
-from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.job_runner import Job
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
@@ -111,7 +110,9 @@ class LocalSession(TerminalContext):
         if loads:
             stored = self.session.attached_texts.load()
             queue.attached.extend(Attachment(one["text"], one["what"]) for one in stored["texts"])
-            queue.held.extend(TypedMessage(*one[:2], *map(tuple, one[2:])) for one in stored["queued"])
+            for text, shown, pasted, files, attached in stored["queued"]:
+                along = tuple(Attachment(*one) for one in attached)
+                queue.held.append(TypedMessage(text, shown, tuple(pasted), tuple(files), along))
         self.session.engine.control.waiting_texts = lambda: [one.text for one in queue.attached]
         self.session.listen(self.repl.feed)
 
@@ -206,9 +207,13 @@ class LocalSession(TerminalContext):
         if options.resume not in ("", before.id) and not copied:  # the level was not set for another session
             options = replace(options, allow=self._begun.allow, allow_from=self._begun.allow_from)
         moves = options.resume != before.id
-        stored = self.store_queue(moves=moves)
         await before.end_hooks(options.resume)
-        made = self.session = self._reopen(options, settings, before)
+        stored = self.store_queue(moves=moves)
+        try:
+            made = self.session = self._reopen(options, settings, before)
+        except NexusError:
+            self.store_queue()
+            raise
         self._options, self.settings = options, settings
         if moves:
             attached = self.repl.input_queue.attached

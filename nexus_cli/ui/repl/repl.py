@@ -159,7 +159,7 @@ class Repl:
         elif self.jobs.current is not None:
             self.jobs.start_background(self._steer(typed))
         else:
-            self.jobs.start("turn", "", self._send(typed))
+            self._send(typed)
         self.view.invalidate()
 
     def enqueue(self, typed: TypedMessage) -> None:
@@ -331,6 +331,7 @@ class Repl:
 
     def _ended(self, work: Job) -> None:
         """Handle the end of `work` and start the next; after a stop or failure, queued messages stay queued."""
+        self.input_queue.sending = None
         self.refresh_status()
         failed = work.kind == "turn" and self.outcome is not None and self.outcome.has_failed
         if failed and self._begun and self.outcome and broke_off(self.outcome) and self.backend.is_cut_short:
@@ -347,8 +348,10 @@ class Repl:
             self._go_on_after_stop()
         elif self._next is not None:
             given, self._next = self._next, None
-            turn = self._send(given, command=self._command_typed.text) if given.text else self.backend.run(Trigger())
-            self.jobs.start("turn", "", turn)
+            if given.text:
+                self._send(given, command=self._command_typed.text)
+            else:
+                self.jobs.start("turn", "", self.backend.run(Trigger()))
         elif self.backend.undelivered:  # they arrived after the turn's last check
             self.jobs.start("turn", "", self.backend.run(Trigger()))
         else:
@@ -375,7 +378,8 @@ class Repl:
             if isinstance(later, TypedMessage):
                 self.submit(later)
             else:
-                self.jobs.start("turn", "", self._send(later.typed, later))
+                self._send(later.typed, later)
+            self.backend.store_queue()  # a command is not run a second time after a kill
 
     def _command(self, name: str, rest: str, typed: TypedMessage) -> None:
         try:
@@ -417,20 +421,28 @@ class Repl:
                     return
                 self.input_queue.given.pop(text)
             if self.jobs.current is None:
-                self.jobs.start("turn", "", self._send(typed, message))
+                self._send(typed, message)
             else:
                 self._queue(message)
             self.view.invalidate()
 
-    async def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
+    def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
+        """Begin a turn with a message, which `command` has made if it is given."""
+        self.input_queue.sending = None if command else message or typed
+        self.jobs.start("turn", "", self._run_turn(typed, message, command))
+
+    async def _run_turn(self, typed: TypedMessage, message: QueuedMessage | None, command: str) -> None:
         self._echo("" if command else typed.shown)  # the command with the text is on the screen
         self._begun = False
         try:
             message = message or await self._message(typed)
+            typed = message.typed
+            if not command:
+                self.input_queue.sending = message
             await self.backend.run(replace(message.trigger, shown=command))
         finally:
             if not self._begun:  # the session has none of it
-                self.input_queue.attached[:0] = message.along if message else ()
+                self.input_queue.attached[:0] = typed.attached
                 self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
 
     async def _message(self, typed: TypedMessage) -> QueuedMessage:
@@ -441,7 +453,7 @@ class Repl:
         if isinstance(event, e.TurnEnd):
             self.outcome = event.outcome
         elif isinstance(event, e.TurnStart):
-            self._begun = True
+            self._begun, self.input_queue.sending = True, None
             self.backend.store_queue()
         elif isinstance(event, e.SteeringMessage):
             shown = self.input_queue.typed_form(event.text)

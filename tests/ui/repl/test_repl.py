@@ -24,9 +24,10 @@ from nexus_cli.commands.command import Choice, Command, Search
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core import event as e
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.errors import ProviderError
-from nexus_cli.core.memo_kinds import COMMAND
+from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.memo_kinds import COMMAND, WAITING_TEXTS
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.model_call import GO_ON
@@ -38,13 +39,12 @@ from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.ui.asked_question import AskedQuestion, draw_question
-from nexus_cli.ui.input.paste import TypedMessage
+from nexus_cli.ui.input.paste import Attachment, TypedMessage
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl import repl
-from nexus_cli.ui.repl.input_queue import Attachment
 from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.pager import PAGED
 from nexus_cli.ui.repl.repl import Repl
@@ -458,9 +458,23 @@ def test_leaving_before_it_is_known_tells_nothing(tmp_path: Path) -> None:
     assert stage.text == ""
 
 
+class Kill:
+    """A kill of the process that plays a stage: `now` keeps the data as they are, `undo_later` takes back the rest."""
+
+    def __init__(self, folder: Path) -> None:
+        self._kept = folder / "killed"
+
+    def now(self) -> None:
+        shutil.copytree(places().data, self._kept)
+
+    def undo_later(self) -> None:
+        shutil.rmtree(places().data)
+        shutil.move(self._kept, places().data)
+
+
 def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_kill(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
-    killed, session = tmp_path / "killed", stage.session.id
+    kill, session = Kill(tmp_path), stage.session.id
 
     async def scene() -> None:
         stage.type("begin")
@@ -471,16 +485,17 @@ def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_
         stage.repl.enqueue(TypedMessage("or not", "or not"))
         assert stage.repl.take_back() == "or not"
         await stage.until(lambda: stage.session.undelivered)
-        shutil.copytree(places().data, killed)
+        stage.backend.attach("<second/>", "a second block")
+        kill.now()
 
     stage.play(scene())
-    for kept in ("use blue", "then green", "a block"):
+    for kept in ("use blue", "then green", "a second block"):
         assert f"kept for when you resume: {kept}" in stage.text
     assert "not sent" not in stage.text
     waiting = [
         "queued: use blue",
         "queued: [pasted 1 line]",
-        "attached: a block",
+        "attached: a second block",
     ]
 
     async def look() -> None:
@@ -498,13 +513,107 @@ def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_
         stage = Stage(tmp_path, lambda request: "fine", resume=session)
         stage.play(scene())
         if scene is look:
-            shutil.rmtree(places().data)
-            shutil.move(killed, places().data)
+            kill.undo_later()
     first, second, third = (_said(stage.provider, number)[-1] for number in range(3))
-    assert "<block/>" in first and second.endswith("use blue") and third.endswith("then green")
+    assert first.endswith("\n\ngo on\n\n<second/>"), "what a message took along stays with it"
+    assert second == "use blue\n\n<block/>" and third == "then green"
     waiting.clear()
     stage = Stage(tmp_path, lambda request: "fine", resume=session)
     stage.play(look())
+
+
+def test_a_message_that_the_session_does_not_have_yet_survives_a_kill(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    kill, session, run = Kill(tmp_path), stage.session.id, stage.backend.run
+
+    async def begin_late(trigger: Trigger) -> None:
+        await asyncio.sleep(30)  # as behind a hook, or before an MCP server answers
+        await run(trigger)
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.idle()
+        stage.backend.attach("<block/>", "a block")
+        stage.backend.run = begin_late  # type: ignore[method-assign]
+        stage.type("one")
+        await stage.until(lambda: not stage.repl.input_queue.attached)
+        stage.repl.enqueue(TypedMessage("two", "two"))
+        kill.now()
+        stage.repl.interrupt()
+        await stage.idle()
+        assert stage.view.box == "one" and stage.repl.queued() == ["queued: two", "attached: a block"]
+
+    stage.play(scene())
+    kill.undo_later()
+    stage = Stage(tmp_path, lambda request: "fine", resume=session)
+
+    async def go_on() -> None:
+        assert stage.repl.queued() == ["queued: one", "queued: two"]
+        stage.type("go on")
+        await stage.until(lambda: len(stage.provider.seen) == 3)
+        await stage.idle()
+
+    stage.play(go_on())
+    assert [_said(stage.provider, number)[-1] for number in range(3)] == ["go on", "one\n\n<block/>", "two"]
+
+
+def test_a_queued_command_that_has_run_is_not_queued_again_after_a_kill(tmp_path: Path) -> None:
+    def work_first(request: Request) -> Answer:
+        return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "sleep 1"})]
+
+    stage = Stage(tmp_path, work_first, allow="all")
+    kill, session = Kill(tmp_path), stage.session.id
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        stage.type("!!echo ran-$((40+2))")
+        stage.type("/rename mine")
+        await stage.until(lambda: "Renamed" in stage.text)
+        await stage.idle()
+        kill.now()
+
+    stage.play(scene())
+    assert "ran-42" in stage.text
+    kill.undo_later()
+    assert not Stage(tmp_path, lambda request: "fine", resume=session).repl.queued()
+
+
+def test_the_queue_is_kept_if_another_session_cannot_be_opened(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+    kill, session = Kill(tmp_path), stage.session.id
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.idle()
+        stage.repl.input_queue.held.append(TypedMessage("later", "later"))
+
+        def refuse(*given: object) -> Session:
+            raise NexusError("usage", "it", "is open elsewhere")
+
+        stage.backend._reopen = refuse
+        with pytest.raises(NexusError):
+            await stage.backend.reopen(replace(stage.backend.options, resume=""))
+        kill.now()
+
+    stage.play(scene())
+    kill.undo_later()
+    assert Stage(tmp_path, lambda request: "fine", resume=session).repl.queued() == ["queued: later"]
+
+
+def test_output_that_is_detached_is_not_stored(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, lambda request: "fine")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.idle()
+        stage.type("!echo detached-$((40+2))")
+        await stage.idle()
+        assert stage.repl.detach()
+        newest = stage.session.engine.conversation.memos(WAITING_TEXTS)[-1]
+        assert newest.value["texts"] == [] and newest.value["memos"] == {}
+
+    stage.play(scene())
 
 
 def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(tmp_path: Path) -> None:
