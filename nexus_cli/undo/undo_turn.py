@@ -33,6 +33,7 @@ from nexus_cli.undo.plan_references import (
     plan_references,
 )
 from nexus_cli.undo.plan_restore import (
+    KEEP,
     NOTHING,
     RESTORE,
     UNSURE,
@@ -218,6 +219,8 @@ def _choose(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> tuple
     unsure, newest = list[Step](), newest_turn(in_force)
     if not (request.paths or request.takes_unsure):
         unsure, in_force = _keep(in_force, is_unsure=True), _keep(in_force, is_unsure=False)
+        undone = {step.turn for step in every if step.undoes}
+        in_force = _leave(in_force, [step for step in unsure if step.turn in undone])
     turn = request.turn or newest_turn(in_force)
     if not request.turn and not any(step.undoes and step.turn == newest for step in every):
         turn = newest  # it stays the one to take back, if all that it changed is unsure
@@ -241,6 +244,15 @@ def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
     return [step for step in found if step.changes or step.references]
 
 
+def _leave(steps: Sequence[Step], unsure: Sequence[Step]) -> list[Step]:
+    """Return the steps without changes of paths that steps of the same turn in `unsure` name."""
+    places = {(step.turn, place_of(step, one)) for step in unsure for one in step.changes}
+    return [
+        replace(step, changes=tuple(one for one in step.changes if (step.turn, place_of(step, one)) not in places))
+        for step in steps
+    ]
+
+
 def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
     turn, chosen, unsure = _choose(request, every, redo=redo)
     seen = [one for one in every if not (redo or one.undoes) and (turn is None or one.turn >= turn)]
@@ -260,6 +272,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     changes = merge_changes(chosen)
     with Restorer(request.data, {one.root for one in changes}) as restorer:
         actions = [one for one in restorer.plan(changes) if one.does != NOTHING or is_inside(one.change.place, asked)]
+        actions = [one for one in actions if one.does != KEEP or one.change.place not in unsure]  # it stays in force
         is_due = merge_references(chosen) or any(
             one.does != NOTHING or one.change.before.kind == REPOSITORY for one in actions
         )

@@ -606,12 +606,13 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.spawner = spawner if spawner != self.session.id else ""
             worker.untold = bool(memo.value["untold"])
             self._workers[worker.id] = worker
+        shown = "".join(one.preamble for one in self.session.engine.conversation.items) if self._workers else ""
         for worker in self.all():
             if worker.state == UNKNOWN:
                 self._look_up(worker)
             if worker.to_review and worker.folder and is_removed(worker.folder):
                 worker.close_review("applied or discarded")
-            if worker.untold and not worker.spawner:
+            if worker.untold and not worker.spawner and worker.ended_line() not in shown:
                 self.session.engine.tell_model(worker.ended_line())
 
     def _look_up(self, worker: Worker) -> None:

@@ -164,6 +164,32 @@ def test_an_end_between_turns_is_told_to_the_person_at_once_and_to_the_model_wit
     live(work())
 
 
+def test_the_record_of_the_work_says_how_jobs_ended(tmp_path: Path) -> None:
+    def recorded(session: Session) -> list[str]:
+        for _ in session.engine.work.read(session.engine.conversation):
+            pass
+        return sorted(one.text for one in session.engine.compactor.make_record().items if one.kind == "command")
+
+    async def work() -> None:
+        heard: asyncio.Queue[Any] = asyncio.Queue()
+        build = "until [ -e over ]; do sleep 0.05; done; exit 3"
+        async with opened(tmp_path, job("sleep 60"), job("sleep 70"), job(build), "started") as (session, _):
+            session.listen(heard.put_nowait)
+            await turn(session, "build")
+            begun = ["- sleep 60 -> started as job j1", "- sleep 70 -> started as job j2"]
+            assert recorded(session) == [*begun, f"- {build} -> started as job j3"]
+            (tmp_path / "over").touch()
+            assert "exit status 3" in (await asyncio.wait_for(heard.get(), 300)).text
+            await discover()["jobs"].run(sitting(session)[1], "stop j1")
+            ends = [f"{begun[0]}: stopped", begun[1], f"- {build} -> started as job j3, exit 3"]
+            assert recorded(session) == ends
+            name = session.id
+        async with opened(tmp_path, again=name) as (session, _):
+            assert recorded(session) == [ends[0], f"{begun[1]}: ended with the session", ends[2]]
+
+    live(work())
+
+
 def test_an_end_that_the_call_reports_is_not_shown_a_second_time(tmp_path: Path) -> None:
     async def work() -> None:
         async with opened(tmp_path, job("exit 3"), "failed") as (session, _):

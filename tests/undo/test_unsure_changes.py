@@ -185,6 +185,29 @@ def test_an_undo_of_a_turn_of_unsure_changes_alone_takes_back_no_turn_before(wor
     assert not world.undo()["removed"] and world.undo(takes_unsure=True)["removed"] == ["yours.txt"]
 
 
+@pytest.mark.parametrize("first", [None, "0\n"], ids=["new", "changed"])
+def test_a_path_that_a_job_went_on_writing_is_taken_back_as_a_whole_or_not_at_all(
+    world: World, first: str | None
+) -> None:
+    world.turns = 2
+    log = world.path("log.txt")
+    texts = [first, f"{first or ''}1\n", f"{first or ''}1\n2\n"]
+    states = [NOTHING if text is None else world.state(world.write("log.txt", text)) for text in texts]
+    other = world.state(world.write("other.txt", "x\n"))
+    world.turns = 1
+    world.record((FileChange("before.txt", NOTHING, world.state(world.write("before.txt", "x\n"))),))
+    world.turns = 2
+    world.record((FileChange("log.txt", *states[:2]), FileChange("other.txt", NOTHING, other)))
+    world.record((FileChange("log.txt", *states[1:]),), is_unsure=True)
+    report = world.undo()
+    assert report["removed"] == ["other.txt"]
+    assert [(one["path"], one["why"], one["aside"]) for one in report["kept"]] == [("log.txt", UNSURE, None)]
+    assert world.undo(dry_run=True)["removed"] == ["before.txt"]
+    report = world.undo(takes_unsure=True)
+    assert (report["turn"], report["kept"]) == (2, [])
+    assert log.read_text() == first if first else not log.exists()
+
+
 def test_a_journal_of_a_job_that_names_no_change_unsure_is_still_read(world: World) -> None:
     world.turns = 1
     world.write("a.txt", "new\n")

@@ -546,6 +546,27 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
     assert report.startswith("[w1 · finished") and report.endswith("the report")
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_the_end_of_a_worker_whose_report_nobody_read_is_told_once(is_told: bool, tmp_path: Path) -> None:
+    crew = Crew({"ONE": doing("the report"), "root": handing({"task": "ONE", "wait": False})})
+    session = crewed(crew, tmp_path, interactive=True, front="chat")
+
+    async def talk() -> None:
+        over = asyncio.Event()
+        session.listen(lambda one: over.set() if _states([one])[-1:] == ["finished"] else None)
+        for words in ("root", "and?")[: 1 + is_told]:
+            events = [event async for event in session.run(words)]
+            if _states(events)[-1:] != ["finished"]:
+                await asyncio.wait_for(over.wait(), 300)
+        await session.aclose()
+
+    asyncio.run(talk())
+    seen: list[str] = []
+    again = crewed(Crew({"root": lambda request: seen.append(str(request.messages)) or "on"}), tmp_path, session.id)
+    run(again, "go on")
+    assert seen[0].count("worker w1 finished") == 1, seen
+
+
 def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_path: Path) -> None:
     session = crewed(Crew({"root": doing("done")}), tmp_path, interactive=True, front="chat")
     aside: list[Any] = []

@@ -48,10 +48,10 @@ class CommandRun:
 
     command: str
     status: int | None
-    """None if it did not end by itself, or was started as a job."""
+    """None if it did not end by itself, or was started as a job whose exit status is not known."""
     error: str
     """The last line of its output that names a failure, or its last line; "" with status 0. Or the reason that it did
-    not end."""
+    not end by itself."""
     entry: int
     """The message with the result."""
     by_person: bool = False
@@ -87,7 +87,8 @@ class CommandRun:
     def describe_end(self, endless: str) -> str:
         """Describe its status, those of its pipe, and the line that names a failure; `endless` stands for no status."""
         ended = endless if self.status is None else f"exit {self.status}"
-        ended = f"started as job {self.job}" if self.job else ended
+        if self.job:
+            ended = f"started as job {self.job}" + ("" if self.status is None else f", {ended}")
         ended += f" (pipe: {' '.join(map(str, self.pipe))})" if self.pipe else ""
         return ended + (f": {safe_line(self.error)}" if self.error else "")
 
@@ -99,7 +100,8 @@ class CommandRun:
     @property
     def is_failing(self) -> bool:
         """True if it, or a part of its pipe, exited with a status other than 0."""
-        return (not self.job and self.status != 0) or any(one not in (0, SIGPIPE) for one in self.pipe[:-1])
+        is_open = self.job and self.status is None
+        return (not is_open and self.status != 0) or any(one not in (0, SIGPIPE) for one in self.pipe[:-1])
 
 
 @dataclass

@@ -24,7 +24,9 @@ from nexus_cli.conversation.goals import list_goals
 from nexus_cli.conversation.read_lines import ReadLines, read_lines
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import COMMAND, COMMAND_DID, DECISION, LINES_READ, TODO_STATE, UNDONE_FILES, WORK
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.memo_kinds import COMMAND, COMMAND_DID, DECISION, JOB, LINES_READ, TODO_STATE, UNDONE_FILES, WORK
+from nexus_cli.core.running_workers import ENDED, RUNNING, STOPPED
 from nexus_cli.core.services import Goal, SeenFile
 from nexus_cli.core.todo import MARKS
 from nexus_cli.text.untrusted_text import safe_line
@@ -59,7 +61,17 @@ def _last_runs(conversation: Conversation, log: WorkLog) -> Collection[CommandRu
         key = (run.worker, run.command)
         if key not in runs or (runs[key].entry, runs[key].after) <= (run.entry, run.after):
             runs[key] = run
-    return runs.values()
+    jobs = {memo.value["id"]: memo.value for memo in conversation.memos(JOB)}
+    return [run if run.worker else _with_end(run, jobs.get(run.job)) for run in runs.values()]
+
+
+def _with_end(run: CommandRun, job: JsonObject | None) -> CommandRun:
+    """Add the end of the job as which a command was started: `job` is its newest memo. One that may run has no end."""
+    if job is None or (job["state"] == RUNNING and not job.get("told")):
+        return run
+    if job["state"] == ENDED:
+        return replace(run, status=job["status"])
+    return replace(run, error=STOPPED if job["state"] == STOPPED else "ended with the session")
 
 
 def _declined_items(answers: Iterable[Memo]) -> Iterator[WorkItem]:

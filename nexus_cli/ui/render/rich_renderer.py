@@ -426,6 +426,8 @@ class RichRenderer:
         if isinstance(line, FinishedCall) and (call := next(calls, None)):
             call.after.append(line)
             return
+        if line or isinstance(marked.event, e.ApprovalRequest):
+            self._name_asked()
         if line:
             self._beside.append(line)
         if not self._markdown.is_open:
@@ -470,12 +472,17 @@ class RichRenderer:
         if call := self._calls.get(question.call.id):
             call.asked = True
         if self._asks:
-            if before := self._calls.get(self._asked_alone):
-                before.what = format_call(before.call, before.subject)  # one of several
+            self._name_asked()
             self._asked_alone = "" if self._asked else question.call.id
             if call and self._asked_alone:
                 call.what = call_verb(question.call)  # the rest is right above
             self._asked[question.call.id] = question.detail
+
+    def _name_asked(self) -> None:
+        """Name the call that was asked about alone with its outcome, since other lines come between them."""
+        if before := self._calls.get(self._asked_alone):
+            before.what = format_call(before.call, before.subject)
+        self._asked_alone = ""
 
     def _answered(self, call_id: str) -> None:
         """Let a call wait until the last question of its step is answered: only then do its calls run."""

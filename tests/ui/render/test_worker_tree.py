@@ -217,6 +217,17 @@ def test_a_worker_that_asks_says_so_and_nothing_spins_until_all_its_questions_ar
     assert seen.renderer.moving and "bash pytest" in seen.live()[0]
 
 
+@pytest.mark.parametrize("between", ["a question", "an end"])
+def test_an_outcome_below_the_lines_of_a_worker_names_its_call(between: str) -> None:
+    edit = ToolCall("c7", "edit_file", {"path": "app.py", "edits": []})
+    theirs = Question(BASH, "bash ls", "why", agent="w1")
+    events = of("w1", e.ApprovalRequest(theirs)) if between == "a question" else [done("w1", call="c0")]
+    seen = Seen().feed(e.TurnStart("x"), told("w1", "running", call="c0"), e.ToolCallEvent(edit, "app.py"))
+    seen.feed(e.ApprovalRequest(Question(edit, "edit app.py", "why")), *events, e.ApprovalAnswer("c7", Allow()))
+    seen.feed(e.ToolResultEvent(edit, ToolResult("1 x", diff="--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-y\n+x\n"), 9, 0.1))
+    assert "✓ edit app.py · +1 -1" in seen.lines, seen.lines
+
+
 def test_a_stopped_worker_asks_no_more() -> None:
     question = Question(BASH, "bash ls", "why", agent="w1")
     seen = two_at_work().feed(*of("w1", e.ApprovalRequest(question), e.TurnEnd(outcome())))
