@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_253, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_710, 0, 5),
+    "cli": (47_736, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_985, 0, 50),
     "config": (34_863, 0, None),
@@ -494,13 +494,13 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (38_767, 0, 27),
     "sections": (36_434, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (53_101, 0, 59),
+    "session": (53_128, 0, 59),
     "spaces": (10_444, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_186, 0, None),
     "tools": (57_743, 27_198, 54),
     "tree undo worktrees": (67_672, 0, 61),
-    "ui": (96_430, 0, 46),
+    "ui": (96_389, 0, 46),
     "workers": (10_461, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_811, 49_726)
+SUM = (969_823, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
