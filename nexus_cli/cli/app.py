@@ -375,4 +375,6 @@ def _usage(error: Any) -> NexusError:
         name = why.partition("'")[2].partition("'")[0]
         why, near = f"no such command '{name}'", nearest_name(name, commands)
         hint = f"Did you mean `{path} {near}`?" if near else f"Commands: {', '.join(commands)}"
+        if not near and "add" in commands and " " in name:  # a text, as behind the slash
+            hint = f"To add a text: {path} add TEXT"
     return NexusError("usage", "wrong usage", f"{why[:1].lower()}{why[1:]}", hint)

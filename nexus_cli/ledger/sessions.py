@@ -31,6 +31,8 @@ SIDE_WORK = ("sleep_consolidate",)
 """Recipes of nexus's own work, which runs in a session of its own, in lanes beside an empty main lane."""
 RUN = "ask"
 """Front of a session that only `nexus ask` used."""
+SERVED = "serve"
+"""Front of a session that clients of a server use."""
 _ID_LENGTH = 26
 SHOWN_ID = 6
 """Characters at the end of an id that people are shown: its beginning is the time, the same for a quarter of an hour.
@@ -75,7 +77,8 @@ class SessionInfo:
     cost_usd: float | None
     """Dollars of its requests in all lanes and of its workers; null if a price is unknown."""
     front: str
-    """Its front end: `ask` for a run of `nexus ask`, `chat` once the REPL created or opened it."""
+    """Its front end: `ask` for a run of `nexus ask`, `serve` for an agent of a server, `chat` once the REPL created it
+    or opened it."""
     main_lane: int
     known_usd: float
     """Dollars of the requests with a known price."""
@@ -170,16 +173,14 @@ def list_sessions(
     limit: int,
     *,
     runs: bool = True,
-    only_used: bool = False,
     repository: str = "",
 ) -> list[SessionInfo]:
     """Return the sessions of one folder and of a `repository`, or of all, newest first. Without `runs`, those of `nexus
-    ask` are left out; with `only_used`, empty ones.
+    ask` are left out.
 
     A listing of one folder leaves out empty sessions of side work.
     """
     where, values = of_front(folder, repository, runs)
-    where += " AND entries > 0" * only_used
     return select(db, f"{where} ORDER BY {LAST_USED} LIMIT ?", *values, limit)
 
 

@@ -324,10 +324,12 @@ class Ledger:
     def newest_session(self, folder: str, *, runs: bool = True) -> SessionInfo | None:
         """Return the session of `folder` that was used last. An empty one is returned only if there is no other.
 
-        Without `runs`, those of `nexus ask` do not count.
+        Without `runs`, those of `nexus ask` and of servers do not count.
         """
-        used = sessions.list_sessions(self.db, folder, 1, runs=runs, only_used=True)
-        return next(iter(used or sessions.list_sessions(self.db, folder, 1, runs=runs)), None)
+        where, values = sessions.of_front(folder, "", runs)
+        where += f" AND front <> '{sessions.SERVED}'" * (not runs)
+        order = f"ORDER BY entries > 0 DESC, {sessions.LAST_USED} LIMIT 1"
+        return next(iter(sessions.select(self.db, f"{where} {order}", *values)), None)
 
     def sessions(self, folder: str | None = None, limit: int = 50, *, runs: bool = True) -> list[SessionInfo]:
         """Return the sessions of one folder or of all, last used first; without `runs`, those of `nexus ask` are left

@@ -107,9 +107,9 @@ def _by_git(folder: Path, stop: StopFlag) -> DiffReport:
     listed, _ = _git(found, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     files, environments = split_environments(os.fsdecode(name) for name in listed.split(b"\0") if name)
     names = files + environments
-    kept = text[:MOST].rpartition(b"\n")[0] if len(text) > MOST else text
-    added, unread = _new_files(folder, names[:NAMES], MOST - len(kept))
-    cut = f"{len(text) - len(kept):,} more bytes" if len(kept) < len(text) - 1 else ""
+    kept = text[: text.rfind(b"\n", 0, MOST) + 1] if len(text) > MOST else text
+    cut = f"{len(text) - len(kept):,} more bytes" if len(kept) < len(text) else ""
+    added, unread = _new_files(folder, names[:NAMES], 0 if cut else MOST - len(kept))
     return diff_report(kept.decode("utf-8", "replace") + added, cut, unread, names)
 
 

@@ -198,6 +198,7 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
         what = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
         named = s["id"] if width >= WIDE else s.get("short", s["id"])
         run = TRIGGERED.get(s.get("recipe", ""), "ask: ") if s.get("front") == "ask" else ""
+        run = "served: " if s.get("front") == "serve" else run
         place = f"{s['person']}: " if persons > 1 else ""
         place += f"-w {s['worktree']}: " if s.get("worktree") else ""
         rows.append((named, when(s["updated"]), number(s["turns"]), cut_line(place + run + what, TITLE)))

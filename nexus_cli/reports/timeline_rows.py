@@ -40,7 +40,7 @@ from nexus_cli.core.memo_kinds import (
 from nexus_cli.core.message import restore_result
 from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import RUN, LaneLog, Ledger, RequestRow, SessionInfo
+from nexus_cli.ledger import RUN, SERVED, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.event_texts import describe_outcome, read_notice_text
@@ -275,7 +275,7 @@ class ReadEntries:
         self.first, self.cursor = first, log.cursor()
         self.waiting = 0
         """The entry of the result after which the run still waits."""
-        self._front = "ask" if info.front == RUN else "repl"
+        self._front = "ask" if info.front in (RUN, SERVED) else "repl"
         self.entries = {entry.id: entry for entry in (log.read(first, newest) if newest else ())}
         self._times: list[str] = []
         for entry in self.entries.values():  # a clock may have been set back

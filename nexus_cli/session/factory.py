@@ -41,7 +41,7 @@ from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
-from nexus_cli.ledger import RUN, Ledger, SessionInfo, SessionLog
+from nexus_cli.ledger import RUN, SERVED, Ledger, SessionInfo, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.installed_plugins import has_plugins
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
@@ -211,7 +211,7 @@ def _open(
         model=info.name,
         recipe=recipe.name,
         at=format_utc(clock()),
-        front=options.front,
+        front=SERVED if options.served else options.front,
         spawner=options.spawner,
         worktree=options.worktree,
         locks=True,
@@ -240,7 +240,7 @@ def _open(
 
 def _record_resume(ledger: Ledger, found: SessionInfo, model: str, options: Options, notices: list[str]) -> None:
     """Record how a session is resumed, and that it continues in another folder if its own is gone."""
-    front = options.front if found.front == RUN != options.front else None
+    front = options.front if found.front in (RUN, SERVED) and options.front != RUN else None
     if front or found.model != model or options.recipe not in ("", found.recipe):
         ledger.touch_session(found.id, model=model, recipe=options.recipe or None, front=front)
     if found.worktree == options.worktree and not os.path.isdir(found.folder):

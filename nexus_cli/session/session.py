@@ -65,6 +65,12 @@ ENDS = 16
 """Most outcomes kept until their results are read."""
 
 
+def next_levels(level: str) -> tuple[str, ...]:
+    """Return the levels of `CYCLE` in the order in which they follow `level`; `all` must be named explicitly."""
+    first = CYCLE.index(level) + 1 if level in CYCLE else 0
+    return (*CYCLE[first:], *CYCLE[:first])
+
+
 class Session:
     """One conversation with its model, tools and log."""
 
@@ -206,10 +212,8 @@ class Session:
         return self.status().allow
 
     def cycle_level(self) -> None:
-        """Switch to the next level of `CYCLE`; `all` must be named explicitly."""
-        now = self.status().allow
-        place = CYCLE.index(now) + 1 if now in CYCLE else 0
-        self.set_level(CYCLE[place % len(CYCLE)])
+        """Switch to the next level."""
+        self.set_level(next_levels(self.status().allow)[0])
 
     @property
     def workers(self) -> RunningWorkers[Session] | None:

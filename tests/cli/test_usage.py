@@ -64,6 +64,7 @@ WRONG = [
     (["trust", ""], b"its value is empty", b"Give a value"),
     (["trust", "/nowhere/at/all"], b"trust /nowhere/at/all", b"no such folder"),
     (["context", "--recipe", "nowhere"], b"recipe nowhere", b"There are: "),
+    (["pin", "x y"], b"no such command 'x y'", b"To add a text: nexus pin add TEXT"),
     (["sessions", "lsit"], b"no such command 'lsit'", b"`nexus sessions list`"),
     (["sessions", "list", "--limit", "1" + "0" * 40], b"--limit", b"--help"),
     (["replay", "--step", "1" + "0" * 40], b"--step", b"--help"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports import diff
 from nexus_cli.reports.diff import changes_to_review, folder_diff
 
 
@@ -48,6 +49,17 @@ def test_no_filter_of_the_repository_runs(repository: Path) -> None:
     assert "-one\n+two\n" in found["text"] and found["source"] == "git"
     assert "+two" in asyncio.run(changes_to_review(repository, "HEAD")).text
     assert not (repository.parent / "was-here").exists()
+
+
+def test_a_cut_diff_ends_with_a_whole_line_and_no_file_behind_it(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(diff, "MOST", 400)
+    (repository / "a.txt").write_text("two\n" + "x" * 90 + "\n" + "y" * 400 + "\n")
+    (repository / "new").write_text("z\n")
+    found = diff_of(repository)
+    assert found["text"].endswith("\n") and "+++ b/new" not in found["text"] and "new" in found["unread"]
+    assert found["cut"].endswith(" more bytes") and len(found["text"]) <= 400
 
 
 def test_a_filter_that_cannot_be_switched_off_ends_the_diff(repository: Path) -> None:

@@ -15,14 +15,36 @@ from rpc.serving import MODEL, SETTINGS, Answering, until
 from nexus_cli.config.paths import places
 from nexus_cli.context import ContextConfig, ContextManager, PromptLoader
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.forms import find_form
+from nexus_cli.reports.sessions import list_sessions
 from nexus_cli.rpc import pool as pool_module
 from nexus_cli.rpc.dispatcher import Dispatcher
 from nexus_cli.rpc.jsonrpc import RpcError
 from nexus_cli.rpc.pool import AgentConfig, AgentPool, SharedComponents
 from nexus_cli.session import LogConfig, Session, SessionLogger
+from nexus_cli.session.factory import open_session
+from nexus_cli.session.options import CHAT, Options
 from nexus_cli.tools.registry import ToolRegistry
+
+
+async def test_a_served_session_is_listed_as_one_and_never_continued_as_the_newest(tmp_path: Path) -> None:
+    pool = AgentPool(SharedComponents(config=SETTINGS, provider=Answering()))
+    agent = await pool.create(config=AgentConfig(agent_id="w", model=MODEL, cwd=tmp_path))
+    await agent.dispatcher.send("hello")
+    await pool.aclose()
+    with closing(Ledger.open(places().ledger)) as ledger:
+        listed = list_sessions(ledger, str(tmp_path))
+        assert ledger.newest_session(str(tmp_path), runs=False) is None
+        opened = open_session(
+            Options(tmp_path, MODEL, resume=agent.session.id, front=CHAT), SETTINGS, approver=None, provider=Answering()
+        )
+        assert ledger.newest_session(str(tmp_path), runs=False) is not None, "a person has opened it"
+        await opened.aclose()
+    assert [one["front"] for one in listed["sessions"]] == ["serve"] and listed["runs"] == 0
+    assert "served: hello" in find_form("sessions")(to_json_value(listed), 80)
 
 
 async def test_the_example_of_the_seed_runs_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

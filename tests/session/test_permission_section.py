@@ -18,7 +18,7 @@ from nexus_cli.sections.contributors.permission import ASKING, ASKING_UNCONFINED
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS
 from nexus_cli.session.options import Options
-from nexus_cli.session.session import Session
+from nexus_cli.session.session import Session, next_levels
 
 LINE = "[nexus: permission level "
 
@@ -96,3 +96,13 @@ def test_the_next_message_says_the_level_only_where_it_changed(tmp_path: Path) -
         say(again, "go on")
         assert len(told(later)[0]) == count
         assert "limits have changed" not in str(later.seen[0][-1]["content"])
+
+
+def test_the_levels_go_round_and_never_to_all(tmp_path: Path) -> None:
+    session, _ = opened(tmp_path, lambda request: "fine", allow="all")
+    seen = []
+    for _ in range(5):
+        session.cycle_level()
+        seen.append(session.status().allow)
+    assert seen == ["ask", "edit", "auto", "plan", "ask"]
+    assert next_levels("edit") == ("auto", "plan", "ask", "edit")

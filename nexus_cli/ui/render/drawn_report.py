@@ -48,7 +48,8 @@ def folder_diff_lines(value: JsonObject, width: int, theme: Theme) -> Iterator[s
         yield from _names(value["files"], width) or ["  none"]
         return
     if text := value["text"].rstrip("\n"):
-        yield from diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True)
+        is_cut = bool(value.get("cut"))
+        yield from diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True, is_cut=is_cut)
         if value.get("cut"):
             yield from filled(f"[diff truncated: {value['cut']}]", width)
     elif not value["unread"]:

@@ -129,14 +129,21 @@ class _Row:
 
 
 def diff_lines(
-    text: str, width: int, theme: Theme, *, most_lines: int = 0, tail: int = 0, names: bool = False
+    text: str,
+    width: int,
+    theme: Theme,
+    *,
+    most_lines: int = 0,
+    tail: int = 0,
+    names: bool = False,
+    is_cut: bool = False,
 ) -> list[str]:
     """Return `text` in lines of at most `width` cells, at most about `most_lines` of them (0: all).
 
     Omitted lines are counted in their place: at the end, or before the last `tail` lines. Files are named if there are
-    several, or with `names`.
+    several, or with `names`. With `is_cut` the text ends somewhere in its last file.
     """
-    rows = _rows(sanitize(text), names)
+    rows = _rows(sanitize(text), names, is_cut)
     painter = _Painter(max((len(str(row.line.number)) for row in rows if row.line.number), default=0), width, theme)
     if not most_lines:
         return [piece for row in rows for piece in painter.pieces(row)]
@@ -170,7 +177,7 @@ def diff_text(text: str, width: int, theme: Theme, *, most_lines: int = 0) -> st
     return "\n".join(diff_lines(text, width, theme, most_lines=most_lines, tail=most_lines * 2 // 5))
 
 
-def _rows(text: str, names: bool) -> list[_Row]:
+def _rows(text: str, names: bool, is_cut: bool) -> list[_Row]:
     """Return the lines for people: names and hunks instead of headers."""
     parsed = list(parse_diff(text))
     named = names or sum(line.role == "file" for line in parsed) > 2
@@ -186,8 +193,9 @@ def _rows(text: str, names: bool) -> list[_Row]:
             name, hunk = (old if path == "/dev/null" else path), None
             if named:
                 gone = path == "/dev/null"
-                own = takewhile(lambda one: one.role != "file", parsed[place + 1 :])
+                own = list(takewhile(lambda one: one.role != "file", parsed[place + 1 :]))
                 changes = describe_counts(*count_lines(own), new=old == "/dev/null", gone=gone)
+                changes += " or more" if is_cut and place + 1 + len(own) == len(parsed) else ""
                 if rows:
                     rows.append(_Row(DiffLine("dim", "")))
                 rows.append(_Row(DiffLine("file", f"{name}  {changes}")))

@@ -20,7 +20,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.event_texts import format_duration
 from nexus_cli.reports.help import KEYS, LINE_KEYS
 from nexus_cli.reports.transcript import transcript_text
-from nexus_cli.session.session import CYCLE
+from nexus_cli.session.session import next_levels
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.process_tree import kill_all
@@ -251,11 +251,9 @@ class Repl:
         self.jobs.start_background(self._cycle_level())
 
     async def _cycle_level(self) -> None:
-        """Set the next level that is allowed; `all` must be named explicitly."""
+        """Set the next level that is allowed."""
         self.hand_over.withdraw()
-        now = self.backend.status.allow
-        first = CYCLE.index(now) + 1 if now in CYCLE else 0
-        for level in (*CYCLE[first:], *CYCLE[:first]):
+        for level in next_levels(self.backend.status.allow):
             await self.backend.set_level(level)
             if self.backend.status.allow == level:
                 break

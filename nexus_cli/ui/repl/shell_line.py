@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
+from nexus_cli.core.elide import plural
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -78,9 +79,13 @@ class Shell:
         command, further = session.mask_secrets(line.command)
         if names := ", ".join(f"[{name}]" for name in sorted({*masked, *further})):
             self._view.put(f"The model sees {names} instead of the value.\n")
+        known = len(session.state.drops())
         text = await session.share(command, output)
         session.attached_texts.note_command(text, command, output)
-        self._attach(text, f"output of `{brief(command)}`")
+        cut = session.state.drops()[known:]
+        left = plural(sum(drop.tokens for drop in cut), "token")
+        shortened = f", {left} left out: /drops {cut[0].id}" if cut else ""
+        self._attach(text, f"output of `{brief(command)}`{shortened}")
 
     def _ran_on(self, text: str) -> None:
         self.output = (self.output + text)[-OUTPUT:]

@@ -48,3 +48,10 @@ def test_no_line_is_wider_than_the_screen_and_nothing_reaches_it_raw(text: str, 
             bare = without_codes(line) if colour else line
             assert cells(bare) <= width
             assert not [char for char in bare if ord(char) < 32 or 0x7F <= ord(char) < 0xA0]
+
+
+def test_the_counts_of_a_file_whose_diff_was_cut_are_the_least() -> None:
+    whole = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1,9 +1,9 @@\n+three\n"
+    shown = [*folder_diff_lines({**by_git(whole), "cut": "9 more bytes"}, 80, PLAIN)]
+    assert [line for line in shown if ".txt" in line] == ["a.txt  +1 -1", "b.txt  +1 or more"]
+    assert not any("or more" in line for line in folder_diff_lines(by_git(whole), 80, PLAIN))

@@ -678,7 +678,11 @@ def test_a_shell_line_is_shared_with_the_next_message_and_a_private_one_is_not(t
         await stage.idle()
         stage.type("!!echo private-$((40+1))")
         await stage.idle()
-        assert stage.repl.queued() == ["attached: output of `echo shared-$((40+2))`"]
+        stage.type("!seq 90000")
+        await stage.idle()
+        first, long = stage.repl.queued()
+        assert first == "attached: output of `echo shared-$((40+2))`"
+        assert re.fullmatch(r"attached: output of `seq 90000`, [\d,]+ tokens left out: /drops d1", long)
         stage.type("look")
         await stage.idle()
         assert stage.repl.queued() == []
