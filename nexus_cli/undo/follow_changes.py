@@ -12,7 +12,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -236,10 +236,7 @@ class ChangeJournal:
         for folder in (root, *added):
             place = real_path(folder)
             step = replace(self._make_step(owner, what, call, place), is_unsure=beside)
-            if self.keeps and owner.session not in self._settled:
-                self._settled.add(owner.session)
-                with suppress(OSError, ValueError):
-                    settle_killed(self.data, owner.session)
+            self._settle(owner.session)
             project, look, repositories = self._look(place)
             begun.append(BegunStep(step, project, look, self._not_covered[place], repositories))
             if look is not None and self.keeps:
@@ -367,24 +364,45 @@ class ChangeJournal:
                         return f"{target.name} was not changed: its content cannot be kept for undo ({why}). {hint}"
         return ""
 
-    def record_edit(self, owner: StepOwner, what: str, call: str, project: Path, before: dict[Path, Seen]) -> list[str]:
-        """Record what an edit changed in the files of `before`, and return their names. Blocks; never raises
-        `OSError`."""
-        after = self.read_targets(list(before))
-        roots: dict[Path, list[FileChange]] = {}
-        for target, old in before.items():
-            root = project if target.is_relative_to(project) else target.parent
-            if change := _compare(str(target.relative_to(root)), old, after[target]):
-                roots.setdefault(root, []).append(change)
-        for root, changes in roots.items():
-            seen = {one.path: after[root / one.path] for one in changes}
-            self._record(replace(self._make_step(owner, what, call, root), changes=tuple(changes)), seen)
-        return [
-            one.path if root == project else str(root / one.path)
-            for root, changes in roots.items()
-            for one in changes
-            if one.after.kind != FOLDER
-        ]
+    def begin_edit(
+        self, owner: StepOwner, what: str, call: str, project: Path, before: dict[Path, Seen]
+    ) -> dict[Path, Step]:
+        """Note by root the files of `before`, which an edit may change, so that another process finds its changes if
+        this one is killed. Blocks; never raises `OSError`."""
+        self._settle(owner.session)
+        found = {}
+        for root, targets in _group_by_root(project, before).items() if self.keeps else ():
+            changes = [FileChange(str(one.relative_to(root)), before[one].state, before[one].state) for one in targets]
+            found[root] = replace(self._make_step(owner, what, call, root), changes=tuple(changes))
+            with suppress(OSError, ValueError):
+                self._note_running(found[root].id)
+                begin_step(self.data, found[root])
+        return found
+
+    def record_edit(
+        self,
+        owner: StepOwner,
+        what: str,
+        call: str,
+        project: Path,
+        before: dict[Path, Seen],
+        begun: Mapping[Path, Step] | None = None,
+    ) -> list[str]:
+        """Record what an edit changed in the files of `before`, and return their names; `begun` is what was noted
+        before it. Blocks; never raises `OSError`."""
+        after, names, begun = self.read_targets(list(before)), list[str](), begun or {}
+        for root, targets in _group_by_root(project, before).items():
+            found = [_compare(str(one.relative_to(root)), before[one], after[one]) for one in targets]
+            changes = [one for one in found if one is not None]
+            if changes or root in begun:
+                step = replace(begun.get(root) or self._make_step(owner, what, call, root), at=utc_now())
+                seen = {one.path: after[root / one.path] for one in changes}
+                self._record(replace(step, changes=tuple(changes)), seen)
+                with suppress(OSError):
+                    self._note_running(step.id, ended=True)
+            kept = [one.path for one in changes if one.after.kind != FOLDER]
+            names += kept if root == project else [str(root / path) for path in kept]
+        return names
 
     def close(self) -> None:
         """Remove what is kept for a process that is killed. If steps could not be written, the next one finds them."""
@@ -396,6 +414,13 @@ class ChangeJournal:
             project.remove()
         if lock is not None:
             lock.release(remove=not self._waiting)
+
+    def _settle(self, session: str) -> None:
+        """Record once what killed processes of a session changed."""
+        if self.keeps and session not in self._settled:
+            self._settled.add(session)
+            with suppress(OSError, ValueError):
+                settle_killed(self.data, session)
 
     def _make_step(self, owner: StepOwner, what: str, call: str, root: Path) -> Step:
         self._count += 1
@@ -463,8 +488,12 @@ def settle_killed(data: Path, session: str) -> list[Step]:
         try:
             begun = read_begun(data, session)  # one may just have ended
             for step in [one for one in steps if one in begun]:
-                found.append(ended := _find_killed(data, name, step))
-                append_step(data, ended)
+                ended = _find_killed_edit(data, step) if step.changes else _find_killed(data, name, step)
+                if ended.changes or ended.unfollowed:
+                    found.append(ended)
+                    append_step(data, ended)
+                else:
+                    end_step(data, session, step.id)
             for place in (data / _LOOKS).glob(f"{name}[-.]*"):
                 place.unlink(missing_ok=True)
         finally:
@@ -495,6 +524,16 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
     return replace(step, unfollowed=KILLED)
 
 
+def _find_killed_edit(data: Path, step: Step) -> Step:
+    """Return the step of an edit in a killed process with the changes to its files since it began."""
+    seen = ChangeJournal(data).read_targets([Path(step.root, one.path) for one in step.changes])
+    found = [
+        _compare(one.path, replace(NOTHING, state=one.before), seen[Path(step.root, one.path)]) for one in step.changes
+    ]
+    changes = tuple(one for one in found if one is not None)
+    return replace(step, changes=changes, unfollowed=KILLED_SINCE if changes else "", at=utc_now())
+
+
 def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) -> T:
     """Apply the worktree `name` to its project with `work`, outside of any session, and return its result.
 
@@ -510,6 +549,14 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
     finally:
         journal.end(begun)
         journal.close()
+
+
+def _group_by_root(project: Path, targets: Iterable[Path]) -> dict[Path, list[Path]]:
+    """Return the files of an edit by the folder to which their paths in the journal are relative."""
+    roots: dict[Path, list[Path]] = {}
+    for target in targets:
+        roots.setdefault(project if target.is_relative_to(project) else target.parent, []).append(target)
+    return roots
 
 
 def _name_new(before: Look, after: Look) -> str:

@@ -34,6 +34,24 @@ def work_of(place: Stage, session: str) -> World:
     return World(Path(os.path.realpath(place.folder)), place.nexus_home / "data", session)
 
 
+DIES = """import os
+from nexus_cli.undo.follow_changes import ChangeJournal
+ChangeJournal.record_edit = lambda *arguments: os.kill(os.getpid(), 9)
+"""
+
+
+def test_an_edit_whose_process_was_killed_before_its_record_is_taken_back(place: Stage) -> None:
+    (place.folder / "a.py").write_text("old\n")
+    edits = [calls(("edit_file", {"path": "a.py", "edits": [{"old": "old", "new": "new"}]}))]
+    place.script([*edits, "done"])
+    assert place.ask("--allow", "edit", "change a.py", bug=DIES).status == -9
+    assert (place.folder / "a.py").read_text() == "new\n"
+    assert place.ask("-c", "go on").status == 0
+    assert "was killed in it" in place.run("undo").told[-1]
+    done = place.run("undo", "--turn", "1", "--json")
+    assert done.result["restored"] == ["a.py"] and (place.folder / "a.py").read_text() == "old\n"
+
+
 def test_a_turn_is_taken_back_shown_and_brought_back(place: Stage) -> None:
     session = place.ask("--json", "change a.py").result["session"]
     work = work_of(place, session)

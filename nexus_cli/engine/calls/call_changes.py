@@ -228,14 +228,17 @@ class CallChanges:
         before = await asyncio.to_thread(journal.read_targets, targets)
         if why := await asyncio.to_thread(journal.find_unkept, before):
             return ToolResult(error=why, ran=False)
+        about = owner, what, context.call_id, context.project, before
+        begun = asyncio.ensure_future(asyncio.to_thread(journal.begin_edit, *about))
         has_failed = False
         try:
+            await asyncio.shield(begun)  # what was noted has to be ended
             return await work()
         except Exception:  # a bug in a tool
             has_failed = True
             raise
         finally:
-            record = asyncio.to_thread(journal.record_edit, owner, what, context.call_id, context.project, before)
+            record = asyncio.to_thread(journal.record_edit, *about, await asyncio.shield(begun))
             names = await asyncio.shield(record)
             self._cut.update(names if has_failed else ())
 

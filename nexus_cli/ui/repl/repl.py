@@ -172,7 +172,13 @@ class Repl:
     def _queue(self, message: TypedMessage | QueuedMessage) -> None:
         """Queue a message for after the running work; a kill does not lose it."""
         self.input_queue.later.append(message)
-        self.backend.store_queue()
+        self._store_queued(message.typed if isinstance(message, QueuedMessage) else message)
+
+    def _store_queued(self, typed: TypedMessage) -> None:
+        """Store the queue with a message that was added to it; say so if the person leaves, as nothing shows it."""
+        stored = self.backend.store_queue()
+        if self._leaving:
+            self.show_unsent([brief(typed.text)], stored=stored)
         self.view.invalidate()
 
     def take_back(self) -> str:
@@ -407,22 +413,32 @@ class Repl:
         self._command(name, rest, typed)
 
     async def _steer(self, typed: TypedMessage) -> None:
-        """Steer the running turn with `typed`. Images, and messages that come too late, begin a turn of their own."""
-        async with self._steering:
-            message = await self._message(typed)
-            text, job = message.trigger.text, self.jobs.current
-            if job is not None and job.kind == "turn" and not job.stopped and not message.trigger.parts:
-                self.input_queue.given[text] = message
-                self.view.invalidate()
-                if await self.backend.steer(message.trigger):
-                    self.backend.store_queue()
-                    return
-                self.input_queue.given.pop(text)
-            if self.jobs.current is None:
-                self._send(typed, message)
-            else:
-                self._queue(message)
+        """Steer the running turn with `typed`, after the messages typed before; keep it if nexus ends meanwhile."""
+        try:
+            async with self._steering:
+                await self._steer_with(await self._message(typed))
+        except asyncio.CancelledError:
+            self._queue(typed)
+            raise
+
+    async def _steer_with(self, message: QueuedMessage) -> None:
+        """Steer the running turn. Images, and messages that come too late, begin a turn of their own."""
+        text, job = message.trigger.text, self.jobs.current
+        if self._leaving:
+            self._queue(message)
+            return
+        if job is not None and job.kind == "turn" and not job.stopped and not message.trigger.parts:
+            self.input_queue.given[text] = message
             self.view.invalidate()
+            if await self.backend.steer(message.trigger):
+                self.backend.store_queue()
+                return
+            self.input_queue.given.pop(text)
+        if self.jobs.current is None:
+            self._send(message.typed, message)
+        else:
+            self._queue(message)
+        self.view.invalidate()
 
     def _send(self, typed: TypedMessage, message: QueuedMessage | None = None, command: str = "") -> None:
         """Begin a turn with a message, which `command` has made if it is given."""
@@ -440,8 +456,13 @@ class Repl:
             await self.backend.run(replace(message.trigger, shown=command))
         finally:
             if not self._begun:  # the session has none of it
-                self.input_queue.attached[:0] = typed.attached
-                self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
+                if self._leaving and typed.shown:  # the box goes away
+                    self.input_queue.sending = None
+                    self.input_queue.later.appendleft(typed)
+                    self._store_queued(typed)
+                else:
+                    self.input_queue.attached[:0] = typed.attached
+                    self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
 
     async def _message(self, typed: TypedMessage) -> QueuedMessage:
         return await self.input_queue.build_message(typed, self.backend.folder, self.show_note)

@@ -616,6 +616,28 @@ def test_output_that_is_detached_is_not_stored(tmp_path: Path) -> None:
     stage.play(scene())
 
 
+@pytest.mark.parametrize("runs", [False, True])
+def test_messages_that_were_typed_just_before_leaving_are_kept(tmp_path: Path, runs: bool) -> None:
+    stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})] if runs else "fine", allow="all")
+    last = ["use blue", "use red"] if runs else ["use blue"]
+
+    async def leave() -> None:
+        stage.type("hello")
+        await stage.until(lambda: stage.provider.seen if runs else stage.repl.jobs.current is None)
+        for words in last:
+            stage.type(words)
+
+    stage.play(leave())
+    kept = [line.partition("kept for when you resume: ")[2] for line in stage.text.splitlines()]
+    assert [words for words in kept if words] == last, stage.text
+    resumed = Stage(tmp_path, lambda request: "fine", resume=stage.session.id)
+
+    async def look() -> None:
+        assert resumed.repl.queued() == [f"queued: {words}" for words in last]
+
+    resumed.play(look())
+
+
 def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
