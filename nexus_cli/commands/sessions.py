@@ -376,8 +376,9 @@ async def fork_to_edit(context: CommandContext, entry: int, words: str, kept: Se
     await reopen_fork(context, (await asyncio.to_thread(fork_before, ledger, before, entry, kept)).id)
     context.fill(words)
     attached = split_attachments(content)[1] if content.startswith(words) else ""  # else a command attaches it anew
-    for block in GIVEN_BLOCK.finditer(attached):
-        context.attach(block[0], unescape(block[2]))
+    while block := GIVEN_BLOCK.match(attached):
+        context.attach(block[0].rstrip(), unescape(block[2]))
+        attached = attached[block.end() :]
     return reports.short_id(ledger, before)
 
 

@@ -23,9 +23,9 @@ _OPENING = re.compile(
     r'^<(?:(?P<stdin>stdin)|file path="(?P<path>[^"\n]*)"(?: lines="(?P<line>\d+)-\d+"| pages="[\d-]+" of="\d+")?)>\n',
     re.MULTILINE,
 )
-GIVEN_BLOCK = re.compile(r'^<(shell|recalled) \w+="([^"\n]*)".*?^</\1>$', re.MULTILINE | re.DOTALL)
-"""An attached block that the words of its message do not name: output of a `!` command, or a recalled drop. The second
-group is the command, escaped, or the id."""
+GIVEN_BLOCK = re.compile(r'<(shell|recalled) \w+="([^"\n]*)".*?\n</\1>(?:\n\n(?=<)|\Z)', re.DOTALL)
+"""An attached block that the words of its message do not name, to match at the beginning of the attachments: output of
+a `!` command, or a recalled drop. The second group is the command, escaped, or the id."""
 _CLOSED = tuple(f"</{name}>" for name in _BLOCKS)
 _SENTENCE = re.compile(
     r"(?<=[.!?])(?<!\b\d[.])(?<!\b\d\d[.])(?<!\bvs[.])(?<!\bi[.]e[.])(?<!\be[.]g[.])(?<!\betc[.])(?<!\bcf[.])\s+"

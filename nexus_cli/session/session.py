@@ -200,11 +200,11 @@ class Session:
         if now != PLAN:
             self._before_plan = now
         self.state = at_level(self.state, level)
-        if self.engine.conversation.last:  # a session without messages is not kept
-            self.engine.conversation.memo(LEVEL_SET, {"limits": to_json_value(self.state.dispatcher.bounds)})
         self.state.dispatcher.withdraw_questions()
         if self.workers is not None:
             self.workers.set_level(level)
+        if self.engine.conversation.last:  # a session without messages is not kept
+            self.engine.conversation.memo(LEVEL_SET, {"limits": to_json_value(self.state.dispatcher.bounds)})
 
     def leave_plan(self) -> str:
         """Return from plan mode to the level before it; return the level in force."""
@@ -425,7 +425,7 @@ class Session:
         return self._timed_out() if late else None
 
     def break_in(self, by: str) -> None:
-        """Stop the turn (`person` or `timeout`) from a signal handler, while its own code blocks the event loop."""
+        """Stop the turn (`person`, `end` or `timeout`) from a signal handler, while its own code blocks the loop."""
         self._control.break_in(by)
 
     async def act(self, act: Act) -> AsyncIterator[Event]:

@@ -197,8 +197,10 @@ def test_the_last_message_is_edited_in_a_copy_that_ends_before_it(context: FakeC
     with pytest.raises(NexusError, match="you have not sent a message"):
         context.run("edit")
     context.turn("first words")
-    given = ['<shell command="ls &amp;">\na\n\nb\n</shell>', '<recalled id="d9" characters="0:1 of 1">\nx\n</recalled>']
-    context.turn("\n\n".join(["second words", *given, '<file path="a.py">\nx\n</file>']))
+    output = '<shell command="ls &amp;">\na\n\n</shell>\nb\n</shell>'
+    given = [output, '<recalled id="d9" characters="0:1 of 1">\nx\n</recalled>']
+    file = '<file path="a.md">\n<shell command="no">\nx\n</shell>\n\n</file>'
+    context.turn("\n\n".join(["second words", *given, file]))
     source = context.session.id
     context.run("edit")
     assert context.filled == "second words" and source[-6:] in context.said[-1] and "Files" in context.said[-1]

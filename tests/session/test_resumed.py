@@ -9,6 +9,7 @@ import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 
 from nexus_cli.conversation.render import Wire
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check
@@ -86,3 +87,17 @@ def test_a_request_is_kept_with_the_arguments_that_it_was_sent_with(tmp_path: Pa
         kept = [row.manifest.arguments for row in ledger.log(session.id).requests()]
     assert kept == [{name: getattr(request, name) for name in names} for request in sent]
     assert [(one["model"], one["max_output"] > 0, bool(one["cache_key"])) for one in kept] == [(MODEL, True, True)] * 2
+
+
+def test_a_level_is_set_whole_even_if_it_cannot_be_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, withdrawn = opened(Played(lambda request: "one"), tmp_path), list[bool]()
+
+    def fail(kind: str, value: Any) -> None:
+        raise NexusError("ledger", "the ledger could not be written", "the disk is full")
+
+    monkeypatch.setattr(session.dispatcher, "withdraw_questions", lambda: withdrawn.append(True))
+    monkeypatch.setattr(session.engine.conversation, "memo", fail)
+    monkeypatch.setattr(type(session.engine.conversation), "last", 1)
+    with pytest.raises(NexusError):
+        session.set_level("ask")
+    assert withdrawn and session.status().allow == "ask", "questions and workers have the new level"

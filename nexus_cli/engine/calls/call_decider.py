@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.command_records import running_guards
 from nexus_cli.config.protected_places import HOLDS_SECRETS
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import count_unread
 from nexus_cli.core import event
 from nexus_cli.core.approval import DEFINITION, SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
@@ -25,7 +26,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.image_check import MOST_PAGES
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, LEVELS, PLAN, Bound, Limits, compose_limits
-from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE
+from nexus_cli.core.memo_kinds import LEVEL_SET, LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolCall, ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.session_services import SessionServices
@@ -119,6 +120,12 @@ class DecisionStep:
             accept(target, before, after)
 
 
+def newest_limits(conversation: Conversation) -> JsonObject:
+    """Return the memo of the limits of the newest request, or of the level that was set since; {} for none."""
+    memos = [*conversation.memos(LIMITS_IN_FORCE), *conversation.memos(LEVEL_SET)]
+    return sorted(memos, key=lambda memo: memo.at)[-1].value if memos else {}
+
+
 @dataclass
 class CallDecider:
     """Decides on the calls of one session."""
@@ -206,7 +213,7 @@ class CallDecider:
 
     def record_limits(self, engine: Engine) -> None:
         """Record recipe, limits and window of the next request in a memo of the conversation, if they differ from the
-        last one."""
+        last one, or a level was set since."""
         if not self.bounds:
             return
         info, conversation = engine.model.info, engine.conversation
@@ -219,8 +226,7 @@ class CallDecider:
         }
         if self._recorded == now:
             return
-        last = [memo.value for memo in conversation.memos(LIMITS_IN_FORCE)][-1:]
-        if last != [now]:
+        if newest_limits(conversation) != now:
             conversation.memo(LIMITS_IN_FORCE, now)
         self._recorded = now
 

@@ -187,12 +187,14 @@ def test_a_session_that_continues_at_another_level_says_so(tmp_path: Path) -> No
     session = opened(played, tmp_path)
     say(session, "hello")
 
-    def resumed(level: str | None, then: str = "") -> str:
+    def resumed(level: str | None, then: str = "", words: str = "") -> str:
         asked = Options(tmp_path, MODEL, resume=session.id, allow=level)
         made = open_session(asked, Settings(models={MODEL: {"window": 16_000}}), approver=None, provider=played)
         told = describe_former_level(made.state)
         if then:
             made.set_level(then)
+        if words:
+            say(made, words)
         asyncio.run(made.aclose())
         return told
 
@@ -200,6 +202,10 @@ def test_a_session_that_continues_at_another_level_says_so(tmp_path: Path) -> No
     assert resumed(None) == told.format("all", "all")
     assert resumed("all") == resumed("edit", then="auto") == "", "who names a level needs no line"
     assert resumed(None) == told.format("auto", "auto"), "it was set, and no turn followed"
+    resumed(None, words="a turn at ask")
+    resumed(None, then="auto")
+    resumed(None, words="another one")
+    assert resumed(None) == "", "the newest turn was at ask"
 
 
 def turns(count: int, lines: int) -> Iterator[list[e.Event]]:
