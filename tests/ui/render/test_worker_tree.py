@@ -224,7 +224,9 @@ def test_an_outcome_below_the_lines_of_a_worker_names_its_call(between: str) -> 
     events = of("w1", e.ApprovalRequest(theirs)) if between == "a question" else [done("w1", call="c0")]
     seen = Seen().feed(e.TurnStart("x"), told("w1", "running", call="c0"), e.ToolCallEvent(edit, "app.py"))
     seen.feed(e.ApprovalRequest(Question(edit, "edit app.py", "why")), *events, e.ApprovalAnswer("c7", Allow()))
-    seen.feed(e.ToolResultEvent(edit, ToolResult("1 x", diff="--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-y\n+x\n"), 9, 0.1))
+    seen.feed(
+        e.ToolResultEvent(edit, ToolResult("1 x", diff="--- a/app.py\n+++ b/app.py\n@@ -1 +1 @@\n-y\n+x\n"), 9, 0.1)
+    )
     assert "✓ edit app.py · +1 -1" in seen.lines, seen.lines
 
 
