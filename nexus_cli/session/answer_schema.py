@@ -146,7 +146,8 @@ def parse_json(text: str) -> Any:
         if _is_deep(data):
             raise RecursionError
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        why = error.msg.removesuffix(" at")  # such as "Unterminated string starting at"
+        raise ValueError(f"not JSON: {why} at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise ValueError(f"arrays and objects are nested more than {MOST_DEPTH} levels deep") from None
     written = json.dumps(data, ensure_ascii=False)

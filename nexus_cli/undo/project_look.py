@@ -54,6 +54,7 @@ _FEW = 30
 
 LINKED = "covered if removed, not if overwritten in place"
 UNREAD = "cannot be read"
+UNCOPIED = "no copy could be made"
 SPECIAL_FILE = "a socket or a device"
 
 
@@ -422,5 +423,5 @@ def _is_uncovered(state: FileState) -> bool:
 def _explain(state: FileState) -> str:
     """Return the reason that a path is not covered."""
     if state.kind == SPECIAL or not state.content:
-        return SPECIAL_FILE if state.kind == SPECIAL else UNREAD
+        return SPECIAL_FILE if state.kind == SPECIAL else UNCOPIED
     return f"{state.size / 1e6:,.0f} MB, {LINKED}"

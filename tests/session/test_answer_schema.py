@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session import answer_schema
-from nexus_cli.session.answer_schema import MOST_DEPTH, AnswerSchema
+from nexus_cli.session.answer_schema import MOST_DEPTH, AnswerSchema, parse_json
 
 ANY = AnswerSchema("true")
 VALUES = st.recursive(
@@ -45,6 +45,20 @@ def test_the_problems_are_named_by_their_place_and_bounded() -> None:
     attempt = schema.read_answer(json.dumps([1, "x" * 100_000, *range(1000)]))
     assert attempt.problems[0] == "$[0]: 1 is not of type 'string'" and attempt.problems[1].endswith("is too long")
     assert len(attempt.problem) < 2000 and 5 < attempt.distance <= 100
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"type":"obj', "not JSON: Unterminated string starting at line 1, column 9"),
+        ('{"a": "b\n"}', "not JSON: Invalid control character at line 1, column 9"),
+        ("words", "not JSON: Expecting value at line 1, column 1"),
+    ],
+)
+def test_text_that_is_no_json_is_refused_with_the_place_of_the_error(text: str, why: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_json(text)
+    assert str(caught.value) == why
 
 
 def test_depth_is_bounded_exactly() -> None:

@@ -27,7 +27,7 @@ from nexus_cli.undo.coverage import REBUILT, WHOLE
 from nexus_cli.undo.follow_changes import KILLED_SINCE, TOO_MANY, ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import NO_REPOSITORY
 from nexus_cli.undo.journal import read_begun, read_steps
-from nexus_cli.undo.project_look import UNREAD
+from nexus_cli.undo.project_look import UNCOPIED, UNREAD
 from nexus_cli.undo.records import Step
 
 OWNER = StepOwner("session", 3)
@@ -550,7 +550,7 @@ def test_a_file_that_there_was_no_time_for_is_named_and_kept_by_a_later_look(
             patch.setattr(StateReader, name, property(lambda _: 0.0, lambda *_: None), raising=False)
         patch.setattr(StateReader, "_keep", lambda *_: pytest.fail("opened"))
         begun = journal.begin(OWNER, "bash", "c1", root)
-        assert begun.not_covered == {"f": UNREAD}
+        assert begun.not_covered == {"f": UNCOPIED}
         journal.end(begun)
     begun = journal.begin(OWNER, "bash", "c1", root)
     assert begun.look is not None and begun.look.seen["f"].state.content.startswith("sha256:")

@@ -770,7 +770,7 @@ def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compacti
         "all is well",
     )
     inner = doing([("bash", {"command": "false | cat"})], "fine")
-    apart = doing([("write_file", {"path": "apart.txt", "content": "x"})], "fine")
+    apart = doing([("write_file", {"path": "sub/apart.txt", "content": "x"})], "fine")
     tasks: list[str | dict[str, Any]] = ["ONE", {"task": "APART", "worktree": True}]
 
     def root(request: Request) -> Any:
@@ -794,7 +794,7 @@ def test_what_workers_did_stands_in_the_record_of_their_session_after_a_compacti
         return str(head)
 
     record = asyncio.run(live()).rpartition("Record of the work")[2]
-    assert "- by_worker.txt (changed by w1)" in record and "- apart.txt in worktree " in record
+    assert "- by_worker.txt (changed by w1)" in record and "- sub/apart.txt in worktree " in record
     assert "- echo 1 failed; exit 4 (run by w1) -> exit 4: 1 failed" in record
     assert "- false | cat (run by w1.1) -> exit 0 (pipe: 1 0)" in record
 

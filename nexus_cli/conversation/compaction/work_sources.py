@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -112,7 +111,7 @@ def _traces(conversation: Conversation) -> list[FileTrace]:
                 made = replace(known, digest=digest, used=used, at=at) if known else None
                 found[path] = made or FileTrace(path, "changed", digest, used, at)
                 continue
-            name = f"{os.path.basename(path)} in worktree {worktree}" if worktree else ""
+            name = f"{path.rpartition(f'/{worktree}/')[2]} in worktree {worktree}" if worktree else ""
             words = _describe_changer(by)
             how = known.how if known else ""
             how = how if words in how else f"{how}, {words}" if how else words

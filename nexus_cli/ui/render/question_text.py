@@ -48,7 +48,7 @@ def answer_keys(question: Question, waiting: int, *, stops: bool = True) -> list
 
 def ask_text(question: Question) -> str:
     if question.kind == "later":
-        return "Start this for later?"
+        return "Start this?"
     if question.kind == "send":
         return "Send this?"
     if looks_like_diff(question.detail):
@@ -147,7 +147,8 @@ def _confinement_text(question: Question) -> str:
     reason = f"the model says: {wanted}" if wanted and question.profile == "none" else ""
     hidden = find_hidden_sign(question.detail)
     sign = f"it contains a hidden character ({hidden})" if hidden else ""
-    return " \u00b7 ".join(filter(None, [place, named, sign, mark_on_one_line(question.rule), reason]))
+    stays = "runs in the background" if question.call.arguments.get("background") else ""
+    return " \u00b7 ".join(filter(None, [place, stays, named, sign, mark_on_one_line(question.rule), reason]))
 
 
 def _details(question: Question, width: int) -> list[str]:

@@ -105,7 +105,7 @@ class RichRenderer:
         self._in_turn = False
         self._caches = False
         self._output: tuple[str, str] | None = None
-        self._is_resumed = False
+        self.is_resumed = False
         """True in a turn that was cut short before."""
         self.commands_run = 0
         """Number of commands that the turn ran."""
@@ -242,7 +242,7 @@ class RichRenderer:
                 self._close()
                 self._workers.forget(ended=True)
                 self._in_turn, self.commands_run, self.counted = True, 0, ""
-                self._is_resumed = isinstance(event, e.TurnStart) and not event.text
+                self.is_resumed = isinstance(event, e.TurnStart) and not event.text
                 self._spinner.phase(PREPARING)
                 self._note_figures(event)
             case e.SteeringMessage():
@@ -559,7 +559,7 @@ class RichRenderer:
             denials = event_texts.describe_denials(outcome.denied, "/permissions", self._name_commands)
             self._scrollback.add_note(denials, "dim")
         dot = self._theme.signs.dot
-        resumed = self._is_resumed
+        resumed = self.is_resumed
         changed = event_texts.describe_changed(outcome, dot, self.counted, self.commands_run, resumed=resumed)
         totals = event_texts.describe_totals(outcome, dot, with_workers=with_workers, priced=resumed or not changed)
         self._scrollback.add_note("\n".join(filter(None, [totals, changed])), "dim")

@@ -150,10 +150,11 @@ class LocalSession(TerminalContext):
         after, self.after_turn = self.after_turn, None
         try:
             async for event in self.session.run(trigger):
-                if isinstance(event, e.TurnEnd) and (event.outcome.changed or self.repl.renderer.commands_run):
+                shown = self.repl.renderer
+                if isinstance(event, e.TurnEnd) and (event.outcome.changed or shown.commands_run or shown.is_resumed):
                     from nexus_cli.reports.turn_changes import count_newest_turn  # noqa: PLC0415  (after a change)
 
-                    self.repl.renderer.counted = await asyncio.to_thread(count_newest_turn, self.session)
+                    shown.counted = await asyncio.to_thread(count_newest_turn, self.session)
                 self.repl.feed(event)
         finally:
             if after is not None:

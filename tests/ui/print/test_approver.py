@@ -23,13 +23,14 @@ from ui.put_clock import run_at_once
 
 from nexus_cli.core.approval import CHANGES, DEFINITION, Allow, Answer, Deny, Question
 from nexus_cli.core.message import ToolCall
+from nexus_cli.permission.permission import decide
 from nexus_cli.rules.decide import decide_command
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
 from nexus_cli.tools.registry import discover_tools
 from nexus_cli.ui.asked_question import AnswerKey, AskedQuestion, draw_question, read_answer
 from nexus_cli.ui.print.approver import PersonApprover
 from nexus_cli.ui.print.terminal_questions import TerminalQuestions
-from nexus_cli.ui.render.question_text import answer_keys, question_text
+from nexus_cli.ui.render.question_text import answer_keys, ask_text, question_text
 from nexus_cli.ui.render.theme import Theme
 
 STOP = Deny(stops=True)
@@ -163,6 +164,18 @@ def test_blanks_at_the_end_of_a_row_are_shown_on_the_next_one() -> None:
     question = Question(ToolCall("c1", "bash", {}), f"bash {' '.join(command.split())}", "", command, kind="run")
     rows = question_text(question, 80, Theme(colour=False)).split("\n")[1:]
     assert rows == [f"bash  rm '{'x' * 60}", f"      {' ' * 11}y'"]
+
+
+def test_a_question_says_that_a_command_or_a_worker_goes_on_in_the_background() -> None:
+    call = ToolCall("c1", "bash", {"command": "make", "background": True})
+    text = question_text(Question(call, "bash make", "", "make", kind="run", profile="read"), 80, Theme(colour=False))
+    assert text.endswith("  sandboxed: read-only, no network · runs in the background")
+    task = {"task": "test it", "wait": False}
+    decision = decide(discover_tools()["agent"], task, allow="ask", cwd=Path("/p"), project=Path("/p"))
+    assert decision.why == "it starts work that goes on after this turn and can cost money"
+    assert (
+        ask_text(Question(ToolCall("c1", "agent", task), "agent test it", decision.why, kind="later")) == "Start this?"
+    )
 
 
 def test_a_command_without_walls_is_shown_with_the_reason_that_the_model_gives() -> None:

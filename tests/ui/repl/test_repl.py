@@ -251,6 +251,29 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
     stage.play(scene())
 
 
+def test_the_end_of_a_resumed_turn_counts_the_files_of_its_beginning(tmp_path: Path) -> None:
+    written: list[Answer] = [[("write_file", {"path": "a.txt", "content": "1\n2\n"})]]
+    stage = Stage(tmp_path, lambda request: written.pop() if written else "done", allow="edit")
+    whole = stage.provider.stream
+
+    async def breaks(request: Request) -> AsyncIterator[Delta]:
+        if request.messages[-1]["role"] == "tool" and len(stage.provider.seen) == 1:
+            stage.provider.seen.append([])
+            raise ProviderError("auth", "the key was refused", "Check the key")
+        async for delta in whole(request):
+            yield delta
+
+    stage.provider.stream = breaks  # type: ignore[method-assign]
+
+    async def scene() -> None:
+        for words in ("begin", "/continue"):
+            stage.type(words)
+            await stage.idle()
+
+    stage.play(scene())
+    assert "  whole turn: 1 file (+2 -0) · /undo to revert" in stage.text
+
+
 @pytest.mark.matrix
 def test_a_question_and_the_end_of_a_turn_call_the_person(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
