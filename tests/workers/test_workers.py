@@ -562,8 +562,12 @@ def test_the_end_of_a_worker_whose_report_nobody_read_is_told_once(is_told: bool
 
     asyncio.run(talk())
     seen: list[str] = []
-    again = crewed(Crew({"root": lambda request: seen.append(str(request.messages)) or "on"}), tmp_path, session.id)
-    run(again, "go on")
+
+    def go_on(request: Request) -> str:
+        seen.append(str(request.messages))
+        return "on"
+
+    run(crewed(Crew({"root": go_on}), tmp_path, session.id), "go on")
     assert seen[0].count("worker w1 finished") == 1, seen
 
 

@@ -170,14 +170,11 @@ class Repl:
             self._queue(typed)
 
     def _queue(self, message: TypedMessage | QueuedMessage) -> None:
-        """Queue a message for after the running work; a kill does not lose it."""
+        """Queue a message for after the running work; a kill does not lose it. Name it if the person leaves."""
         self.input_queue.later.append(message)
-        self._store_queued(message.typed if isinstance(message, QueuedMessage) else message)
-
-    def _store_queued(self, typed: TypedMessage) -> None:
-        """Store the queue with a message that was added to it; say so if the person leaves, as nothing shows it."""
         stored = self.backend.store_queue()
         if self._leaving:
+            typed = message.typed if isinstance(message, QueuedMessage) else message
             self.show_unsent([brief(typed.text)], stored=stored)
         self.view.invalidate()
 
@@ -456,10 +453,10 @@ class Repl:
             await self.backend.run(replace(message.trigger, shown=command))
         finally:
             if not self._begun:  # the session has none of it
-                if self._leaving and typed.shown:  # the box goes away
+                if self._leaving and typed.shown:  # the box goes away, and the message was named as unsent
                     self.input_queue.sending = None
                     self.input_queue.later.appendleft(typed)
-                    self._store_queued(typed)
+                    self.backend.store_queue()
                 else:
                     self.input_queue.attached[:0] = typed.attached
                     self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
