@@ -423,11 +423,16 @@ class Ledger:
             title = sessions.check_name(self.db, name, key)
             self.db.run("UPDATE sessions SET name = ? WHERE key = ?", title, key)
 
-    def move_session(self, session: str, folder: Path) -> None:
-        """Record that a session continues in `folder`, and in its project."""
-        places = map(replace_surrogates, (str(folder), self.project_of(folder)))
+    def move_session(self, session: str, folder: Path) -> int:
+        """Record that a session continues in `folder`, and in its project, which takes over the facts of a project
+        whose folder is gone if it has no other session; return their number."""
+        before, project = self.session(session).project, replace_surrogates(self.project_of(folder))
+        is_moved = os.path.isabs(before) and not os.path.isdir(before)
         with self.db.write():
-            self.db.run("UPDATE sessions SET folder = ?, project = ? WHERE id = ?", *places, session)
+            is_new = not self.db.number("SELECT count(*) FROM sessions WHERE project = ?", project)
+            place = replace_surrogates(str(folder))
+            self.db.run("UPDATE sessions SET folder = ?, project = ? WHERE id = ?", place, project, session)
+            return self.facts.move(before, project) if is_moved and is_new else 0
 
     def touch_session(
         self,

@@ -25,6 +25,7 @@ from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import ASK, UNASKED, Bound, Limits, compose_limits
@@ -237,8 +238,9 @@ def _open(
         front = options.front if found.front in (RUN, SERVED) and options.front != RUN else None
         if front or found.model != info.name or options.recipe not in ("", found.recipe):
             ledger.touch_session(found.id, model=info.name, recipe=options.recipe or None, front=front)
-        if found.worktree == options.worktree and not os.path.isdir(found.folder):  # the project was moved
-            ledger.move_session(found.id, options.cwd)
+        is_moved = found.worktree == options.worktree and not os.path.isdir(found.folder)
+        if is_moved and (facts := ledger.move_session(found.id, options.cwd)):
+            notices.append(f"{plural(facts, 'fact')} of {found.project} taken over: this project has moved")
     return session
 
 
