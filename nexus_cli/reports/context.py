@@ -390,7 +390,7 @@ def context_text(value: JsonObject, width: int) -> Lines:
     yield from block("left out", [("id", "tokens", "cause", "what"), *left], width)
     if drops:
         again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
-        again += f"{describe_missed(value)}; tokens are estimated"
+        again += f"{describe_missed(value) if 'rewrite' in value else ''}; tokens are estimated"
         yield from filled(again, width, "  ")
     bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
     yield from block("limits", [("name", "value", "set by"), *bounds], width)
