@@ -248,6 +248,13 @@ class FactTable:
             replace_surrogates(quote),
         )
 
+    def move(self, before: str, project: str) -> int:
+        """Give the facts of the project `before` to another one, inside a transaction; return their number."""
+        count = self._db.number("SELECT count(*) FROM facts WHERE project = ? AND state <> 'forgotten'", before)
+        self._db.run("UPDATE facts SET project = ? WHERE project = ?", project, before)
+        self._kept.clear()
+        return count
+
     def _find_same(self, slot: MemorySlot, project: str, text: str) -> int | None:
         """Return the key of the fact of this slot with the same text, ignoring case and a final full stop."""
         rows = self._db.all(

@@ -423,15 +423,20 @@ class Ledger:
             title = sessions.check_name(self.db, name, key)
             self.db.run("UPDATE sessions SET name = ? WHERE key = ?", title, key)
 
-    def move_session(self, session: str, folder: Path) -> None:
-        """Record that a session continues in `folder`, and in its project, with its workers there."""
-        places = [*map(replace_surrogates, (str(folder), self.project_of(folder)))]
-        every = [self.session(session)]
-        for one in every:  # the list grows
-            every += [worker for worker in self.workers(one.id) if worker.folder == one.folder]
+    def move_session(self, session: str, folder: Path) -> int:
+        """Record that a session continues in `folder`, and in its project, with its workers there. The project takes
+        over the facts of one whose folder is gone if it has no other session; return their number."""
+        before, project = self.session(session), replace_surrogates(self.project_of(folder))
+        every = [before]
+        for moved in every:  # the list grows
+            every += [worker for worker in self.workers(moved.id) if worker.folder == moved.folder]
+        is_moved = os.path.isabs(before.project) and not os.path.isdir(before.project)
         with self.db.write():
-            for one in every:
-                self.db.run("UPDATE sessions SET folder = ?, project = ? WHERE id = ?", *places, one.id)
+            is_new = not self.db.number("SELECT count(*) FROM sessions WHERE project = ?", project)
+            place = replace_surrogates(str(folder))
+            for moved in every:
+                self.db.run("UPDATE sessions SET folder = ?, project = ? WHERE id = ?", place, project, moved.id)
+            return self.facts.move(before.project, project) if is_moved and is_new else 0
 
     def touch_session(
         self,

@@ -24,7 +24,7 @@ from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.drop_list import UNIT, ListedDrop, window_drops
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.ledger import Ledger
-from nexus_cli.reports.drops import asked_again, describe_drop
+from nexus_cli.reports.drops import asked_again, describe_drop, describe_missed
 from nexus_cli.reports.request_view import (
     LargestPart,
     RequestView,
@@ -153,6 +153,7 @@ class ContextReport(VersionedReport):
     """`tokens`: common beginning with earlier requests; `expected`: of those of the next one, the ones still cached."""
     drops: list[ListedDrop]
     left_out: int
+    missed: int
     recalled: int
     limits: list[JsonOf[Bound]]
     notices: list[str]
@@ -258,6 +259,7 @@ def request_value(view: RequestView) -> ContextReport:
         "cached": {"tokens": request.repeated, **expected},
         "drops": listed["drops"],
         "left_out": listed["left_out"],
+        "missed": listed["missed"],
         "recalled": listed["recalled"],
         "limits": to_json_value(view.bounds),
         "notices": [*_note_window(request), *view.notices],
@@ -388,7 +390,7 @@ def context_text(value: JsonObject, width: int) -> Lines:
     yield from block("left out", [("id", "tokens", "cause", "what"), *left], width)
     if drops:
         again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
-        again += "; tokens are estimated"
+        again += f"{describe_missed(value) if 'rewrite' in value else ''}; tokens are estimated"
         yield from filled(again, width, "  ")
     bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
     yield from block("limits", [("name", "value", "set by"), *bounds], width)

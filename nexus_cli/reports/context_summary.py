@@ -126,7 +126,7 @@ def _facts(value: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
             f"{one['name']}: schemas {number(one['schemas'])}, results {number(one['results'])}" for one in servers
         )
         yield "MCP", ["; ".join(spent)]
-    yield "Left out", _left_out([drop for drop in value["drops"] if not drop.get("back")])
+    yield "Left out", _left_out([drop for drop in value["drops"] if not drop.get("back")], value.get("missed"))
     notices, rewrite = list(value["notices"]), value["rewrite"]
     if rewrite:
         text = describe_rewrite(rewrite)
@@ -138,12 +138,13 @@ def _facts(value: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
         yield "Note", [notice]
 
 
-def _left_out(drops: Sequence[JsonObject]) -> Sequence[str]:
-    """Describe the drops and the way to read them."""
+def _left_out(drops: Sequence[JsonObject], missed: int | None) -> Sequence[str]:
+    """Describe the drops, of which the status line counts those that are `missed`, and the way to read them."""
     if not drops:
         return ["nothing"]
     tokens = number(sum(drop["tokens"] for drop in drops))
     if len(drops) == 1:
         return [f"{cut_line(drops[0]['what'], 30)}, {tokens} tokens; /drops {drops[0]['id']} prints it"]
-    text = f"{len(drops):,} parts, {tokens} tokens; /drops lists them"
+    counted = "" if missed in (None, len(drops)) else f" ({missed:,} in the status line)"
+    text = f"{len(drops):,} parts{counted}, {tokens} tokens; /drops lists them"
     return [f"{text}; the model can recall them", text]

@@ -63,6 +63,7 @@ def drops_text(value: JsonObject, width: int) -> Lines:
     lines = table(rows, width, right=(1,))
     again = sum(1 for d in out if d.get("recalls"))
     asked = asked_again(again, len(out), len(drops))
+    asked += describe_missed(value) if session is None else ""
     lines += apart(f"{asked[0].upper()}{asked[1:]}. Tokens are estimated.", width)
     beyond = sum(d.get("uncounted_bytes") or 0 for d in drops)
     if beyond:
@@ -78,6 +79,13 @@ def asked_again(again: int, out: int, drops: int) -> str:
     if not out:
         return f"nothing is left out now: {'the drop is' if drops == 1 else f'all {drops:,} are'} {BACK}"
     return f"{again:,} of {out:,} recalled" + (f", {drops - out:,} {BACK}" if drops > out else "")
+
+
+def describe_missed(value: JsonObject) -> str:
+    """Say how many drops the status line counts, "" if all that are left out."""
+    missed = value.get("missed")
+    is_same = missed in (None, value.get("left_out"))
+    return "" if is_same else f"; the status line counts {missed:,} (no outputs of tools)"
 
 
 def describe_drop(drop: JsonObject) -> str:

@@ -88,9 +88,9 @@ def describe_denial(
     is_told: bool = False,
     is_auto: bool = False,
 ) -> str:
-    """Return lines with the restrictions of `profile` that a command hit, "" if its `status` is 0, or neither its
-    output nor its programs show one. They name the way to ask for more rights only if the session `asks`; at level auto
-    (`is_auto`) writing needs no question.
+    """Return lines with the restrictions of `profile` that a command hit, "" if neither its output nor its programs
+    show one. They name the way to ask for more rights only if the session `asks`; at level auto (`is_auto`) writing
+    needs no question. With the `status` 0 only a path of the command in the output of several programs counts.
 
     In the profile `read` a refusal in the output counts whatever the status. A status over 1 may be a refusal too,
     unless the model `is_told`; 1 is what `grep` without a match and `diff` exit with.
@@ -101,15 +101,17 @@ def describe_denial(
     if profile.name == "read" and ((status not in (0, 1) and not is_told) or _REFUSAL.search(output[-_TAIL:])):
         how = AUTO_WRITE if is_auto else ASK_WRITE if asks else NOBODY_WRITE
         lines.append(f"[nexus: ran read-only: no writes, no network; {how}]")
-    return "\n".join(
-        [*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks) if status else ""])]
-    )
+    return "\n".join([*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks, status)])])
 
 
-def _describe_failure(profile: SandboxProfile, command: str, output: str, backend: Backend, asks: bool) -> str:
+def _describe_failure(
+    profile: SandboxProfile, command: str, output: str, backend: Backend, asks: bool, status: int
+) -> str:
     """Return lines with the restrictions that a failed command hit by its output or its programs."""
     outside, network = (ASK_OUTSIDE, ASK_NETWORK) if asks else (NOBODY, NOBODY)
     tail = output[-_TAIL:]
+    if not status:
+        return _describe_path(profile, tail, outside, command) if _END.search(command) else ""
     needs_network = any(not _LOOPBACK.search(_END.split(command[one.end() :])[0]) for one in _PROGRAM.finditer(command))
     lines = [line] if (line := _describe_path(profile, tail, outside)) else []
     refused = _SOCKET.search(tail)
@@ -123,12 +125,13 @@ def _describe_failure(profile: SandboxProfile, command: str, output: str, backen
     return "\n".join(lines)
 
 
-def _describe_path(profile: SandboxProfile, tail: str, outside: str) -> str:
-    """Return the line about the first path in the output that the sandbox refused, "" if it refused none."""
+def _describe_path(profile: SandboxProfile, tail: str, outside: str, command: str = "") -> str:
+    """Return the line about the first path in the output (and in `command`) that the sandbox refused, "" if it refused
+    none."""
     for found in _WRITE.finditer(tail):
-        named = os.path.join(profile.cwd, next(filter(None, found.groups())))
-        path = os.path.normpath(named)
-        if path.startswith(_BASH_SOCKETS):
+        named = next(filter(None, found.groups()))
+        path = os.path.normpath(os.path.join(profile.cwd, named))
+        if path.startswith(_BASH_SOCKETS) or (command and named not in command):
             continue
         if is_below(path, map(str, profile.denied)):
             return f"[sandbox: a deny rule hides {path}]"

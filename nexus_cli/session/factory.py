@@ -25,6 +25,7 @@ from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.approval import Approver
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock, format_utc, local_now
+from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import ASK, UNASKED, Bound, Limits, compose_limits
@@ -244,8 +245,10 @@ def _record_resume(ledger: Ledger, found: SessionInfo, model: str, options: Opti
     if front or found.model != model or options.recipe not in ("", found.recipe):
         ledger.touch_session(found.id, model=model, recipe=options.recipe or None, front=front)
     if found.worktree == options.worktree and not os.path.isdir(found.folder):
-        ledger.move_session(found.id, options.cwd)
+        facts = ledger.move_session(found.id, options.cwd)
         notices.append(f"this session worked in {found.folder}, which is gone; it continues in {options.cwd}")
+        if facts:
+            notices.append(f"{plural(facts, 'fact')} of {found.project} taken over: this project has moved")
 
 
 def open_log(

@@ -49,6 +49,17 @@ def test_a_forked_session_goes_on_with_ids_of_its_own(ledger: Ledger, make: Simp
     assert shown.first_text == "words 1"
 
 
+def test_notes_are_those_of_the_source_too_and_of_before_the_first_entry(ledger: Ledger, make: SimpleNamespace) -> None:
+    parent = grown(ledger, make, 2)
+    for entry in (0, 2):
+        ledger.log(parent.id).record_memo(Memo("work", AT, entry, {"at": entry}))
+    fork = ledger.fork_session(parent.id, at=make.at, entry=2)
+    for lane in (parent.main_lane, fork.main_lane):
+        assert [memo.entry for memo in lanes.notes(ledger.db, lane).values()] == [0, 2]
+    assert [memo.entry for memo in lanes.notes(ledger.db, fork.main_lane, first=1).values()] == [2]
+    assert not lanes.notes(ledger.db, fork.main_lane, own=True)
+
+
 def test_a_transaction_that_fails_leaves_nothing_that_a_later_lane_would_see(
     ledger: Ledger, make: SimpleNamespace
 ) -> None:

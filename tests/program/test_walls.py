@@ -103,8 +103,9 @@ def killed(root: Path) -> dict[str, Any]:
 def changed(root: Path) -> dict[str, Any]:
     """A command that plants a hook and a repository."""
     words = "echo x > AGENTS.md; git init -q sub; git -C sub config core.pager x"
-    with stage(root, [calls(bash(words)), "done"]) as place:
-        return {"done": place.ask("--json", "--allow", "run", "hi")}
+    with stage(root) as place:
+        place.script([calls(bash(words), bash(f"touch {place.home}/out | cat")), "done"])
+        return {"done": place.ask("--json", "--allow", "run", "hi"), "results": tool_results(place)}
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +146,11 @@ def test_a_command_that_met_a_wall_says_so_and_that_nobody_can_be_asked(seen: Se
     run, everything = (seen["levels"][level]["results"][2] for level in ("auto", "all"))
     assert "[sandbox: write to " in run and "refused; nobody can be asked for it]" in run and "[exit status 1]" in run
     assert everything == "[exit status 0]" or "(no output)" in everything
+
+
+def test_a_wall_that_a_pipe_hides_is_told_too(seen: Seen) -> None:
+    piped = seen["changed"]["results"][1]
+    assert "[sandbox: write to " in piped and "/out refused; " in piped and "[exit status 0; pipe: 1 0]" in piped
 
 
 def test_without_a_sandbox_run_is_edit_and_that_is_told_once(seen: Seen) -> None:

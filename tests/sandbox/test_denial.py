@@ -58,6 +58,15 @@ def test_a_failure_is_told_with_the_wall_it_met(output: str, wall: str) -> None:
         assert wall in unattended and "ask " not in unattended and "network=true" not in unattended
 
 
+def test_a_failure_that_a_pipe_hides_is_told_if_the_command_names_the_path() -> None:
+    refused = "mkdir: cannot create directory '/etc/x': Read-only file system"
+    for line in ("mkdir /etc/x | cat", "mkdir /etc/x || true", "mkdir /etc/x; ls"):
+        assert "write to /etc/x refused" in describe_denial(WRITE, line, refused, Backend.BWRAP, status=0)
+    for line in ("mkdir /etc/x", "grep -rn refused logs | head"):
+        assert describe_denial(WRITE, line, refused, Backend.BWRAP, status=0) == ""
+    assert describe_denial(WRITE, "pip install x | tail -1", "ECONNREFUSED", Backend.BWRAP, status=0) == ""
+
+
 def test_a_refused_socket_is_one_of_unix_where_the_command_has_a_network_of_its_own() -> None:
     for output in (
         SOCKET,

@@ -11,6 +11,7 @@ from session.played import MODEL, Played, opened, say, the_ledger
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
+from nexus_cli.core.memory import FactState, MemorySlot
 from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check
 from nexus_cli.session.run_record import describe_run
@@ -38,6 +39,26 @@ def test_a_session_of_a_moved_project_belongs_to_its_new_folder(tmp_path: Path) 
         info = ledger.newest_session(str(moved))
         assert info is not None and (info.id, info.project) == (session.id, str(moved))
         assert ledger.newest_session(str(before)) is None and info.turns == 2
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_facts_of_a_moved_project_go_with_it_unless_the_new_folder_has_sessions(tmp_path: Path, is_new: bool) -> None:
+    (before := tmp_path / "before").mkdir()
+    session = opened(Played(lambda request: "one"), before)
+    assert say(session, "begin")[1].ok
+    with the_ledger() as ledger:
+        kept: Any = {"state": FactState.KEPT, "at": "2026-01-01T00:00:00.000Z", "actor": "person"}
+        ledger.facts.add(MemorySlot.PROJECT, "Tests need a database", project=str(before), **kept)
+    if is_new:
+        before.rename(moved := tmp_path / "moved")
+    else:
+        before.rmdir()
+        (moved := tmp_path / "other").mkdir()
+        assert say(opened(Played(lambda request: "x"), moved), "own work")[1].ok
+    again = opened(Played(lambda request: "two"), moved, session.id)
+    assert any("1 fact of" in notice for notice in again.notices) == is_new
+    with the_ledger() as ledger:
+        assert [one.text for one in ledger.facts.kept(str(moved))] == ["Tests need a database"] * is_new
 
 
 def test_a_session_that_waits_is_named_by_the_begin_of_its_first_message(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from nexus_cli.cli.loop_watchdog import LoopWatchdog, signal_error
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shared_types import Paths
 from nexus_cli.engine.requests.model_call import KEPT
 from nexus_cli.service_list import SERVICES
@@ -137,6 +138,8 @@ class AskTurn:
 
             self._remarks.print_error(report_bug(error).line)
             status = 1
+        if session.workers and not self._progress:
+            self._tell_unapplied([row for row in session.workers.rows() if row["to_review"]])
         self._run.work.leave()
         if status and (resume := self._resume_line()):
             self._remarks.print_next_step(resume)
@@ -173,6 +176,18 @@ class AskTurn:
             self._remarks.print_error(self._broken.line)
             return outcome.exit or self._broken.exit_status
         return outcome.exit
+
+    def _tell_unapplied(self, workers: Sequence[JsonObject]) -> None:
+        """Name the worktrees of workers with changes that are not in the project."""
+        from nexus_cli.worktrees.apply_worktree import list_unapplied  # noqa: PLC0415  (few runs have workers)
+        from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
+
+        for one in workers:
+            with suppress(NexusError):  # removed meanwhile, or `diff` reports it
+                record = find_worktree_of(self._session.dispatcher.project_root, one["worktree"])
+                if list_unapplied(record).paths:
+                    way = f"see nexus worktree diff {record.name}"
+                    self._remarks.print_notice(f"the changes of {one['id']} are not applied; {way}")
 
     def _cancel(self) -> None:
         self._session.cancel(process.find_stopper(self._interrupt.signal))

@@ -34,6 +34,8 @@ class DropsReport(ReportOfSession):
     """Oldest first."""
     left_out: int
     """Number of drops not back in the window."""
+    missed: int
+    """Number of these that the status line counts: all but outputs and old results of tools, and sections of nexus."""
     recalled: int
 
 
@@ -56,6 +58,7 @@ def window_drops(
         "session": session,
         "drops": [{**drop_value(drop), "back": drop.id in returned, "unit": UNIT} for drop in drops],
         "left_out": len(out),
+        "missed": sum(drop.is_missed for drop in out),
         "recalled": sum(1 for drop in out if drop.recalls),
     }
 

@@ -173,7 +173,8 @@ def _format_result(
     # with `2>&1` it has the failed part's errors.
     is_own = not pipe or done.status or (hidden and _PASSES_ERRORS.search(command))
     status = done.status or (max(pipe) if hidden else 0)
-    if denial := sandbox.describe_denial(command, text if is_own else "", status):
+    denial = sandbox.describe_denial(command, text if is_own else "", status)
+    if denial := denial or (sandbox.describe_denial(command, text, 0) if hidden else ""):
         lines.append(denial)
     if missing := sandbox.describe_missing(command, text):
         lines.append(missing)

@@ -377,6 +377,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
         elif isinstance(inner, e.ApprovalAnswer | e.PersonAnswered):
             if (task := self._questions.pop(line["id"], None)) is not None:
                 task.cancel()  # answered elsewhere, or done
+        elif isinstance(event, e.SessionStart) and event.session != (before := self.status.session):
+            moved = f"another client moved {self.agent_id} to session {event.session}; /resume {before} returns"
+            self.repl.show_note(moved, "warn")
+            self.refresh()
         elif isinstance(event, e.SteeringMessage) and event.text in self._steered:
             self._steered.remove(event.text)
         elif isinstance(event, e.TurnEnd):

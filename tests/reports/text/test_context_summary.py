@@ -84,6 +84,9 @@ def test_each_case_has_its_words() -> None:
         return next(line for line in drawn(100, **changed) if line.startswith(label)).partition("  ")[2].strip()
 
     assert row("Left out", drops=[]) == "nothing" == row("Left out", drops=VALUE["drops"][2:])
+    both = [DROP, {**DROP, "id": "d4"}]
+    assert "2 parts (1 in the status line), 36,000 tokens; /drops" in row("Left out", drops=both, missed=1)
+    assert "status line" not in row("Left out", drops=both, missed=2)
     assert row("Left out", drops=[DROP]) == "result of bash pytest, 18,000 tokens; /drops d3 prints it"
     cut = {"by": "truncation", "at": 9, "why": ""}
     assert row("Next", rewrite=cut) == "at 9 tokens the oldest messages are left out"

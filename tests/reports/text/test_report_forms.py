@@ -157,6 +157,11 @@ def test_drops_and_replay_say_what_to_do() -> None:
     text = find_form("drops")({"drops": [drop], "shell": ""}, 80)
     assert "`nexus drops show d3` prints" in text and "2 x" in text and "9 bytes" in text
     assert draw_in_theme("drops", {"drops": [drop]}, 80, Theme()).endswith("\n`/drops show d3` prints the first.")
+    counted = {"drops": [drop, {**drop, "id": "d4"}], "left_out": 2, "missed": 1}
+    said = "2 of 2 recalled; the status line counts 1 (no outputs of tools). Tokens"
+    assert said in find_form("drops")(counted, 80) and "status line" not in find_form("drops")(
+        {**counted, "shell": ""}, 80
+    )
     assert find_form("drops")({"drops": []}, 80) == "Nothing was left out."
     good = {"ok": True, "session": "01", "first_difference": None}
     assert find_form("replay")({**good, "requests": 0}).startswith(

@@ -101,6 +101,28 @@ def test_what_happens_while_it_connects_holds_nothing_up(tmp_path: Path) -> None
     play(tmp_path, scene, meanwhile="from another client")
 
 
+def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path: Path) -> None:
+    async def scene(repl: Repl, view: Kept) -> None:
+        say(repl, "one")
+        await until(lambda: "echo one" in view.text)
+        await idle(repl)
+        before = repl.backend.status.session
+        assert isinstance(repl.backend, RemoteAgent)
+        await repl.backend._client.run_command("a", "fork")
+        say(repl, "two")
+        await until(lambda: "echo two" in view.text)
+        await idle(repl)
+        await until(lambda: repl.backend.status.session != before)
+        assert " ".join(view.text.split()).count(f"; /resume {before} returns") == 1
+        say(repl, "/clear")
+        await idle(repl)
+        say(repl, "three")
+        await until(lambda: "echo three" in view.text)
+        assert view.text.count("another client moved a to session") == 1, "its own commands are no news"
+
+    play(tmp_path, scene)
+
+
 def test_a_message_that_the_server_refuses_returns_to_the_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "MOST_WAITING", -1)
 
