@@ -12,7 +12,6 @@ import os
 import sys
 
 from nexus_cli.cli import signal_result
-from nexus_cli.core.errors import reason_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` costs as much as Python's own start
@@ -149,6 +148,8 @@ def exit_process(status: int, text: str = "") -> NoReturn:
     except BrokenPipeError:
         pass
     except (OSError, ValueError, RuntimeError) as error:
+        from nexus_cli.core.errors import reason_of  # noqa: PLC0415  (imports `typing`)
+
         why = reason_of(error)
         status = status or 1
         try:

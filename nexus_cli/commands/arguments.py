@@ -65,7 +65,7 @@ def require_ledger(context: CommandContext) -> Ledger:
 
 
 def warn_if_stale(context: CommandContext) -> None:
-    """Print a warning if the ledger has failed: its reports lack the entries since then."""
+    """Print a warning if the ledger has failed, or nothing is saved: its reports lack the entries since then."""
     ledger, status = context.session.ledger, context.session.status()
     if ledger is None or not ledger.is_kept or status.saved:
         return
@@ -74,7 +74,7 @@ def warn_if_stale(context: CommandContext) -> None:
     except NexusError:
         until = "the last recorded request"
     now = f"the window now contains about {status.used:,} of {status.budget:,} tokens"
-    context.say(f"The ledger cannot be written: this report ends with {until}; {now}.")
+    context.say(f"Not all of this session is saved: this report ends with {until}; {now}.")
 
 
 def resume_options(context: CommandContext, **changes: Any) -> Options:

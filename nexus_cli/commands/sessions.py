@@ -397,6 +397,8 @@ def rename_session(
     /resume and --resume accept the name.
     """
     session = source.session()
+    if not source.ledger.writes:
+        raise usage_error("rename", "", "this session is not saved", "Use nexus sessions rename in a shell")
     rename(source, session, _check_name("rename", name))
     return report_act(f'renamed to "{source.ledger.session(session).name}".', session)
 

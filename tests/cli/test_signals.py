@@ -55,6 +55,12 @@ def test_a_signal_during_the_imports_is_one_line(number: signal.Signals) -> None
     assert STATUS[number] in statuses and statuses <= {STATUS[number], 0}, statuses
 
 
+def test_signals_are_taken_in_hand_before_anything_large_is_imported() -> None:
+    look = "import sys, nexus_cli.__main__; print(*sorted({'typing', 're', 'enum'} & {*sys.modules}))"
+    child = begin("-c", look)
+    assert child.communicate()[0].split() == []
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("number", sample(STATUS, 3))
 def test_a_signal_cancels_the_turn_and_the_last_line_resumes_it(number: signal.Signals, tmp_path: Path) -> None:

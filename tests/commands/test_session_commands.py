@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -190,6 +191,18 @@ def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
     with the_ledger() as ledger:
         assert ledger.session(source).entries == 2 and ledger.session(context.session.id).entries == 4
         assert ledger.find_session("a copy").id == context.session.id
+
+
+def test_a_session_that_goes_on_without_saving_keeps_its_name(context: FakeContext) -> None:
+    context.turn("words")
+    unsaved = FakeContext(context.session.folder, context.provider, save=False, resume=context.session.id)
+    with pytest.raises(NexusError, match="this session is not saved"):
+        unsaved.run("rename mine")
+    unsaved.run("cost")
+    assert unsaved.said[-1].startswith("Not all of this session is saved: this report ends with request 1; ")
+    asyncio.run(unsaved.session.aclose())
+    with the_ledger() as ledger:
+        assert ledger.session(context.session.id).name == ""
 
 
 @pytest.mark.matrix

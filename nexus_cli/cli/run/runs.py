@@ -31,7 +31,7 @@ def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
         if asks_approval(run) and source.ledger.runs.is_own(run):
             source.show(report)
             report = resume_run(source, run.id)
-            if report.status == EXIT_STATUS["waiting"] or report.status > 128:  # a signal
+            if report.status and source.ledger.runs.get(run.key).state != FAILED:  # stopped, or left for later
                 break
     return report
 
