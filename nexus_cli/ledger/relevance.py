@@ -74,7 +74,8 @@ def rank_relevant(texts: Sequence[str], message: str, *, allow_common: bool = Fa
     scores = dict[int, float]()
     for index, words in _find(plain, said, MOST_RELEVANT).items():
         shared = _weight(words)
-        share = shared / _weight(set(plain[index].split()) - _STOP_WORDS)
+        own = _weight(set(plain[index].split()) - _STOP_WORDS)
+        share = shared / own if own else 0.0  # "useful" finds "use it", which has stop words alone
         near = share >= (0.15 if len(said) <= LONG else 0.5) or (shared >= 2 and len(said) <= LONG)
         if near and shared >= least - 1e-9:
             scores[index] = shared + share

@@ -153,7 +153,7 @@ def _row(row: JsonObject, width: int) -> Lines:
     below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
     if cells(head) > width // 2:
         return [*filled(head, width, "  ", ""), *_said(row, said, width, "  ", "  "), *below]
-    return [*(_said(row, said, width, " " * 9, f"{head} ") or [head]), *below]
+    return [*(_said(row, said, width, " " * 9, f"{head} ") or [head.removesuffix(":")]), *below]
 
 
 def describe_row(row: JsonObject) -> tuple[str, str]:

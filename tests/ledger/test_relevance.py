@@ -119,6 +119,14 @@ def test_what_shares_only_words_of_every_request_does_not(fact: str, said: str) 
     assert not matters(fact, said)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"), [("use it", "make the parser useful"), ("hello", "héllo wörld"), ("thanks", "be thankful")]
+)
+def test_a_text_of_stop_words_that_another_form_of_one_finds_is_not_relevant(text: str, message: str) -> None:
+    assert rank_relevant([text], message) == []
+    assert rank_relevant([text, message], message) == [1]
+
+
 def test_a_long_message_makes_nothing_relevant_by_single_words() -> None:
     fact = "Deploys go through fly, never heroku"
     log = "deploy " + " ".join(f"word{number}" for number in range(200))

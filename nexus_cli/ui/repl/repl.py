@@ -369,7 +369,8 @@ class Repl:
         """
         self.input_queue.release_commands()
         if count := len(self.input_queue.held):
-            self.show_note(f"{plural(count, 'message')} still queued (Up to edit)")
+            way = "sent after your next message" if self.view.echoes else "Up to edit"
+            self.show_note(f"{plural(count, 'message')} still queued ({way})")
         self._go_on()
 
     def _go_on(self) -> None:

@@ -374,6 +374,27 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
     assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
 
 
+@pytest.mark.parametrize("by_line", [False, True])
+def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_path: Path) -> None:
+    answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
+    stage = Stage(tmp_path, lambda request: answers.pop() if answers else "done", allow="all")
+    stage.view.echoes = by_line
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
+        stage.repl.enqueue(TypedMessage("later", "later"))
+        stage.repl.interrupt(gently=True)
+        await stage.idle()
+        way = "sent after your next message" if by_line else "Up to edit"
+        assert f"1 message still queued ({way})" in stage.text
+        stage.type("next")
+        await stage.until(lambda: len(stage.provider.seen) == 3 and stage.repl.jobs.current is None)
+        assert _said(stage.provider)[-1].endswith("later")
+
+    stage.play(scene())
+
+
 def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_other_session(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: [("bash", {"command": "sleep 30"})], allow="all")
 
