@@ -1,6 +1,6 @@
 """Type random keys at the REPL in a pseudo-terminal, end it in some way, and check what it left.
 
-By hand: `python tests/fuzz/keys.py --seed N --times K`. Keys arrive while replies, commands and questions come and go,
+By hand: `python tests/fuzz/keys.py --seed 7 --times 20`. Keys arrive while replies, commands and questions come and go,
 so a seed repeats what is typed, not always the fault.
 """
 
