@@ -500,7 +500,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_186, 0, None),
     "tools": (57_743, 27_198, 54),
     "tree undo worktrees": (68_348, 0, 61),
-    "ui": (96_560, 0, 46),
+    "ui": (96_584, 0, 46),
     "workers": (10_462, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_008, 49_726)
+SUM = (970_032, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
