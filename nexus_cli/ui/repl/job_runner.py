@@ -120,13 +120,16 @@ class JobRunner:
     async def settle(self, *, is_quiet: bool = False) -> None:
         """End all work and wait for it, within bounds; with `is_quiet` say nothing, as the work goes on elsewhere."""
         self._is_quiet = is_quiet
-        for task in self._background:
+        background = [*self._background]
+        for task in background:
             task.cancel()
         work = self.current
         if work is not None and work.task is not None and not work.task.done():
             self.stop()
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(work.task), WIND_UP)
+        if background:  # they may have a message to keep
+            await asyncio.wait(background, timeout=WIND_UP)
 
     def _over(self, task: asyncio.Task[None]) -> None:
         work, self.current = self.current, None

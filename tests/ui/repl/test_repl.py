@@ -45,6 +45,7 @@ from nexus_cli.ui.render.question_text import question_text
 from nexus_cli.ui.render.rich_renderer import RichRenderer
 from nexus_cli.ui.render.theme import choose_theme
 from nexus_cli.ui.repl import repl
+from nexus_cli.ui.repl.job_runner import JobRunner
 from nexus_cli.ui.repl.local_session import LocalSession
 from nexus_cli.ui.repl.pager import PAGED
 from nexus_cli.ui.repl.repl import Repl
@@ -680,6 +681,26 @@ def test_messages_that_were_typed_just_before_leaving_are_kept(tmp_path: Path, r
         assert resumed.repl.queued() == [f"queued: {words}" for words in last]
 
     resumed.play(look())
+
+
+def test_leaving_waits_for_work_in_the_background_that_keeps_something() -> None:
+    kept = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(PATIENCE)
+        finally:
+            await asyncio.sleep(0)
+            kept.append("it")
+
+    async def scene() -> None:
+        runner = JobRunner(lambda text, role: None, lambda job: None, lambda: False)
+        runner.start_background(work())
+        await asyncio.sleep(0)
+        await runner.settle()
+        assert kept
+
+    asyncio.run(scene())
 
 
 def test_output_that_waits_for_the_next_message_is_named_when_the_person_leaves(tmp_path: Path) -> None:
