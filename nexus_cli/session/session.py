@@ -617,7 +617,8 @@ class Session:
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
             return self._timed_out()
-        return NexusError("aborted", "stopped", "the turn was interrupted; completed steps are kept")
+        kept = "; completed steps are kept" if self.saved else ""
+        return NexusError("aborted", "stopped", f"the turn was interrupted{kept}")
 
     def _timed_out(self) -> NexusError:
         why = f"{round(self.state.dispatcher.limits.timeout or 0.0, 1)} s have passed"
