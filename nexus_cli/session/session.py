@@ -146,7 +146,7 @@ class Session:
         """Raise `NexusError("usage", ...)` if workers or jobs run, which another session would end."""
         if self.workers is not None and (busy := self.workers.running()):
             why = f"leaving would stop {', '.join(busy)}"
-            raise NexusError("usage", "cannot leave the session", why, "Wait, or stop workers with /agents stop NAME")
+            raise NexusError("usage", "cannot leave the session", why, "Wait, or stop each worker with /agents stop ID")
         if self.jobs is not None and (left := self.jobs.running()):
             why = f"leaving would stop {', '.join(left)}"
             raise NexusError("usage", "cannot leave the session", why, f"To stop a job: /jobs stop {left[0]}")
