@@ -73,7 +73,7 @@ def _find_row(source: Source, name: str) -> JsonObject:
     found: JsonObject | None = next((row for row in rows if name in (row["id"], row["session"])), None)
     if found is None:
         named = f"no such worker; workers: {', '.join(row['id'] for row in rows)}" if rows else "no worker was started"
-        raise NexusError("usage", f"agents {one_line(name)[:60]}", named, "`nexus agents list` shows the workers")
+        raise NexusError("usage", f"worker {one_line(name)[:60]}", named, "`nexus agents list` shows the workers")
     return found
 
 

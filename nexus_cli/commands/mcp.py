@@ -99,7 +99,7 @@ def remove(source: Source, name: Name) -> Act:
 
 
 def test_server(source: Source, name: Name, directory: Directory = "") -> Report[ServerToolsReport]:
-    """Start a server, print its tools and startup time, and stop it. Exit status 1 if it does not answer."""
+    """Print the tools of a server and the time it took to answer. Exit status 1 if it does not answer."""
     return list_tools(_find(source, name, directory))
 
 

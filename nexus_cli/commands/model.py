@@ -75,7 +75,7 @@ async def set_model(
         return print_act(f"Already using {name}.")
     available = context.session.context.available
     await context.reopen(resume_options(context, model=name))
-    told = [f"model {context.session.model}. {await describe_cache_miss(context)}".rstrip()]
+    told = [f"Using {context.session.model}. {await describe_cache_miss(context)}".rstrip()]
     if context.session.context.available > available and (line := _offer_left_out(context)):
         told.append(line)
     return print_act("\n".join(told), context.session.model)
@@ -160,7 +160,7 @@ async def set_effort(
     if notice := effort_notice(context.session.model, level):
         raise NexusError("usage", f"/effort {level}", notice, "Choose another model with /model")
     await context.reopen(resume_options(context, effort=level))
-    return print_act(f"effort {level}. {await describe_cache_miss(context)}".rstrip(), level)
+    return print_act(f"Effort: {level}. {await describe_cache_miss(context)}".rstrip(), level)
 
 
 def _complete_models(source: Source) -> Sequence[str]:

@@ -144,6 +144,6 @@ async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awai
     async def switch_back() -> None:
         if (context.session.model, context.session.status().effort or "") != (model, effort):
             await context.reopen(resume_options(context, **before))
-            context.say(f"model {model} again. {await describe_cache_miss(context)}".rstrip())
+            context.say(f"Using {model} again. {await describe_cache_miss(context)}".rstrip())
 
     return switch_back

@@ -159,16 +159,16 @@ async def set_level(
         raise usage_error("permissions", level, f"it must be one of {', '.join(known)}")
     session.set_level(asked)
     now = session.status().allow
-    held = "" if now == asked else f" {asked} is more than {_describe_limit(session, asked)}."
+    held = "" if now == asked else f" The level {asked} is more than {_describe_limit(session, asked)}."
     runs = await asyncio.to_thread(describe_level, session.state, now)
-    return print_act(f"permissions {now}: {runs}.{held}", now)
+    return print_act(f"Permission level: {now} ({runs}).{held}", now)
 
 
 def _describe_limit(session: Session, level: str) -> str:
     """Return the bound that `level` exceeds, to follow "more than"."""
     most = session.state.options.most_allow if session.state.options else None
     if most is not None and (Limits(allow=level) & Limits(allow=most)).allow != level:
-        return f"the server allows, {most}"
+        return f"the server allows ({most})"
     return "your settings allow"
 
 

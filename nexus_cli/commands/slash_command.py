@@ -205,7 +205,7 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
     """Read the value of a parameter, and add it to `given`."""
     if chosen.kind is bool:
         if text:
-            raise _refuse(name, verb, f"{chosen.flag}={text}", "it takes no value", chosen.flag)
+            raise _refuse(name, verb, f"{chosen.flag}={text}", "it takes no value", f"Use {chosen.flag}")
         given[chosen.name] = True
         return
     label, least = chosen.flag, chosen.option.least

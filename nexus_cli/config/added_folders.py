@@ -44,7 +44,7 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     elif one := next((one for one in added if real.is_relative_to(one)), None):
         why, hint = f"{one} is already added", "Omit this folder"
     elif one := next((one for one in added if one.is_relative_to(real)), None):
-        why, hint = f"its subfolder {one} is already added", "Name only one of them"
+        why, hint = f"its subfolder {one} is already added", "Only one of the two can be added"
     else:
         return real
     raise NexusError("usage", f"{option} {one_line(named)[:200]}".rstrip(), why, hint)

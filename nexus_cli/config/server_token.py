@@ -68,6 +68,6 @@ def read_token(url: str, path: Path | None = None) -> str:
         ) from error
     if not token.isprintable() or not token:
         raise NexusError(
-            "config", f"the token file {path}", "it contains no token", "`nexus serve` prints the path of the file"
+            "config", f"the token file {path}", "it contains no token", "Restart the server, which writes a new one"
         )
     return token

@@ -155,8 +155,8 @@ NAMED_TABLES: Mapping[str, NamedTable] = {
             "rules": Setting(
                 None,
                 TEXTS,
-                "Commands allowed in addition to those of `allow`, also with network or outside the sandbox if the "
-                "model requests it.",
+                "Rules that allow calls in addition to the level `allow`, commands also with network or outside the "
+                "sandbox if the model requests it.",
                 ["bash(git push origin nightly)"],
             ),
             "sender": Setting(

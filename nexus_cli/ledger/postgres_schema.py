@@ -227,7 +227,7 @@ def prepare(db: PostgresDatabase) -> None:
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, "Upgrade nexus")
     if found and not db.is_administrator():
         why = f"it was written by an older nexus (schema {found}, required: {len(schema.STEPS)})"
-        hint = "Ask its administrator to run any nexus command, which upgrades the ledger"
+        hint = "Ask its administrator to run `nexus sessions list`, which upgrades the ledger"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, hint)
     for _ in schema.STEPS:
         with db.write(alone=True):

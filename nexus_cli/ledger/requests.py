@@ -264,13 +264,13 @@ def read_inherited(db: Database, lane: int, which: str) -> InheritedRequests:
     return found
 
 
-def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Choose one of them") -> T:
+def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Requests are numbered from 1") -> T:
     """Return request `step`, counted from 1.
 
     Raises `NexusError("usage", ...)` with the step (or `named`) and the number of requests if it does not exist.
     """
     if 1 <= step <= len(requests):
         return requests[step - 1]
-    there = plural(len(requests), "request")
-    why = f"this session has sent {there}, numbered from 1" if requests else "this session has not sent a request yet"
+    sent = f"this session has sent {plural(len(requests), 'request')}"
+    why = sent if requests else "this session has not sent a request yet"
     raise NexusError("usage", named or f"--step {step}", why, hint if requests else "Send a message first")

@@ -290,7 +290,7 @@ def _rules(settings: Settings) -> Check:
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
     if found.problems:
-        hint = "While a deny or ask rule cannot be read, every command needs approval" if found.broken else ""
+        hint = "Until these rules are corrected, every command needs approval below level all" if found.broken else ""
         return Check("rules", "broken" if found.broken else "note", "; ".join(found.problems), hint)
     counts = {decision: sum(rule.decision == decision for rule in found.rules) for decision in DECISIONS}
     named = ", ".join(f"{count} {decision}" for decision, count in counts.items() if count)

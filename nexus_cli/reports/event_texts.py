@@ -205,7 +205,7 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
         level = max(confined, key=LEVELS.index)
         yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}."
     if alone:
-        yield f"Only {switch} {ALL} lets {which(len(alone))} run, but that level allows everything."
+        yield f"Only {switch} {ALL} lets {which(len(alone))} run, along with everything else that no rule denies."
     if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
         text = "; ".join(others)
         yield f"{text[0].upper()}{text[1:]}."

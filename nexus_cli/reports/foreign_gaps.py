@@ -67,7 +67,7 @@ def _settings(project: Path) -> Iterator[str]:
     for name in RULES:
         table = read_settings(project, name)
         if table is None:
-            yield f"{name}: not valid JSON"
+            yield f"{name}: unreadable or not valid JSON"
             continue
         for key in table:
             if key not in APPLIED:

@@ -209,7 +209,7 @@ def between_text(value: JsonObject, width: int) -> Lines:
         f"The window was rewritten: {epoch['cause']}." if epoch["cause"] else "The window continues the previous one.",
     ]
     if before and model["before"] != model["after"]:
-        head.append(f"model {model['after']}, before {model['before']}")
+        head.append(f"The model changed from {model['before']} to {model['after']}.")
     yield from paragraphs(head, width)
     sections, entries, tools = value["sections"], value["entries"], value["tools"]
     rows = [("+", one["id"], *_seen_cells(one)) for one in sections["added"]]

@@ -9,6 +9,7 @@ from typing import Literal
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, apart, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
 from nexus_cli.sections.skills import (
@@ -111,9 +112,9 @@ def skills_text(value: JsonObject, width: int) -> Lines:
     rows += agent_rows(value)
     yield from table(rows, width, NO_SKILLS)
     if value["untrusted"]:
-        yield from apart(describe_untrusted(value["untrusted"], "guide"), width)
+        yield from apart(name_commands(describe_untrusted(value["untrusted"], "guide")), width)
     elif value["skills"]:
-        yield from apart("`nexus skill use NAME` prints the guide of a skill.", width)
+        yield from apart(name_commands("`nexus skill use NAME` prints the guide of a skill."), width)
     if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
         yield from filled(f"Listed in requests only by name or as a count: {plural(brief, 'skill')}.", width)
 

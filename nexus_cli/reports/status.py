@@ -10,6 +10,7 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import ALL, LevelFields
 from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.reports.hooks import count_hooks
+from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, filled, folded, join_names, plural
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.contributors.capabilities import capability_forms
@@ -105,7 +106,7 @@ def capabilities_text(value: JsonObject, width: int) -> Lines:
 
 def status_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each kind of information; each skill has its own line."""
-    lines = [line for name, said in _status_rows(value) for line in _line(name, said, width)]
+    lines = [line for name, said in _status_rows(value) for line in _line(name, name_commands(said), width)]
     for skill in value["skills"]:
         lines += filled(f"{skill['name']}: {skill['description']}", width, "      ", "  - ")
     notes = [line for notice in value["notices"] for line in filled(notice, width, "  ", "note: ")]

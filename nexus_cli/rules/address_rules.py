@@ -28,7 +28,8 @@ def refuse_bad_pattern(decision: str, pattern: str) -> None:
     except ValueError:
         pass
     raise ValueError(
-        "expected SCHEME://HOST[:PORT][/PATH] (`*` matches any text); only http and https have a default port"
+        "expected an address such as https://HOST[:PORT][/PATH] (`*` matches any text); only http and https have a "
+        "default port"
     )
 
 

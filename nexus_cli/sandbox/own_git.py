@@ -181,7 +181,7 @@ class Git:
         listed = self.try_run("config", "--includes", "-z", "--name-only", "--get-regexp", "^filter[.]")[1]
         names = {name.rpartition(".")[0] for name in os.fsdecode(listed).split("\0") if name}
         if any("=" in name for name in names):
-            raise GitError("the configuration sets filters that cannot be disabled")
+            raise GitError("git is configured with a filter whose name contains `=`, which cannot be disabled")
         off = ("clean=", "smudge=", "process=", "required=false")
         return [word for name in sorted(names) for value in off for word in ("-c", f"{name}.{value}")]
 

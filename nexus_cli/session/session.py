@@ -152,7 +152,7 @@ class Session:
         """Raise `NexusError("usage", ...)` if workers or jobs run, which another session would end."""
         if self.workers is not None and (busy := self.workers.running()):
             why = f"leaving would stop {', '.join(busy)}"
-            raise NexusError("usage", "cannot leave the session", why, "Wait, or stop workers with /agents stop NAME")
+            raise NexusError("usage", "cannot leave the session", why, "Wait, or stop each worker with /agents stop ID")
         if self.jobs is not None and (left := self.jobs.running()):
             why = f"leaving would stop {', '.join(left)}"
             raise NexusError("usage", "cannot leave the session", why, f"To stop a job: /jobs stop {left[0]}")
@@ -621,7 +621,8 @@ class Session:
     def _stopped(self) -> NexusError:
         if self._control.stopped == "timeout":
             return self._timed_out()
-        return NexusError("aborted", "stopped", "the turn was interrupted; completed steps are kept")
+        kept = "; completed steps are kept" if self.saved else ""
+        return NexusError("aborted", "stopped", f"the turn was interrupted{kept}")
 
     def _timed_out(self) -> NexusError:
         why = f"{round(self.state.dispatcher.limits.timeout or 0.0, 1)} s have passed"

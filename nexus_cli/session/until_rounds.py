@@ -120,10 +120,10 @@ class UntilRounds(Continuation):
         """Return the outcome with the state of the work and the files that the command changed; show the person what is
         left if it failed."""
         last = self._last
-        lines = last.text.splitlines() if last else []
-        left = [] if ended.ok else [line for line in lines if line.strip()][-SHOWN:]
+        has_left = last and not (ended.ok or self._is_done or last.denied)
+        left = [line for line in last.text.splitlines() if line.strip()][-SHOWN:] if last and has_left else []
         has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
-        if left and last and not has_seen:
+        if left and not has_seen:
             self._state.engine.control.emit_notice(f"remaining, according to {self._named}:", warning=False)
             for line in left:
                 self._state.engine.control.emit_notice(f"| {line}", warning=False)

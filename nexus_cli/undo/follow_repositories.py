@@ -32,7 +32,7 @@ from nexus_cli.undo.repository_copy import (
 
 NO_REPOSITORY = "the command removed the repository, and there is no complete copy"
 WRITTEN = "overwritten in place; undo cannot restore it"
-EMPTIED_LOG = "the reflog of HEAD was emptied; undo does not restore it, but its commits are kept in"
+EMPTIED_LOG = "the reflog of HEAD was emptied; undo does not restore it"
 _REFTABLE = "its references are in the reftable format"
 _REMOTE = "refs/remotes/"
 _QUIET = frozenset({"ORIG_HEAD"})
@@ -110,16 +110,17 @@ class Repositories:
                 name = git_folder(path)
                 if written := find_written(self._data, old.folders.place):
                     found.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
+                copy = None if name in uncovered else find_copy(self._data, old.folders.place)
                 if old.is_whole and is_lost(*old.folders):
                     self._known.pop(path, None)
                     found.lost.append(FileChange(name, FileState(REPOSITORY), ABSENT_STATE))
-                    is_kept = name not in uncovered and find_copy(self._data, old.folders.place) is not None
-                    found.told += [] if is_kept else [NO_REPOSITORY]
+                    found.told += [] if copy else [NO_REPOSITORY]
                     continue
                 with suppress(OSError):
                     new = self._known[path] = read_state(old.folders, self._store, old)
                     if old.log and not new.log:
-                        found.told.append(f"{name}: {EMPTIED_LOG} {find_copy(self._data, old.folders.place)}")
+                        kept = f", but its commits are kept in {copy}" if copy else ""
+                        found.told.append(f"{name}: {EMPTIED_LOG}{kept}")
                     changes = _compare(path, old.values, new.values, self._store)
                     found.references += changes
                     found.same |= {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()

@@ -57,7 +57,7 @@ def test_back_to_the_model_before_costs_nothing_where_none_was_asked_meanwhile(c
     caching.run("model fast")
     assert f"about {caching.session.status().used:,} tokens)" in caching.said[-1]
     caching.run(f"model {first}")
-    assert caching.said[-1] == f"model {first}."
+    assert caching.said[-1] == f"Using {first}."
     assert read(caching, "more") > 0.8
 
 

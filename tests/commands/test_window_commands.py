@@ -126,7 +126,7 @@ def test_after_a_switch_to_a_free_model_no_cache_is_said_to_be_missed(context: F
     context.settings = replace(context.settings, models={"openai/quick": {"input_price": 0.0}})
     context.turn("words")
     context.run("model fast")
-    assert context.said[-1] == "model openai/quick."
+    assert context.said[-1] == "Using openai/quick."
 
 
 @pytest.mark.matrix

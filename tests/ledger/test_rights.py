@@ -305,7 +305,7 @@ def test_an_older_ledger_is_upgraded_by_its_administrator_and_proves_only_what_i
         )
     with pytest.raises(NexusError) as refused:
         Ledger.open(hers)
-    assert "administrator to run any nexus command, which upgrades" in refused.value.hint
+    assert "administrator to run `nexus sessions list`, which upgrades" in refused.value.hint
     Ledger.open(url).close()
     with closing(Ledger.open(hers)) as ledger:
         assert [run.principal for run in ledger.runs.list_runs()] == ["", "ana"] and ledger.runs.answers(1) == []

@@ -244,7 +244,7 @@ async def test_a_client_cannot_set_a_level_above_that_of_the_server(
     async with serving(tmp_path, Answering(script), allow=allow) as served:
         await served.client.create_agent("a", allow="ask")
         made = await run(served, f"permissions {asked}")
-        said = f"more than the server allows, {held}."
+        said = f"more than the server allows ({held})."
         assert (said in str(made["calls"])) is (held != {"run": "auto"}.get(asked, asked))
         for line in ("plan", "plan"):  # into plan mode, and back to the level before
             await run(served, line)

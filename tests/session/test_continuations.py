@@ -14,7 +14,7 @@ from workers.crew import SETTINGS, Crew, content, crewed
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.event import Outcome, TurnEnd
+from nexus_cli.core.event import Notice, Outcome, TurnEnd
 from nexus_cli.core.request import Request
 from nexus_cli.session import session as session_module
 from nexus_cli.session.continuation import Continuation
@@ -54,6 +54,19 @@ def test_a_turn_goes_on_by_a_worker_then_until_then_a_hook_then_the_schema(tmp_p
     assert outcome.until is not None and outcome.until["passed"]
     order = ["worker w1 has ended", "Not done yet", "look again", "does not match the JSON Schema"]
     assert [next((one for one in order if one in text), text) for text in said[2:]] == order
+
+
+def test_what_a_command_printed_is_not_left_if_it_passed_and_the_answer_failed(tmp_path: Path) -> None:
+    async def turn() -> list[Any]:
+        session = opened(Played(lambda request: "no document"), tmp_path)
+        try:
+            return [event async for event in session.run(Trigger("go", until="echo fine", schema=SCHEMA))]
+        finally:
+            await session.aclose()
+
+    *events, end = asyncio.run(turn())
+    assert end.outcome.error["kind"] == "schema" and end.outcome.until["passed"] and not end.outcome.until["left"]
+    assert not [event for event in events if isinstance(event, Notice) and "fine" in event.text.partition("`")[0]]
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from pathlib import Path
@@ -15,7 +16,7 @@ from undo.world import World, files, tree
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff
-from nexus_cli.undo import repository_copy, restore, restore_references, unsure_changes
+from nexus_cli.undo import follow_repositories, repository_copy, restore, restore_references, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import EMPTIED_LOG
 from nexus_cli.undo.plan_restore import UNSURE
@@ -393,3 +394,17 @@ def test_a_repository_that_could_not_be_copied_is_named_if_a_command_touched_it(
     command(world, "git tag new")
     (told,) = world.undo()["not_covered"]
     assert told["path"] == ".git" and "took longer" in told["why"]
+
+
+def test_an_emptied_log_of_a_repository_without_a_copy_names_no_copy(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(world.project)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(follow_repositories, "keep_repository", fail)
+    command(world, "git reflog expire --expire=now --all")
+    (line,) = (one for one in world.undo()["unfollowed"] if EMPTIED_LOG in one)
+    assert line.endswith(EMPTIED_LOG)

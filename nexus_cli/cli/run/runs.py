@@ -85,7 +85,10 @@ def _signal(source: Source, run: Run, answer: str) -> None:
     ledger, asks = source.ledger, asks_approval(run)
     if answer and not asks:
         raise NexusError(
-            "usage", f"--answer {answer}", f"{run.id} is not waiting for an answer", f"Run: nexus runs resume {run.id}"
+            "usage",
+            f"--answer {answer}",
+            f"{run.id} is not waiting for an approval",
+            f"Run: nexus runs resume {run.id}",
         )
     if run.state != WAITING or run.waits is None:
         return

@@ -64,7 +64,7 @@ def login(
     provider, *further = words or ("",)
     if further:
         why = "only PROVIDER is expected; as an argument, a key is visible in the shell's history and the process list"
-        hint = "Run `nexus login PROVIDER` and paste or pipe the key. If you typed a key here, replace it"
+        hint = "Run `nexus login PROVIDER` and paste or pipe the key. A key that you typed here should be revoked"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
         hint = f"Use nexus login PROVIDER. Providers: {', '.join(LOGIN_NAMES)}"

@@ -55,7 +55,7 @@ def read_preferences(sources: Sources) -> Value:
     value = [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
     if sources.style:
         name = f"{STYLES}/{sources.style}.md"
-        missing = IdentityFile(name, "", "", notice=f"ui.style: there is no {name} beside config.toml")
+        missing = IdentityFile(name, "", "", notice=f"ui.style: {name} beside config.toml is missing or empty")
         one = next(iter(sources.persona((name,))), missing)
         value.append({**asdict(one), "style": sources.style})
     return value

@@ -147,7 +147,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
             await self._catch_up()
         except ConnectionError as error:
             if trigger.text in self._expected:
-                raise NexusError("network", self._url, str(error), "It was not sent") from error
+                raise NexusError("network", self._url, str(error), "The message was not sent") from error
             await self._follow()  # it has begun, and `read_events` reports the connection
         finally:
             if trigger.text in self._expected:

@@ -30,4 +30,4 @@ def test_a_style_is_a_section_after_the_preferences_and_a_missing_file_is_a_noti
     assert orders == sorted(set(orders)) and not preferences.notices(value)
     value = preferences.read(Sources.of(tmp_path, local_now(), persona=persona, style="gone"))
     assert [one.id for one in preferences.render(value, view)] == ["preferences"]
-    assert list(preferences.notices(value)) == ["ui.style: there is no styles/gone.md beside config.toml"]
+    assert list(preferences.notices(value)) == ["ui.style: styles/gone.md beside config.toml is missing or empty"]

@@ -84,6 +84,6 @@ def test_errors_of_commands_advise_what_can_be_typed(tmp_path: Path, monkeypatch
 
     stage.play(scene())
     text = " ".join(stage.text.split())
-    for advice in ("See /memory list.", "See `/sessions list`.", "/model list", "numbered from 1. `/cache` lists"):
+    for advice in ("See /memory list.", "See `/sessions list`.", "/model list", " request. `/cache` lists"):
         assert advice in text
     assert "nexus memory" not in text and "nexus sessions" not in text and "nexus model" not in text
