@@ -471,36 +471,36 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_253, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_752, 0, 5),
+    "cli": (47_882, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (43_008, 0, 50),
+    "commands": (43_029, 0, 50),
     "config": (35_039, 0, None),
     "context": (8_823, 0, 18),
     "conversation": (50_559, 0, 90),
     "core": (39_950, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_445, 0, 56),
+    "engine": (52_466, 0, 56),
     "hooks": (7_734, 0, 21),
     "imports": (14_570, 0, 10),
-    "ledger": (51_159, 0, 32),
+    "ledger": (51_290, 0, 32),
     "mcp": (19_339, 0, 18),
     "permission": (13_114, 0, 47),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (89_684, 8_414, None),
+    "reports": (89_832, 8_414, None),
     "rpc": (17_607, 0, 16),
     "rules": (30_548, 0, 18),
     "runs": (23_687, 0, 42),
-    "sandbox": (38_775, 0, 27),
+    "sandbox": (38_818, 0, 27),
     "sections": (36_615, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (53_235, 0, 59),
+    "session": (53_290, 0, 59),
     "spaces": (10_444, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_186, 0, None),
-    "tools": (57_743, 27_198, 54),
-    "tree undo worktrees": (68_743, 0, 61),
-    "ui": (96_838, 0, 46),
+    "tools": (57_764, 27_198, 54),
+    "tree undo worktrees": (68_740, 0, 61),
+    "ui": (96_931, 0, 46),
     "workers": (10_501, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_365, 49_726)
+SUM = (973_025, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
