@@ -192,13 +192,13 @@ def test_a_path_that_a_job_went_on_writing_is_taken_back_as_a_whole_or_not_at_al
     world.turns = 2
     log = world.path("log.txt")
     texts = [first, f"{first or ''}1\n", f"{first or ''}1\n2\n"]
-    states = [NOTHING if text is None else world.state(world.write("log.txt", text)) for text in texts]
+    old, begun, ended = (NOTHING if text is None else world.state(world.write("log.txt", text)) for text in texts)
     other = world.state(world.write("other.txt", "x\n"))
     world.turns = 1
     world.record((FileChange("before.txt", NOTHING, world.state(world.write("before.txt", "x\n"))),))
     world.turns = 2
-    world.record((FileChange("log.txt", states[0], states[1]), FileChange("other.txt", NOTHING, other)))
-    world.record((FileChange("log.txt", states[1], states[2]),), is_unsure=True)
+    world.record((FileChange("log.txt", old, begun), FileChange("other.txt", NOTHING, other)))
+    world.record((FileChange("log.txt", begun, ended),), is_unsure=True)
     report = world.undo()
     assert report["removed"] == ["other.txt"]
     assert [(one["path"], one["why"], one["aside"]) for one in report["kept"]] == [("log.txt", UNSURE, None)]

@@ -561,14 +561,9 @@ def test_the_end_of_a_worker_whose_report_nobody_read_is_told_once(is_told: bool
         await session.aclose()
 
     asyncio.run(talk())
-    seen: list[str] = []
-
-    def go_on(request: Request) -> str:
-        seen.append(str(request.messages))
-        return "on"
-
-    run(crewed(Crew({"root": go_on}), tmp_path, session.id), "go on")
-    assert seen[0].count("worker w1 finished") == 1, seen
+    crew = Crew({"root": doing("on")})
+    run(crewed(crew, tmp_path, session.id), "go on")
+    assert str(crew.seen[0][1].messages).count("worker w1 finished") == 1
 
 
 def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_path: Path) -> None:
