@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (50_384, 0, 90),
     "core": (39_808, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_292, 0, 55),
+    "engine": (52_346, 0, 55),
     "hooks": (7_635, 0, 21),
     "imports": (14_496, 0, 10),
     "ledger": (51_079, 0, 30),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_032, 49_726)
+SUM = (970_086, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
