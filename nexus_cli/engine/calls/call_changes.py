@@ -161,13 +161,19 @@ class CallChanges:
         try:
             result = await work()
         except Exception:  # a bug in a tool
-            self._cut.update(await asyncio.to_thread(journal.end, begun, command))
+            self._cut.update(await self._finish(journal.end, begun, command))
             raise
         except BaseException:
             await self._end_stopped(journal, begun, command)
             raise
         output = result.full or result.text if isinstance(result, ToolResult) else ""
-        return result, await asyncio.to_thread(journal.end, begun, command, output)
+        return result, await self._finish(journal.end, begun, command, output)
+
+    async def _finish(self, record: Callable[..., list[str]], *about: object) -> list[str]:
+        """Record a change in a thread, for which `aclose` waits if the call is stopped meanwhile."""
+        task = asyncio.ensure_future(asyncio.to_thread(record, *about))
+        self._note_late(task)
+        return await asyncio.shield(task)
 
     def _tell_uncovered(self, not_covered: Mapping[str, str]) -> None:
         """Tell the person what undo will not cover, each path once."""
@@ -238,8 +244,7 @@ class CallChanges:
             has_failed = True
             raise
         finally:
-            record = asyncio.to_thread(journal.record_edit, *about, await asyncio.shield(begun))
-            names = await asyncio.shield(record)
+            names = await self._finish(journal.record_edit, *about, await asyncio.shield(begun))
             self._cut.update(names if has_failed else ())
 
     async def report_findings(self, context: ContextManager, notices: list[str], control: Control) -> None:

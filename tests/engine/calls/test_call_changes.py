@@ -169,6 +169,36 @@ def test_a_stop_does_not_wait_for_a_slow_look(tmp_path: Path, monkeypatch: pytes
     assert [one.path for one in step.changes] == ["edited.txt"]
 
 
+def test_a_stop_after_a_command_loses_none_of_its_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look, looks, free = LookedProject.end, threading.Event(), threading.Event()
+
+    def slow(self: LookedProject, before: Any) -> Any:
+        looks.set()
+        assert free.wait(120)
+        return look(self, before)
+
+    monkeypatch.setattr(LookedProject, "end", slow)
+    changes, folder = CallChanges("session"), repository(tmp_path)
+
+    async def work() -> None:
+        (folder / "edited.txt").write_text("new\n")
+
+    async def scene() -> None:
+        call = asyncio.create_task(changes.follow("bash", "c1", folder, work, "edit it"))
+        assert await asyncio.to_thread(looks.wait, 120)
+        call.cancel()
+        await asyncio.wait([call])
+        closing = asyncio.create_task(changes.aclose())
+        await asyncio.sleep(0.05)
+        assert not closing.done()
+        free.set()
+        await closing
+
+    asyncio.run(scene())
+    (step,) = read_steps(places().data, "session")
+    assert [one.path for one in step.changes] == ["edited.txt"]
+
+
 @pytest.mark.matrix
 def test_a_stopped_command_names_what_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_changes, "SECONDS_STOPPED", 300.0)
