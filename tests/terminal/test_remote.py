@@ -64,7 +64,7 @@ def test_a_conversation_its_commands_and_the_way_back(served: Any, repl: Opens) 
         ("/rename the walk", 'Renamed to "the walk".'),
         ("/why", "allow"),
         ("/login openai", "/login: not available over --connect"),
-        ("/permissions all", "all is more than the server allows ("),
+        ("/permissions all", "The level all is more than the server allows"),
         ("/permissions deny bash(*)", "/permissions deny: not available over --connect"),
         ("!touch stolen", "a ! line: not available over --connect"),
         ("/nonsense", "no such command"),
