@@ -145,7 +145,7 @@ def _entries(record: LaneLog) -> Iterator[Entry]:
 
 
 def _usage_of_replies(record: LaneLog, entries: Sequence[Entry]) -> dict[int, Usage]:
-    """Return what the requests for each reply used, by its entry."""
+    """Return the usage of the requests for each reply, by its entry."""
     used: dict[int, Usage] = {}
     replies = [entry.id for entry in entries if entry.message.role is Role.ASSISTANT]
     for row in record.requests():
