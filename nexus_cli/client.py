@@ -191,8 +191,8 @@ class Client:
 
     async def list_agents(self) -> list[ListedAgent]:
         """Return the agents with `agent_id`, `session`, `state`, `model`, `used`."""
-        found: AgentList = await self.call("list_agents")
-        return found["agents"]
+        agent_list: AgentList = await self.call("list_agents")
+        return agent_list["agents"]
 
     @_calls_method
     async def destroy_agent(self, agent_id: str) -> None:

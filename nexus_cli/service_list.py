@@ -52,8 +52,8 @@ def _may_have_servers(ledger: Ledger, options: Options) -> bool:
 def _server_tools(options: Options) -> list[Tool]:
     if not options.servers and not may_have_servers(options.cwd):
         return []
-    made: list[Tool] = import_module("nexus_cli.mcp.server_tools").read_tools(options.cwd, options.servers)
-    return made
+    tools: list[Tool] = import_module("nexus_cli.mcp.server_tools").read_tools(options.cwd, options.servers)
+    return tools
 
 
 WORKERS = _late(RunningWorkers, "nexus_cli.workers.workers", "SessionWorkers")

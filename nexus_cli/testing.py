@@ -119,17 +119,17 @@ def check_contributor(contributor: Contributor, sources: Sources, view: View) ->
     value = contributor.read(sources)
     stored = json.loads(json.dumps(value))
     assert stored == value, "the value must be plain JSON data"
-    found = contributor.render(value, view)
-    assert contributor.render(stored, view) == contributor.render(value, view) == found, "rendering must be pure"
+    sections = contributor.render(value, view)
+    assert contributor.render(stored, view) == contributor.render(value, view) == sections, "rendering must be pure"
     assert stored == value, "rendering must not change the value"
-    for section in found:
+    for section in sections:
         assert contributor.can_have(section.id), section.id
         assert section.layer is contributor.layer, section.id
         assert section.source and 0 < section.priority <= 100 and DROP not in section.full, section.id
         assert all(form.strip() for form in section.forms), section.id
         sizes = [view.count(form.replace(DROP, STAND_IN)) for form in section.forms]
         assert sizes == sorted(set(sizes), reverse=True), section.id
-    assert len({section.id for section in found}) == len(found)
+    assert len({section.id for section in sections}) == len(sections)
 
 
 def contract_checks(target: str) -> Iterator[tuple[str, Callable[[], None]]]:

@@ -469,7 +469,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (8_253, 0, 1),
+    "acp": (8_258, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_882, 0, 5),
     "client": (2_261, 0, 2),
@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (50_559, 0, 90),
     "core": (39_950, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_466, 0, 56),
+    "engine": (52_520, 0, 56),
     "hooks": (7_734, 0, 21),
     "imports": (14_570, 0, 10),
     "ledger": (51_290, 0, 32),
@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_114, 0, 47),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (89_832, 8_414, None),
+    "reports": (89_840, 8_414, None),
     "rpc": (17_607, 0, 16),
     "rules": (30_548, 0, 18),
     "runs": (23_687, 0, 42),
@@ -501,7 +501,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "tools": (57_764, 27_198, 54),
     "tree undo worktrees": (68_740, 0, 61),
     "ui": (96_931, 0, 46),
-    "workers": (10_501, 0, 1),
+    "workers": (10_513, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
 
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_025, 49_726)
+SUM = (973_104, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -78,14 +78,13 @@ def make_entries(servers: Sequence[Any], folder: Path) -> tuple[tuple[ServerEntr
     `${NAME}` in them stands for a variable."""
     entries: dict[str, ServerEntry] = {}
     problems: list[str] = []
-    for one in servers:
-        name = _UNNAMED.sub("_", one.name).strip("_.-")[:LONGEST].strip("_.-")
+    for server in servers:
+        name = _UNNAMED.sub("_", server.name).strip("_.-")[:LONGEST].strip("_.-")
         if not name or name in entries:
-            problems.append(
-                f"MCP server {one_line(one.name)[:LONGEST]!r} from the editor was skipped: its name is invalid or taken"
-            )
+            shown = one_line(server.name)[:LONGEST]
+            problems.append(f"MCP server {shown!r} from the editor was skipped: its name is invalid or taken")
             continue
-        match one:
+        match server:
             case schema.McpServerStdio(command=command, args=args, env=env):
                 entries[name] = ServerEntry(
                     name,
@@ -102,7 +101,7 @@ def make_entries(servers: Sequence[Any], folder: Path) -> tuple[tuple[ServerEntr
                     name, url=url, headers=values, source="editor", file="the editor", shown=one_line(url)
                 )
             case _:
-                kind = str(getattr(one, "type", "unknown"))
+                kind = str(getattr(server, "type", "unknown"))
                 problems.append(f"MCP server {name} from the editor was skipped: unsupported transport {kind}")
     return tuple(entries.values()), problems
 
@@ -238,8 +237,8 @@ class EditorAgent:
         **kwargs: Any,
     ) -> schema.NewSessionResponse:
         """Begin a session in a folder."""
-        one = await self._open_session(cwd, additional_directories, mcp_servers)
-        return schema.NewSessionResponse(session_id=one.session.id, **self._offer(one))
+        editor_session = await self._open_session(cwd, additional_directories, mcp_servers)
+        return schema.NewSessionResponse(session_id=editor_session.session.id, **self._offer(editor_session))
 
     async def load_session(
         self,
@@ -250,14 +249,14 @@ class EditorAgent:
         **kwargs: Any,
     ) -> schema.LoadSessionResponse:
         """Open a session of the ledger, and send its conversation as it was shown."""
-        one = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
-        stream = UpdateStream(one.session.dispatcher.registry, one.session.folder, replays=True)
-        replay = replay_of(one.session)
+        editor_session = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
+        stream = UpdateStream(editor_session.session.dispatcher.registry, editor_session.session.folder, replays=True)
+        replay = replay_of(editor_session.session)
         for past in replay.events() if replay else ():
-            await self._send(one, stream.translate(past.event))
+            await self._send(editor_session, stream.translate(past.event))
             if past.entry and isinstance(past.event, TurnStart | SteeringMessage):
-                await self._send(one, map(image, past.entry.message.parts))
-        return schema.LoadSessionResponse(**self._offer(one))
+                await self._send(editor_session, map(image, past.entry.message.parts))
+        return schema.LoadSessionResponse(**self._offer(editor_session))
 
     async def resume_session(
         self,
@@ -268,34 +267,34 @@ class EditorAgent:
         **kwargs: Any,
     ) -> schema.ResumeSessionResponse:
         """Open a session of the ledger; its conversation is not sent again."""
-        one = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
-        return schema.ResumeSessionResponse(**self._offer(one))
+        session = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
+        return schema.ResumeSessionResponse(**self._offer(session))
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **kwargs: Any
     ) -> schema.ListSessionsResponse:
         """List the newest sessions of a folder, or of all."""
         with _as_request_error():
-            found = self._open_ledger().sessions(cwd or None, MOST_LISTED, runs=False)
+            sessions = self._open_ledger().sessions(cwd or None, MOST_LISTED, runs=False)
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(
-                    session_id=one.id,
-                    cwd=one.folder,
-                    title=_title(one) or None,
-                    updated_at=one.updated,
+                    session_id=session.id,
+                    cwd=session.folder,
+                    title=_title(session) or None,
+                    updated_at=session.updated,
                 )
-                for one in found
+                for session in sessions
             ]
         )
 
     async def close_session(self, session_id: str, **kwargs: Any) -> schema.CloseSessionResponse:
         """Stop the session's turn and close it; it stays in the ledger."""
-        one = self._open.pop(session_id, None)
-        if one is not None:
-            one.session.cancel("end")
+        editor_session = self._open.pop(session_id, None)
+        if editor_session is not None:
+            editor_session.session.cancel("end")
             with suppress(NexusError):
-                await one.session.aclose()
+                await editor_session.session.aclose()
         return schema.CloseSessionResponse()
 
     async def _open_session(
@@ -306,11 +305,11 @@ class EditorAgent:
         with _as_request_error():
             folder = _find_folder(cwd)
             entries, problems = make_entries(servers or (), folder)
-            one = self._make_session(folder, added or (), resume, entries)
-        self._open[one.session.id] = one
-        self._listen(one)
-        asyncio.get_running_loop().call_soon(self._spawn, self._greet(one, problems))
-        return one
+            editor_session = self._make_session(folder, added or (), resume, entries)
+        self._open[editor_session.session.id] = editor_session
+        self._listen(editor_session)
+        asyncio.get_running_loop().call_soon(self._spawn, self._greet(editor_session, problems))
+        return editor_session
 
     def _make_session(
         self, folder: Path, added: Sequence[str], resume: str, servers: tuple[ServerEntry, ...]
@@ -362,50 +361,50 @@ class EditorAgent:
             self._ledger = open_ledger(self._options, [])
         return self._ledger
 
-    async def _greet(self, one: EditorSession, problems: Sequence[str]) -> None:
+    async def _greet(self, editor_session: EditorSession, problems: Sequence[str]) -> None:
         """Send the commands and the notices of a session that was opened."""
-        options = one.session.state.options
+        options = editor_session.session.state.options
         built_in = discover()
         assert options is not None, "sessions of this room have options"
-        own = await asyncio.to_thread(message_commands, one.session.folder, built_in, options.servers)
+        own = await asyncio.to_thread(message_commands, editor_session.session.folder, built_in, options.servers)
         served = [one for name, one in built_in.items() if one.is_served and name not in OPEN_OTHERS]
         commands = [_describe_command(command) for command in (*own.values(), *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
-        await self._client.session_update(one.session.id, update)
-        await self._send(one, map(note, [*one.session.take_notices(), *problems]))
+        await self._client.session_update(editor_session.session.id, update)
+        await self._send(editor_session, map(note, [*editor_session.session.take_notices(), *problems]))
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
     async def prompt(self, session_id: str, prompt: Sequence[Block], **kwargs: Any) -> schema.PromptResponse:
         """Run a turn, or a slash command, and return how it ended."""
-        one = self._get(session_id)
+        editor_session = self._get(session_id)
         with _as_request_error():
-            trigger = make_trigger(prompt, one.session.folder)
-        before = one.cancels
-        async with one.lock:
-            if one.cancels != before:
+            trigger = make_trigger(prompt, editor_session.session.folder)
+        before = editor_session.cancels
+        async with editor_session.lock:
+            if editor_session.cancels != before:
                 return schema.PromptResponse(stop_reason="cancelled")
             if trigger.text.startswith("/") and trigger.text[1:].partition(" ")[0].strip() in discover():
                 with _as_request_error():
-                    follows = await self._run_command(one, trigger.text)
+                    follows = await self._run_command(editor_session, trigger.text)
                 if follows is None:
-                    await self._tell_figures(one)
+                    await self._tell_figures(editor_session)
                     return schema.PromptResponse(stop_reason="end_turn")
                 trigger = follows
             outcome: Outcome | None = None
-            stream = one.stream()
+            stream = editor_session.stream()
             try:
-                async for event in one.session.run(trigger):
+                async for event in editor_session.session.run(trigger):
                     if isinstance(event, TurnEnd):
                         outcome = event.outcome
                     elif not (isinstance(event, Notice) and not event.text):
                         # The editor shows the person's own message itself.
-                        await self._send(one, () if event.kind == "turn.start" else stream.translate(event))
+                        await self._send(editor_session, () if event.kind == "turn.start" else stream.translate(event))
             except NexusError as error:
                 raise _request_error(error) from error
             except Exception as error:  # a bug must be told to the editor, which shows nothing of stderr
                 raise _request_error(report_bug(error)) from error
-            await self._tell_figures(one)
+            await self._tell_figures(editor_session)
         if outcome is None:
             raise RequestError.internal_error({"message": "the turn ended without a result"})
         return self._end_turn(outcome)
@@ -424,14 +423,14 @@ class EditorAgent:
 
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
         """Stop the running turn, and the prompts that wait for it; what was done is kept."""
-        if (one := self._open.get(session_id)) is not None:
-            one.cancels += 1
-            one.session.cancel("person")
+        if (editor_session := self._open.get(session_id)) is not None:
+            editor_session.cancels += 1
+            editor_session.session.cancel("person")
 
-    async def _run_command(self, one: EditorSession, line: str) -> Trigger | None:
+    async def _run_command(self, editor_session: EditorSession, line: str) -> Trigger | None:
         """Run a slash command; return the trigger of the turn that it starts, None if it starts none."""
         word, _, rest = line.strip().removeprefix("/").partition(" ")
-        context = self._context(one)
+        context = self._context(editor_session)
         command = find_served(word, rest.strip(), context)
         if command.name == "rewind" and rest.split()[-1:] != ["files"]:
             raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "Use /rewind N files, which reverts only files")
@@ -440,13 +439,13 @@ class EditorAgent:
         for call in context.take_calls():
             params = call["params"]
             if call["method"] == "say":
-                await self._send(one, [message(f"{sanitize(str(params['text']))}\n")])
+                await self._send(editor_session, [message(f"{sanitize(str(params['text']))}\n")])
             elif call["method"] == "show":
                 text = sanitize(find_form(params["form"])(params["value"], WIDTH))
-                await self._send(one, [message(f"```\n{text}\n```\n")])
+                await self._send(editor_session, [message(f"```\n{text}\n```\n")])
             elif call["method"] == "save":
-                path = await asyncio.to_thread(save_in, one.session.folder, **params, inside=True)
-                await self._send(one, [message(f"Written to {sanitize(str(path))}\n")])
+                path = await asyncio.to_thread(save_in, editor_session.session.folder, **params, inside=True)
+                await self._send(editor_session, [message(f"Written to {sanitize(str(path))}\n")])
             elif call["method"] == "start":
                 follows = Trigger(params["text"])
         return follows
@@ -457,63 +456,73 @@ class EditorAgent:
         self, config_id: str, session_id: str, value: str | bool, **kwargs: Any
     ) -> schema.SetSessionConfigOptionResponse:
         """Change level, model or effort of a session that runs no turn; the level also during one."""
-        one = self._get(session_id)
+        session = self._get(session_id)
         word = str(value)
         with _as_request_error():
             if config_id not in OPTIONS:
                 raise NexusError("usage", f"option {config_id!r}", f"must be one of {', '.join(OPTIONS)}")
-            if config_id != LEVEL and one.lock.locked():
+            if config_id != LEVEL and session.lock.locked():
                 raise NexusError(
                     "usage", f"the {config_id} cannot change", "a turn is running", "Try again when the turn has ended"
                 )
             if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[MODEL]].verbs):
                 raise NexusError("usage", f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")
-            context = self._context(one)
+            context = self._context(session)
             await find_served(OPTIONS[config_id], word, context).invoke(context, word)
-        await self._tell_level(one)
-        return schema.SetSessionConfigOptionResponse(config_options=self._config(one))
+        await self._tell_level(session)
+        return schema.SetSessionConfigOptionResponse(config_options=self._config(session))
 
     async def set_session_mode(self, mode_id: str, session_id: str, **kwargs: Any) -> schema.SetSessionModeResponse:
         """Change the level of a session, as the option does."""
         await self.set_config_option(LEVEL, session_id, mode_id)
         return schema.SetSessionModeResponse()
 
-    def _context(self, one: EditorSession) -> ServedContext:
-        return ServedContext(lambda: one.session, partial(self._tell_beside, one), partial(self._reopen, one))
+    def _context(self, editor_session: EditorSession) -> ServedContext:
+        return ServedContext(
+            lambda: editor_session.session,
+            partial(self._tell_beside, editor_session),
+            partial(self._reopen, editor_session),
+        )
 
-    async def _reopen(self, one: EditorSession, options: Options) -> None:
-        if options.resume != one.session.id:
+    async def _reopen(self, editor_session: EditorSession, options: Options) -> None:
+        if options.resume != editor_session.session.id:
             raise refuse_elsewhere(
                 "another session", "Open the session from the editor, or with `nexus -r ID` in a terminal"
             )
-        before, settings = one.session, one.session.engine.settings
+        before, settings = editor_session.session, editor_session.session.engine.settings
         services = self._services()
-        one.session = open_session(options, settings, approver=one.approver, earlier=before, services=services)
-        self._listen(one)
+        editor_session.session = open_session(
+            options, settings, approver=editor_session.approver, earlier=before, services=services
+        )
+        self._listen(editor_session)
 
-    def _listen(self, one: EditorSession) -> None:
-        one.session.listen(partial(self._tell_beside, one))
-        one.stream()
+    def _listen(self, editor_session: EditorSession) -> None:
+        editor_session.session.listen(partial(self._tell_beside, editor_session))
+        editor_session.stream()
 
-    def _offer(self, one: EditorSession) -> JsonDict:
+    def _offer(self, editor_session: EditorSession) -> JsonDict:
         """Return the levels as modes, and the options, as they are when a session is opened."""
-        one.level = one.session.status().allow
+        editor_session.level = editor_session.session.status().allow
         levels = [schema.SessionMode(id=level, name=level, description=about) for level, about in _LEVELS.items()]
-        modes = schema.SessionModeState(current_mode_id=one.level, available_modes=levels)
-        return {"modes": modes, "config_options": self._config(one)}
+        modes = schema.SessionModeState(current_mode_id=editor_session.level, available_modes=levels)
+        return {"modes": modes, "config_options": self._config(editor_session)}
 
-    async def _tell_level(self, one: EditorSession) -> None:
+    async def _tell_level(self, editor_session: EditorSession) -> None:
         """Send the level as mode and option if it is not the one that the editor was told."""
-        level = one.session.status().allow
-        if level != one.level:
-            one.level = level
+        level = editor_session.session.status().allow
+        if level != editor_session.level:
+            editor_session.level = level
             mode = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=level)
-            options = schema.ConfigOptionUpdate(session_update="config_option_update", config_options=self._config(one))
-            await self._send(one, [mode, options])
+            options = schema.ConfigOptionUpdate(
+                session_update="config_option_update", config_options=self._config(editor_session)
+            )
+            await self._send(editor_session, [mode, options])
 
-    def _config(self, one: EditorSession) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
-        status = one.session.status()
-        names = [status.model, *models.quick_names(one.session.engine.settings)]
+    def _config(
+        self, editor_session: EditorSession
+    ) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
+        status = editor_session.session.status()
+        names = [status.model, *models.quick_names(editor_session.session.engine.settings)]
         return [
             _select(LEVEL, "Permission level", "mode", status.allow, list(_LEVELS), _LEVELS),
             _select(MODEL, "Model", "model", status.model, list(dict.fromkeys(names)), {}),
@@ -522,29 +531,29 @@ class EditorAgent:
 
     # -- updates -------------------------------------------------------------------------------------------------
 
-    async def _send(self, one: EditorSession, updates: Iterable[Any]) -> None:
+    async def _send(self, editor_session: EditorSession, updates: Iterable[Any]) -> None:
         for update in updates:
-            await self._client.session_update(one.session.id, update)
+            await self._client.session_update(editor_session.session.id, update)
 
-    async def _tell_figures(self, one: EditorSession) -> None:
+    async def _tell_figures(self, editor_session: EditorSession) -> None:
         """Send the window and the dollars after a turn, a changed level, and the title once there is one."""
-        await self._send(one, [usage_update(one.session.status())])
-        await self._tell_level(one)
+        await self._send(editor_session, [usage_update(editor_session.session.status())])
+        await self._tell_level(editor_session)
         with suppress(NexusError):
-            found = self._open_ledger().session(one.session.id)
-            title = _title(found)
-            if title and title != one.told:
-                one.told = title
+            session = self._open_ledger().session(editor_session.session.id)
+            title = _title(session)
+            if title and title != editor_session.told:
+                editor_session.told = title
                 update = schema.SessionInfoUpdate(
-                    title=title, updated_at=found.updated, session_update="session_info_update"
+                    title=title, updated_at=session.updated, session_update="session_info_update"
                 )
-                await self._send(one, [update])
+                await self._send(editor_session, [update])
 
-    def _tell_beside(self, one: EditorSession, event: Event) -> None:
+    def _tell_beside(self, session: EditorSession, event: Event) -> None:
         """Send an event of a worker, a job or a command that comes while no turn runs."""
         inner = event.event if isinstance(event, AgentEvent) else event
         if isinstance(inner, Notice | WorkerState | CompactionStart | CompactionDone):
-            self._spawn(self._send(one, list(one.stream().translate(event))))
+            self._spawn(self._send(session, list(session.stream().translate(event))))
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
@@ -557,10 +566,10 @@ class EditorAgent:
             task.exception()  # the editor has left: nobody is there to be told
 
     def _get(self, session_id: str) -> EditorSession:
-        one = self._open.get(session_id)
-        if one is None:
+        session = self._open.get(session_id)
+        if session is None:
             raise RequestError.invalid_params({"message": f"no open session {session_id}; load or resume it first"})
-        return one
+        return session
 
 
 def _title(info: SessionInfo) -> str:
@@ -590,7 +599,9 @@ def _select(
         category=category,
         type="select",
         current_value=current,
-        options=[schema.SessionConfigSelectOption(value=one, name=one, description=about.get(one)) for one in values],
+        options=[
+            schema.SessionConfigSelectOption(value=value, name=value, description=about.get(value)) for value in values
+        ],
     )
 
 

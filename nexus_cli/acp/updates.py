@@ -133,7 +133,7 @@ class UpdateStream:
             return []
         path = self._folder / paths[0]
         if isinstance(edits, Sequence) and not isinstance(edits, str):
-            pairs = [(one.get("old"), one.get("new")) for one in edits if isinstance(one, Mapping)]
+            pairs = [(edit.get("old"), edit.get("new")) for edit in edits if isinstance(edit, Mapping)]
         elif isinstance(whole, str):
             shown = self._unsaved.get(real_path(path))
             before = None if self._replays else _read(path) if shown is None else shown

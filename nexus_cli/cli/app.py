@@ -131,7 +131,7 @@ def _find_slash_command(word: str) -> str:
     """Return the name of the slash command that a word names, "" if there is none. Imports the nouns."""
     from nexus_cli.commands import discover  # noqa: PLC0415  (only for words that name no shell command)
 
-    return next((one.name for one in discover().values() if word in (one.name, *one.aliases)), "")
+    return next((command.name for command in discover().values() if word in (command.name, *command.aliases)), "")
 
 
 def list_verbs(name: str) -> list[str]:
@@ -267,7 +267,7 @@ def _misplaced_error(context: typer.Context, given: list[str]) -> NexusError:
     group: Any = context.command
     command = group.get_command(context, name)
     parts = [command, *getattr(command, "commands", {}).values()]
-    has = {option for part in parts for one in part.params for option in one.opts}
+    has = {option for part in parts for param in part.params for option in param.opts}
     why = next((f"`{name}` has no {option}" for option in given if option not in has), "")
     hint = CD_HINT if why.endswith(" --cd") else f"See nexus {name} --help"
     return NexusError("usage", "wrong usage", why or f"put options after the command `{name}`", hint)
@@ -366,7 +366,7 @@ def _usage(error: Any) -> NexusError:
         hint = CD_HINT if option in ("-C", "--cd") else hint
         hint = f"Use {PEER_WORDS[option]}" if option in PEER_WORDS else hint
         why = f"no such option: {option}"
-        if path == "nexus" and option in {name for one in load_command("ask").params for name in one.opts}:
+        if path == "nexus" and option in {name for param in load_command("ask").params for name in param.opts}:
             why, hint = f"{option} is an option of `nexus ask`", f"Use `nexus ask {option}`"
     commands = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
     if commands and why.startswith("Missing command"):

@@ -176,8 +176,10 @@ class SharedOptions:
     @property
     def given(self) -> list[str]:
         """The long names of the options that were given."""
-        given = [one for one in SHARED if getattr(self, one.name) != one.default]
-        return [one.annotation.__metadata__[0].default for one in given]  # the first argument of typer's `Option`
+        given = [parameter for parameter in SHARED if getattr(self, parameter.name) != parameter.default]
+        return [
+            parameter.annotation.__metadata__[0].default for parameter in given
+        ]  # the first argument of typer's `Option`
 
     @property
     def folder(self) -> Path:
@@ -187,8 +189,8 @@ class SharedOptions:
 
 _HINTS = get_type_hints(SharedOptions, include_extras=True)
 SHARED = [
-    Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=_HINTS[one.name])
-    for one in fields(SharedOptions)
+    Parameter(field_.name, Parameter.KEYWORD_ONLY, default=field_.default, annotation=_HINTS[field_.name])
+    for field_ in fields(SharedOptions)
 ]
 """The shared options as parameters of a function that typer reads."""
 
@@ -196,17 +198,21 @@ SHARED = [
 def take_shared(function: Callable[..., int | None], without: Collection[str] = ()) -> Any:
     """Return the function that typer calls for one with a parameter `shared`: it has an option for each field of
     `SharedOptions` but those `without`. What was given before the command holds where nothing is given behind it."""
-    shared = [one for one in SHARED if one.name not in without]
+    shared = [parameter for parameter in SHARED if parameter.name not in without]
 
     def run(context: typer.Context, **options: Any) -> int | None:
         before = context.obj or SharedOptions()
-        values = {one.name: options.pop(one.name) or getattr(before, one.name) for one in shared}
+        values = {
+            parameter.name: options.pop(parameter.name) or getattr(before, parameter.name) for parameter in shared
+        }
         return function(context, shared=SharedOptions(**values), **options)
 
     own = signature(function, eval_str=True).parameters.values()
-    parts = [shared if one.name == "shared" else [one.replace(kind=Parameter.KEYWORD_ONLY)] for one in own]
-    run.__signature__ = Signature([one for part in parts for one in part])  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for part in parts for one in part}
+    parts = [
+        shared if parameter.name == "shared" else [parameter.replace(kind=Parameter.KEYWORD_ONLY)] for parameter in own
+    ]
+    run.__signature__ = Signature([parameter for part in parts for parameter in part])  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for part in parts for parameter in part}
     run.__doc__ = function.__doc__
     return run
 

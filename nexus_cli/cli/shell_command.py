@@ -37,7 +37,7 @@ def make_command(noun: Noun) -> Any:
         app.info.help = noun.summary
     for verb in verbs:
         if verb.name or len(verbs) == 1:
-            takes_rest = any(one.option.takes_rest for one in verb.parameters)
+            takes_rest = any(parameter.option.takes_rest for parameter in verb.parameters)
             settings = {"ignore_unknown_options": takes_rest, "allow_interspersed_args": not takes_rest}
             named = app.command(verb.name or noun.name, cls=_choose_class(verb), context_settings=settings)
             named(_make_function(noun, verb))
@@ -66,7 +66,7 @@ class FlagCommand(TyperCommand):
 
 
 def _choose_class(verb: Verb) -> type[TyperCommand]:
-    has_values = verb.of_session or any(one.flags and one.kind is not bool for one in verb.parameters)
+    has_values = verb.of_session or any(parameter.flags and parameter.kind is not bool for parameter in verb.parameters)
     return TyperCommand if has_values else FlagCommand
 
 
@@ -90,9 +90,12 @@ def _make_function(noun: Noun, verb: Verb) -> Any:
 
     every: dict[str, Any] = {"context": (typer.Context, Parameter.empty)}
     every |= {"session": (SessionKey, "")} if verb.of_session else {}
-    first = next((one for one in verb.parameters if one.option.is_argument), None)
-    for one in verb.parameters:
-        every[one.name] = _declare(one, verb if one is first and not verb.at_terminal else None), one.default
+    first = next((parameter for parameter in verb.parameters if parameter.option.is_argument), None)
+    for parameter in verb.parameters:
+        every[parameter.name] = (
+            _declare(parameter, verb if parameter is first and not verb.at_terminal else None),
+            parameter.default,
+        )
     every |= {"json": (Json, False)} if verb.has_report else {}
     kind = Parameter.KEYWORD_ONLY
     parameters = [Parameter(name, kind, default=default, annotation=hint) for name, (hint, default) in every.items()]
@@ -171,10 +174,10 @@ def _read_stdin() -> str:
     return Reader(0, "stdin").read().text.rstrip("\n")
 
 
-def _declare(one: VerbParameter, verb: Verb | None) -> Any:
+def _declare(parameter: VerbParameter, verb: Verb | None) -> Any:
     """Return the type of a parameter, annotated with typer's declaration of its `Option`. The `verb` completes it, if
     one is given."""
-    kind, option = one.kind, one.option
+    kind, option = parameter.kind, parameter.option
 
     def list_values(incomplete: str) -> list[str]:
         found: Iterable[str] = option.choices
@@ -188,7 +191,7 @@ def _declare(one: VerbParameter, verb: Verb | None) -> Any:
     callback = check_amount if kind == float | None else callback
     if not option.is_argument:
         flag = typer.Option(
-            *one.flags, metavar=option.metavar, help=option.help, callback=callback, autocompletion=list_values
+            *parameter.flags, metavar=option.metavar, help=option.help, callback=callback, autocompletion=list_values
         )
         return Annotated[kind, flag]
     shown = not (option.metavar or "").startswith("[")

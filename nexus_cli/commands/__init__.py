@@ -66,11 +66,11 @@ def discover() -> dict[str, Command]:
     """Return every command by name, ordered by group and name."""
     from nexus_cli.commands.slash_command import make_slash_command  # noqa: PLC0415  (a shell command makes none)
 
-    files = [one.name for one in pkgutil.iter_modules(__path__) if one.name not in SHARED]
+    files = [module.name for module in pkgutil.iter_modules(__path__) if module.name not in SHARED]
     declared = [vars(import_module(f"{__name__}.{name}")) for name in files]
     nouns = [noun for one in declared for noun in (*filter(None, (one.get("NOUN"),)), *one.get("NOUNS", ()))]
-    commands = sorted(map(make_slash_command, nouns), key=lambda one: (GROUPS.index(one.group), one.name))
-    return {one.name: one for one in commands}
+    commands = sorted(map(make_slash_command, nouns), key=lambda command: (GROUPS.index(command.group), command.name))
+    return {command.name: command for command in commands}
 
 
 OTHERS = ("export", "plan")
@@ -97,7 +97,7 @@ def _shell_names() -> re.Pattern[str]:
 
 def use_slash_names(text: str) -> str:
     """Return one of our own sentences with `/NOUN VERB` for each shell command that a session has too."""
-    return _shell_names().sub(lambda found: "/" if found[0] == "nexus " else found[0], text)
+    return _shell_names().sub(lambda match: "/" if match[0] == "nexus " else match[0], text)
 
 
 def parse(text: str) -> tuple[str, str] | None:
@@ -106,12 +106,12 @@ def parse(text: str) -> tuple[str, str] | None:
     A line that begins with a space is always text. Several lines are a command only if it takes a message.
     """
     line = text.rstrip()
-    if found := _LINE.fullmatch(line):
-        return found[1], (found[2] or "").strip()
-    found = _MESSAGE.fullmatch(line)
-    named = [command for command in discover().values() if command.takes_message] if found else []
-    taken = found and any(found[1].casefold() in (command.name, *command.aliases) for command in named)
-    return (found[1], found[2].strip()) if found and taken else None
+    if match := _LINE.fullmatch(line):
+        return match[1], (match[2] or "").strip()
+    match = _MESSAGE.fullmatch(line)
+    named = [command for command in discover().values() if command.takes_message] if match else []
+    taken = match and any(match[1].casefold() in (command.name, *command.aliases) for command in named)
+    return (match[1], match[2].strip()) if match and taken else None
 
 
 def find(name: str, commands: Mapping[str, Command]) -> Command:

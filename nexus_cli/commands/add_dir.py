@@ -27,7 +27,7 @@ async def add_folder(
     project = session.dispatcher.project_root
     found: Path = await asyncio.to_thread(check_folder, path, project, permission.added, "/add-dir")
     permission.added = (*permission.added, found)
-    conversation, folders = engine.conversation, [str(one) for one in permission.added]
+    conversation, folders = engine.conversation, [str(folder) for folder in permission.added]
     conversation.memo(ADDED_FOLDERS, {"folders": folders})
     engine.tell_model(f"The person added the folder {found}: work in it like in the project.")
     return print_act(f"Added {found}", str(found))

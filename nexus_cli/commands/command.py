@@ -166,7 +166,7 @@ class Command:
     @property
     def takes_message(self) -> bool:
         """True if its argument may be a message of several lines."""
-        return any(one.option.is_message for verb in self.verbs for one in verb.parameters)
+        return any(parameter.option.is_message for verb in self.verbs for parameter in verb.parameters)
 
     @property
     def at_terminal(self) -> bool:

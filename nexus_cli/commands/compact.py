@@ -39,7 +39,7 @@ async def compact(
 
     async def work() -> None:
         events = await context.session.compact(instructions, context.feed)
-        compacted.extend(context.session.id for one in events if isinstance(one, CompactionDone) and one.ok)
+        compacted.extend(context.session.id for event in events if isinstance(event, CompactionDone) and event.ok)
 
     await context.busy("compacting", work())
     return report_act("", *compacted)

@@ -75,8 +75,8 @@ def get_setting(source: Source, key: Key) -> Report[ConfigReport]:
     if value is None:
         raise NexusError("config", key, "has no value", f"To set it: nexus config set {key} VALUE")
     text = {"text": f"{toml_literal(value) if isinstance(value, bool | tuple) else value}\n"}
-    found: ConfigReport = {"version": 1, "settings": {name: {"value": value, "origin": loaded.origins[name]}}}
-    return Report("text", found if source.is_json else cast("ConfigReport", text))
+    config_report: ConfigReport = {"version": 1, "settings": {name: {"value": value, "origin": loaded.origins[name]}}}
+    return Report("text", config_report if source.is_json else cast("ConfigReport", text))
 
 
 def set_setting(

@@ -65,10 +65,10 @@ def look_at_session(source: Source) -> SessionState:
     from nexus_cli.session.draft import look_at  # noqa: PLC0415  (the engine; not for others)
     from nexus_cli.session.limits_record import NextLimits  # noqa: PLC0415
 
-    found, settings = source.ledger.session(source.session()), source.settings()
-    options = replace(_prepare_options(source, settings, found.id, ""), resume=found.id, save=False, newest=False)
-    recipe = NextLimits.load(source.ledger.log(found.id), found, options, settings).recipe
-    return look_at(source.ledger, found, options, settings, recipe, SERVICES)
+    session, settings = source.ledger.session(source.session()), source.settings()
+    options = replace(_prepare_options(source, settings, session.id, ""), resume=session.id, save=False, newest=False)
+    recipe = NextLimits.load(source.ledger.log(session.id), session, options, settings).recipe
+    return look_at(source.ledger, session, options, settings, recipe, SERVICES)
 
 
 def _prepare_options(source: Source, settings: Settings, session: str, model: str) -> Options:

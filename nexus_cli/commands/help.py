@@ -44,7 +44,7 @@ async def explain_all(context: CommandContext) -> None:
 
 def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]]]:
     """Return the commands of each group that has any."""
-    return groupby(sorted(commands, key=lambda one: GROUPS.index(one.group)), lambda one: one.group)
+    return groupby(sorted(commands, key=lambda command: GROUPS.index(command.group)), lambda command: command.group)
 
 
 def _explain(command: Command, verb: str) -> JsonObject:
@@ -53,7 +53,9 @@ def _explain(command: Command, verb: str) -> JsonObject:
     shown: JsonDict = to_json_value(command)
     if verb in known:
         chosen = known[verb]
-        shown["options"] = [(one.shown, one.option.help) for one in chosen.parameters if one.option.help]
+        shown["options"] = [
+            (parameter.shown, parameter.option.help) for parameter in chosen.parameters if parameter.option.help
+        ]
         idle = command.idle and chosen.waits and chosen.authority is not Authority.READS
         own = {"usage": chosen.usage, "summary": "", "aliases": [], "idle": idle, "help": chosen.help}
         shown |= own if verb else {}
@@ -65,7 +67,9 @@ def _explain(command: Command, verb: str) -> JsonObject:
 
 
 def _complete_help(context: CommandContext) -> Sequence[str]:
-    verbs = [f"{one.name} {verb.name}" for one in context.commands.values() for verb in one.verbs if verb.name]
+    verbs = [
+        f"{command.name} {verb.name}" for command in context.commands.values() for verb in command.verbs if verb.name
+    ]
     return [*context.commands, *verbs]
 
 

@@ -114,18 +114,18 @@ def list_tools(entry: ServerEntry) -> Report[ServerToolsReport]:
     """Ask a server for its tools, and store them."""
     began = time.monotonic()
     patient = replace(entry, start_seconds=max(entry.start_seconds, FIRST_START))
-    found = make_list(_with_host(entry.name, lambda host: host.list_offer(patient)))
+    tool_list = make_list(_with_host(entry.name, lambda host: host.list_offer(patient)))
     seconds = time.monotonic() - began
-    store_list(entry, found)
-    tools = [{"name": tool.name, "description": tool.description} for tool in found.tools]
+    store_list(entry, tool_list)
+    tools = [{"name": tool.name, "description": tool.description} for tool in tool_list.tools]
     value = ServerToolsReport(
         version=1,
         server=entry.name,
         tools=tools,
-        tokens=found.tokens,
+        tokens=tool_list.tokens,
         seconds=seconds,
         error="",
-        left_out=list(found.left_out),
+        left_out=list(tool_list.left_out),
     )
     return Report("server_tools", value, whole=True)
 

@@ -39,8 +39,8 @@ def build_search(
 ) -> Report[FactsReport]:
     """Search saved facts, best match first."""
     project = None if everywhere else source.project
-    found = reports.search_facts(source.ledger, text, project, _slots(slot), source.session())
-    return Report("memory", found, whole=True)
+    facts_report = reports.search_facts(source.ledger, text, project, _slots(slot), source.session())
+    return Report("memory", facts_report, whole=True)
 
 
 def add_fact(
@@ -58,8 +58,8 @@ def add_fact(
         raise NexusError(
             "usage", f"nexus memory add {words.strip()}", why, f"Usage: nexus memory add --slot {words.strip()} TEXT"
         )
-    made = keep_fact(source.ledger, chosen, words, source.project, utc_now(), source.session())
-    return Report("fact", reports.facts_report(source.ledger, [made], source.session(), done="kept"))
+    fact = keep_fact(source.ledger, chosen, words, source.project, utc_now(), source.session())
+    return Report("fact", reports.facts_report(source.ledger, [fact], source.session(), done="kept"))
 
 
 def accept_facts(

@@ -86,7 +86,7 @@ def _offer_left_out(context: CommandContext) -> str:
     record, usage = context.session.record, context.session.context.get_token_usage()
     room = usage["available"] - usage["total"]
     drops = record.drops() if record is not None else []
-    fitting = [one for one in drops if one.cause in WINDOW_CAUSES and not one.recalls and one.tokens <= room]
+    fitting = [drop for drop in drops if drop.cause in WINDOW_CAUSES and not drop.recalls and drop.tokens <= room]
     if not fitting:
         return ""
     last = fitting[-1]

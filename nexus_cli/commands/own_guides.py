@@ -43,7 +43,9 @@ def message_commands(cwd: Path, built_in: Collection[str], servers: Iterable[Ser
     editor too. Blocks; starts no server."""
     prompts = Catalogue.read(cwd, servers).prompts() if servers or may_have_servers(cwd) else {}
     found = find_callable(cwd)
-    second = {one.whole_name for one in found.values() if one.whole_name != one.name and one.name not in built_in}
+    second = {
+        skill.whole_name for skill in found.values() if skill.whole_name != skill.name and skill.name not in built_in
+    }
     return {name: _make_prompt(name, *prompt) for name, prompt in prompts.items()} | {
         name: _make_command(guide, name)
         for name, guide in found.items()
@@ -62,13 +64,13 @@ def admit_plugins() -> None:
     list_contributors()
     plugin_tools()
     plugin_checks()
-    plugin_commands({name for one in list_commands().values() for name in (one.name, *one.aliases)})
+    plugin_commands({name for command in list_commands().values() for name in (command.name, *command.aliases)})
 
 
-def _is_valid(one: Any) -> bool:
-    if not isinstance(one, Command) or not inspect.iscoroutinefunction(one.run):
+def _is_valid(command: Any) -> bool:
+    if not isinstance(command, Command) or not inspect.iscoroutinefunction(command.run):
         return False
-    return bool(one.summary) and all(_NAME.fullmatch(name) for name in (one.name, *one.aliases))
+    return bool(command.summary) and all(_NAME.fullmatch(name) for name in (command.name, *command.aliases))
 
 
 def _guard_command(command: Command, plugin: str) -> Command:
@@ -94,8 +96,12 @@ def _guard_command(command: Command, plugin: str) -> Command:
 
 def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
     """Return a line that names the guides whose name a built-in command has, "" for none. Blocks."""
-    found = [one for kind in (SKILL, COMMAND) for one in find_guides(cwd, kind)[0] if one.name in built_in]
-    calls = {one.name: f"/{one.whole_name}" if one.plugin else f"${one.name}" for one in found if one.is_callable}
+    skills = [skill for kind in (SKILL, COMMAND) for skill in find_guides(cwd, kind)[0] if skill.name in built_in]
+    calls = {
+        skill.name: f"/{skill.whole_name}" if skill.plugin else f"${skill.name}"
+        for skill in skills
+        if skill.is_callable
+    }
     if not calls:
         return ""
     names, verb = join_names([f"/{name}" for name in calls]), "is" if len(calls) == 1 else "are"

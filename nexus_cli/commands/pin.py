@@ -53,11 +53,11 @@ def _read_state(source: Source) -> SessionState:
 def _complete_messages(source: Source) -> Sequence[str]:
     """Return the numbers of the person's newest messages, newest first."""
     messages = build_list(source).value["messages"] if source.live else ()
-    return [str(one["entry"]) for one in reversed(messages)]
+    return [str(message["entry"]) for message in reversed(messages)]
 
 
 def _complete_pins(source: Source) -> Sequence[str]:
-    return [one.pin for one in list_pins(source.live.context.conversation)] if source.live else ()
+    return [quote.pin for quote in list_pins(source.live.context.conversation)] if source.live else ()
 
 
 NOUN = Noun(

@@ -19,9 +19,9 @@ def build_list(source: Source) -> Report[Annotated[Any, "reports.plugins.Plugins
     admit_plugins()
     installed = installed_plugins()
     problems = find_problems(installed, source.folder()) if installed else {}
-    plugins = [installed_object(one, problems[one.name]) for one in installed]
+    plugins = [installed_object(plugin, problems[plugin.name]) for plugin in installed]
     return Report(
-        "plugins", {"version": 1, "plugins": plugins, "python": [python_object(one) for one in python_plugins()]}
+        "plugins", {"version": 1, "plugins": plugins, "python": [python_object(plugin) for plugin in python_plugins()]}
     )
 
 

@@ -86,11 +86,11 @@ def _list_turns(record: LaneLog, session: str) -> list[_Turn]:
     from nexus_cli.reports.turn_changes import count_turns  # noqa: PLC0415  (imports the undo)
 
     counts, now, number = count_turns(places().data, session, SECONDS), local_now(), record.count_turns()
-    found = []
+    turns = []
     for entry, text in Replay(record).messages():
-        found.append(_Turn(number, entry.id, text, format_age(entry.at, now), counts.get(number)))
+        turns.append(_Turn(number, entry.id, text, format_age(entry.at, now), counts.get(number)))
         number -= 1
-    return found
+    return turns
 
 
 def _choices(turns: Sequence[_Turn]) -> list[Choice]:
@@ -145,7 +145,7 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> Rewound:
         if stopped or part == FILES:
             return report
         show_report(context, report)
-    kept = [one["path"] for report in done for one in report["kept"]]
+    kept = [kept_path["path"] for report in done for kept_path in report["kept"]]
     before = await fork_to_edit(context, turn.entry, turn.text, kept)
     redo = f", then /redo {len(done)} times" if done[1:] else ", then /redo" if done else ""
     told = f"Rewound to before message {turn.number}. To return: /resume {before}{redo}"
@@ -180,7 +180,7 @@ def _merge(reports: Sequence[UndoReport], first: int) -> JsonObject:
     moved = [report["head_moved"] for report in reports if report["head_moved"]]
     last: MovedHead | None = None
     if moved:
-        commands = [one["command"] for one in moved]
+        commands = [head["command"] for head in moved]
         pairs = zip(commands, [*commands[1:], ""], strict=True)
         back = [one for one, earlier in pairs if not (one.startswith(_SOFT) and earlier.startswith(_SOFT))]
         last = {"before": moved[-1]["before"], "after": moved[0]["after"], "command": " && ".join(back)}
@@ -191,8 +191,8 @@ def _merge(reports: Sequence[UndoReport], first: int) -> JsonObject:
         "newest_turn": max((report["turn"] or first for report in reports), default=first),
         "restored": sorted(path for path, done in state.items() if done == "restored"),
         "removed": sorted(path for path, done in state.items() if done == "removed"),
-        "kept": [one for report in reports for one in report["kept"]],
-        "references": [one for report in reports for one in report["references"]],
+        "kept": [kept_path for report in reports for kept_path in report["kept"]],
+        "references": [reference for report in reports for reference in report["references"]],
         "head_moved": last,
         "not_covered": list(reports[-1]["not_covered"]) if reports else [],
         "unfollowed": list(reports[-1]["unfollowed"]) if reports else [],

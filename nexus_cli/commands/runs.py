@@ -68,10 +68,10 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     elif space:
         where["space"] = ledger.spaces.find(space).key
     elif agent:
-        found = ledger.spaces.find_entity(agent)
-        if found is None:
+        entity = ledger.spaces.find_entity(agent)
+        if entity is None:
             raise NexusError("usage", f"--agent {agent[:80]!r}", "there is no such agent", "See nexus space list")
-        where["entity"] = found.key
+        where["entity"] = entity.key
     elif role := ledger.spaces.own_role():
         where["principal"] = role  # not those of colleagues
     there = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **where)
@@ -125,12 +125,12 @@ def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) ->
     """Let the paused runs of a selection go on, with the next nexus serve."""
     runs, at = source.ledger.runs, utc_now()
     selected = select_runs(source, "", every, plan, space, agent)
-    paused = [one for one in selected if one.is_paused and runs.is_own(one)]
-    return _changed(source, [runs.set_paused(one.key, False, at) for one in paused], "resumed")
+    paused = [run for run in selected if run.is_paused and runs.is_own(run)]
+    return _changed(source, [runs.set_paused(run.key, False, at) for run in paused], "resumed")
 
 
 def _changed(source: Source, befores: Sequence[Run], done: str) -> Report[RunsReport]:
-    return Report("runs", changed_runs(source.ledger, [one.key for one in befores], done))
+    return Report("runs", changed_runs(source.ledger, [run.key for run in befores], done))
 
 
 async def list_and_answer(context: CommandContext) -> Report[RunsReport]:

@@ -129,8 +129,8 @@ def fork(
     """Copy a session and print the id of the copy."""
     from nexus_cli.undo import undo_files  # noqa: PLC0415  (imports the undo)
 
-    made = undo_files.fork_session(source.ledger, source.find(key), name=name)
-    return report_act("", made.id, line=made.id)
+    session = undo_files.fork_session(source.ledger, source.find(key), name=name)
+    return report_act("", session.id, line=session.id)
 
 
 def rename(
@@ -248,10 +248,10 @@ async def _choose_session(
 
     def search(more: str) -> tuple[Sequence[Choice], int]:
         try:
-            found, total = _others(source, f"{words} {more}", everywhere=everywhere)
+            sessions, total = _others(source, f"{words} {more}", everywhere=everywhere)
         except NexusError:  # a key press cannot report it; taking the choice does
             return (), 0
-        return _choices(source.ledger, found), total
+        return _choices(source.ledger, sessions), total
 
     return await context.choose(title, _choices(source.ledger, others), search) or ""
 
@@ -268,9 +268,9 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
     if not sessions:
         return []
     now = local_now()
-    ends = ledger.short_ids([one.id for one in sessions])
-    costs = [known_dollars(one.cost_usd, one.known_usd) or "$?" for one in sessions]
-    titles = [one_line_title(one.name or reports.title_of(one.first_text)) for one in sessions]
+    ends = ledger.short_ids([session.id for session in sessions])
+    costs = [known_dollars(session.cost_usd, session.known_usd) or "$?" for session in sessions]
+    titles = [one_line_title(session.name or reports.title_of(session.first_text)) for session in sessions]
     rows = [
         (format_age(one.updated, now), plural(one.turns, "turn"), cost, end)
         for one, cost, end in zip(sessions, costs, ends, strict=True)
@@ -314,9 +314,9 @@ async def continue_in_copy(
     if not ledger.session(before).entries:
         raise usage_error("fork", name, "this session has no messages yet", "Send a message first")
     context.session.refuse_to_leave()
-    made = fork(read_source(context), before, _check_name("fork", name))
-    await reopen_fork(context, made.line)
-    return print_act(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}", made.line)
+    report = fork(read_source(context), before, _check_name("fork", name))
+    await reopen_fork(context, report.line)
+    return print_act(f"This is a copy. Previous session: /resume {reports.short_id(ledger, before)}", report.line)
 
 
 def _check_name(command: str, name: str) -> str:

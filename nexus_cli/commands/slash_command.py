@@ -43,7 +43,7 @@ def make_slash_command(noun: Noun) -> Command:
         await _run_verb(context, source, what, verb, given)
 
     run.__doc__ = _describe(noun, verbs)
-    takes_text_alone = not verbs[-1].name and all(one.option.is_text for one in verbs[0].parameters)
+    takes_text_alone = not verbs[-1].name and all(parameter.option.is_text for parameter in verbs[0].parameters)
     return Command(
         noun.name,
         noun.group,
@@ -127,7 +127,7 @@ def _find_authority(noun: Noun, rest: str, context: CommandContext | None = None
         if not verb.is_served:
             return Authority.PERMITS
         given = read_arguments(noun.name, verb, line)
-        permits = any(one.option.permits and one.name in given for one in verb.parameters)
+        permits = any(parameter.option.permits and parameter.name in given for parameter in verb.parameters)
         return Authority.PERMITS if permits else verb.authority
     except NexusError:
         return Authority.READS
@@ -140,8 +140,8 @@ def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
     where the verb has none. The last argument takes all words that are left, and a word that is the name of a flag
     without its dashes sets it.
     """
-    options = {flag: one for one in verb.parameters for flag in one.flags}
-    arguments = [one for one in verb.parameters if one.option.is_argument]
+    options = {flag: parameter for parameter in verb.parameters for flag in parameter.flags}
+    arguments = [parameter for parameter in verb.parameters if parameter.option.is_argument]
     before = len(arguments) - (not options)
     takes_text = bool(arguments) and arguments[-1].option.is_text
     given: dict[str, Any] = {}
@@ -161,7 +161,7 @@ def read_arguments(name: str, verb: Verb, line: str) -> JsonObject:
             value = next(map(_unquote, words), "")
         _take(name, verb, given, chosen, value)
     _take_words(name, verb, given, arguments, left)
-    missing = [one for one in arguments if one.default is Parameter.empty and one.name not in given]
+    missing = [argument for argument in arguments if argument.default is Parameter.empty and argument.name not in given]
     if missing:
         about = missing[0].option.help.rstrip(".")
         raise _refuse(name, verb, line, f"the argument is missing: {missing[0].flag}, {about[:1].lower()}{about[1:]}")
@@ -175,11 +175,14 @@ def _refuse(name: str, verb: Verb, words: str, why: str, hint: str = "") -> Nexu
 
 def _take_text(name: str, verb: Verb, given: dict[str, Any], line: str) -> str:
     """Add the option whose value is a text to `given`; return the line without it."""
-    chosen = next((one for one in verb.parameters if one.option.is_text and not one.option.is_argument), None)
-    found = re.search(rf"(?:^|\s){chosen.flag}(?:=|\s|$)", line) if chosen else None
-    if chosen is None or found is None:
+    chosen = next(
+        (parameter for parameter in verb.parameters if parameter.option.is_text and not parameter.option.is_argument),
+        None,
+    )
+    match = re.search(rf"(?:^|\s){chosen.flag}(?:=|\s|$)", line) if chosen else None
+    if chosen is None or match is None:
         return line
-    before, text = line[: found.start()].strip(), line[found.end() :].strip()
+    before, text = line[: match.start()].strip(), line[match.end() :].strip()
     quoted = _QUOTED.match(text)
     behind = text[quoted.end() :].strip() if quoted else ""
     if quoted and not (before and behind):
@@ -218,7 +221,7 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
     if chosen.kind in TEXTS:
         given[chosen.name] = [*given.get(chosen.name, ()), text] if chosen.kind in LISTS else text
         return
-    kind = next((one for one in get_args(chosen.kind) if one is not type(None)), chosen.kind)
+    kind = next((argument for argument in get_args(chosen.kind) if argument is not type(None)), chosen.kind)
     text = text.removeprefix("#")
     try:
         value = kind(text)
@@ -235,25 +238,25 @@ def _take_words(
     name: str, verb: Verb, given: dict[str, Any], arguments: Sequence[VerbParameter], left: list[re.Match[str]]
 ) -> None:
     """Give the words that are no options to a positional number, the arguments, a positional text, then to flags."""
-    positional = [one for one in verb.parameters if one.option.is_positional]
-    last = [one for one in positional if not one.is_first]
-    numbers = [one for one in positional if one.is_first and one.name not in given]
+    positional = [parameter for parameter in verb.parameters if parameter.option.is_positional]
+    last = [parameter for parameter in positional if not parameter.is_first]
+    numbers = [parameter for parameter in positional if parameter.is_first and parameter.name not in given]
     if numbers and left and _INTEGER.fullmatch(_unquote(left[0])):
         _take(name, verb, given, numbers[0], _unquote(left.pop(0)))
-    for one in arguments[: len(left)]:
-        if one is arguments[-1] and one.kind in TEXTS and not last:
-            if one.kind in LISTS and not one.option.is_text:
-                given[one.name] = [*map(_unquote, left)]
+    for argument in arguments[: len(left)]:
+        if argument is arguments[-1] and argument.kind in TEXTS and not last:
+            if argument.kind in LISTS and not argument.option.is_text:
+                given[argument.name] = [*map(_unquote, left)]
                 return
-            is_text = one.option.is_text and len(left) > 1
-            _take(name, verb, given, one, _read_rest(left[0]) if is_text else " ".join(map(_unquote, left)))
+            is_text = argument.option.is_text and len(left) > 1
+            _take(name, verb, given, argument, _read_rest(left[0]) if is_text else " ".join(map(_unquote, left)))
             return
-        _take(name, verb, given, one, _unquote(left.pop(0)))
+        _take(name, verb, given, argument, _unquote(left.pop(0)))
     for word in left:
         text = _unquote(word)
         flag = f"--{text.casefold()}"
-        flags = [one for one in verb.parameters if one.kind is bool and one.flag == flag]
-        chosen = next((one for one in (*flags, *last) if one.name not in given), None)
+        flags = [parameter for parameter in verb.parameters if parameter.kind is bool and parameter.flag == flag]
+        chosen = next((parameter for parameter in (*flags, *last) if parameter.name not in given), None)
         if chosen is None:
             raise _refuse(name, verb, _read_rest(word), "unexpected argument")
         _take(name, verb, given, chosen, "" if chosen in flags else text)
@@ -266,7 +269,9 @@ def _usage(verbs: Sequence[Verb]) -> str:
         return verbs[0].usage
     default = _find_default(verbs)
     first = default.parameters if default else ()
-    alone = [one.shown.strip("[]") for one in first if one.option.is_argument or one.option.is_text]
+    alone = [
+        parameter.shown.strip("[]") for parameter in first if parameter.option.is_argument or parameter.option.is_text
+    ]
     words = "|".join(verb.name for verb in named)
     forms = [" ".join(alone)] if alone else []
     return f"[{' | '.join([*forms, words if len(named) > 1 else named[0].usage])}]"
@@ -292,9 +297,11 @@ def _complete(verbs: Sequence[Verb], context: CommandContext) -> Sequence[str]:
         source = context if verbs[0].at_terminal else read_source(context)
     default = _find_default(verbs)
     for verb in verbs:
-        values = [word for one in verb.parameters for word in one.option.choices]
+        values = [word for parameter in verb.parameters for word in parameter.option.choices]
         values += verb.complete(source) if verb.complete and source is not None else ()
         found += values if verb is default and verb.name else ()
         found += filter(None, (verb.name, *(f"{verb.name} {value}".strip() for value in values)))
-        flags += [f"{verb.name} {one.flag}".strip() for one in verb.parameters if not one.option.is_argument]
+        flags += [
+            f"{verb.name} {parameter.flag}".strip() for parameter in verb.parameters if not parameter.option.is_argument
+        ]
     return [*found, *flags]

@@ -200,7 +200,9 @@ def _split_name(source: Source, words: str) -> tuple[str, str]:
         name, _, more = words[1:].partition('"')
         return name, more.strip()
     folded = words.casefold() + " "
-    names = [one.name for one in source.ledger.spaces.list_spaces() if folded.startswith(f"{one.name.casefold()} ")]
+    names = [
+        space.name for space in source.ledger.spaces.list_spaces() if folded.startswith(f"{space.name.casefold()} ")
+    ]
     name = max(names, key=len, default=words.partition(" ")[0])
     return name, words[len(name) :].strip()
 
@@ -252,7 +254,7 @@ def read_settings(source: Source) -> Settings:
 
 
 def _complete_spaces(source: Source) -> Sequence[str]:
-    return [one.name for one in source.ledger.spaces.list_spaces()]
+    return [space.name for space in source.ledger.spaces.list_spaces()]
 
 
 NOUN = Noun(

@@ -46,16 +46,16 @@ def trust_project(
 
 def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     """Put a configuration into effect if the person agrees; return what is left to show."""
-    found, report = _read_trust(folder)
+    configuration, report = _read_trust(folder)
     value = report.value
     is_removed = any(one["state"] == "removed" for one in value["items"])
-    if found.problem:
-        error = NexusError("config", f"{folder} is not trusted", found.problem, "Fix or remove the file")
+    if configuration.problem:
+        error = NexusError("config", f"{folder} is not trusted", configuration.problem, "Fix or remove the file")
         source.say(error.line.removeprefix("nexus: "))
         return report._replace(status=error.exit_status)
-    if is_removed and not found.files:
+    if is_removed and not configuration.files:
         record.revoke_trust(folder)  # of what was trusted nothing is left
-    if not found.files or (value["state"] == "trusted" and not is_removed):
+    if not configuration.files or (value["state"] == "trusted" and not is_removed):
         return report
     if source.confirm:
         source.show(report)
@@ -63,7 +63,7 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     if not (source.confirm("Trust it?") if source.confirm else source.live is None):
         source.say("nothing was changed.")
         return report._replace(form="")
-    record.trust(folder, found)
+    record.trust(folder, configuration)
     value["state"] = "trusted"
     if source.confirm is None:
         return report
@@ -82,8 +82,8 @@ def _read_trust(folder: Path) -> tuple[record.Configuration, Report[Any]]:
     """Return the configuration of a project, and the report of its effects."""
     from nexus_cli.reports.trust import trust_report  # noqa: PLC0415  (rules, once somebody asks)
 
-    found = record.read_configuration(folder, KINDS)
-    return found, Report("trust", trust_report(folder, found, load_settings(places())))
+    configuration = record.read_configuration(folder, KINDS)
+    return configuration, Report("trust", trust_report(folder, configuration, load_settings(places())))
 
 
 NOUN = Noun(

@@ -328,11 +328,11 @@ class Verb:
     @property
     def served_usage(self) -> str:
         """Its usage for a client of a server, without the arguments and options that permit."""
-        return self._describe_usage(one for one in self.parameters if not one.option.permits)
+        return self._describe_usage(parameter for parameter in self.parameters if not parameter.option.permits)
 
     def _describe_usage(self, parameters: Iterable[VerbParameter]) -> str:
-        shown = sorted(parameters, key=lambda one: (one.option.is_text, not one.is_first))
-        return " ".join(filter(None, (self.name, *(one.usage for one in shown))))
+        shown = sorted(parameters, key=lambda parameter: (parameter.option.is_text, not parameter.is_first))
+        return " ".join(filter(None, (self.name, *(parameter.usage for parameter in shown))))
 
 
 @dataclass(frozen=True, slots=True)

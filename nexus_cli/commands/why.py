@@ -28,9 +28,9 @@ def explain(
         return Report("why", limits_report(state, call.casefold()))
     log = source.ledger.log(source.session())
     if call:
-        found = decision_report(log, call)
-        if found is not None:
-            return Report("decision", found)
+        report = decision_report(log, call)
+        if report is not None:
+            return Report("decision", report)
         what, hint = f"no call of session {log.session_id} has this id", "`nexus why` lists the newest decisions"
         if state is not None:
             what = "no call of this session has this id, and no limit has this name"

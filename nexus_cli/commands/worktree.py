@@ -114,7 +114,7 @@ def apply_changes(source: Source, name: Name) -> Applied:
         _record_apply(log, record, result, f"worktree {name}", log.count_turns())
 
     tell_its_session(source, str(record.source), name, tell)
-    names = ", ".join(one.path for one in result.conflicts)
+    names = ", ".join(conflict.path for conflict in result.conflicts)
     left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your own changes are kept."
     status, note = (1, left) if names else (0, "")
     return Report("applied", result.to_json(record), whole=True, status=status, note=note)
@@ -148,7 +148,7 @@ def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str
     they are."""
     from nexus_cli.engine.requests.work_notes import work_note  # noqa: PLC0415
 
-    names = ", ".join(one.path for one in result.conflicts)
+    names = ", ".join(conflict.path for conflict in result.conflicts)
     if result.written:
         work = work_note(record.source, result.written, worker or of)
         log.record_memo(Memo(WORK, utc_now(), log.last_id(), work))

@@ -41,10 +41,10 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
         why, hint = "it is already in the project", "Omit this folder"
     elif project.is_relative_to(real):
         why, hint = "it contains the project", f"To work in the whole folder: nexus -C {real}"
-    elif one := next((one for one in added if real.is_relative_to(one)), None):
-        why, hint = f"{one} is already added", "Omit this folder"
-    elif one := next((one for one in added if one.is_relative_to(real)), None):
-        why, hint = f"its subfolder {one} is already added", "Only one of the two can be added"
+    elif path := next((path for path in added if real.is_relative_to(path)), None):
+        why, hint = f"{path} is already added", "Omit this folder"
+    elif path := next((path for path in added if path.is_relative_to(real)), None):
+        why, hint = f"its subfolder {path} is already added", "Only one of the two can be added"
     else:
         return real
     raise NexusError("usage", f"{option} {one_line(named)[:200]}".rstrip(), why, hint)

@@ -126,7 +126,7 @@ def list_checks(
     mine = (*(configured or ()), *added)
     named = {check.program for check in mine}
     programs: list[Path] | None = None
-    found = []
+    checks = []
     for files, program, glob, command, seconds in _FOUND:
         if program in named or not (_has_any(project, files) or _is_in_pyproject(project, program)):
             continue
@@ -137,8 +137,8 @@ def list_checks(
             programs = [*([environment.python / "bin"] if environment.python else []), *environment.node]
         inside = any(os.access(folder / program, os.X_OK) for folder in programs or ())
         if inside or find_program(program, project, host_environment(os.environ, project)):
-            found.append(EditCheck(glob, command, seconds))
-    return (*mine, *found)
+            checks.append(EditCheck(glob, command, seconds))
+    return (*mine, *checks)
 
 
 def _is_in_pyproject(project: Path, program: str) -> bool:

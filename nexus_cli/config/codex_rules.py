@@ -40,7 +40,7 @@ def _read_rule(line: ast.stmt, most: int) -> list[tuple[Decision, str]]:
     """Return the rules of a statement, at most `most`. Raises `ValueError`, which says what is wrong."""
     match line:
         case ast.Expr(ast.Call(ast.Name("prefix_rule"), [], keywords)):
-            given = {one.arg: _read_constant(one.value) for one in keywords}
+            given = {keyword.arg: _read_constant(keyword.value) for keyword in keywords}
         case _:
             raise ValueError("it is not a prefix_rule")
     pattern, decision = given.get("pattern"), given.get("decision", "allow")

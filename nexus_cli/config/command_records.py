@@ -60,7 +60,7 @@ def _read_roots(name: str, line: bytes) -> list[str]:
         roots = json.loads(line)
     except ValueError:
         roots = None
-    if not isinstance(roots, list) or not all(isinstance(one, str) for one in roots):
+    if not isinstance(roots, list) or not all(isinstance(root, str) for root in roots):
         raise ValueError(f"{name} is damaged")
     return roots
 

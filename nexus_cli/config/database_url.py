@@ -30,9 +30,9 @@ def hash_address(url: str) -> str:
     place, _, options = url.partition("://")[2].partition("?")
     place, _, dbname = place.partition("/")
     role, _, hosts = place.rpartition("@")
-    pairs = [one.rpartition(":") if re.search(r":\d*$", one) else (one, "", "") for one in hosts.split(",")]
+    pairs = [part.rpartition(":") if re.search(r":\d*$", part) else (part, "", "") for part in hosts.split(",")]
     named = {"user": role.partition(":")[0], "dbname": dbname}
-    named |= {"host": ",".join(one[0] for one in pairs), "port": ",".join(one[2] for one in pairs).strip(",")}
+    named |= {"host": ",".join(pair[0] for pair in pairs), "port": ",".join(pair[2] for pair in pairs).strip(",")}
     given = {name: unquote(value) for name, value in named.items()} | dict(parse_qsl(options))
     found = {name: given.get(name) or os.environ.get(variable, "") for name, variable in _NAMED.items()}
     found["port"] = found["port"] or "5432"

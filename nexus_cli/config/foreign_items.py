@@ -89,10 +89,10 @@ def is_guide_file(path: str) -> bool:
 def split_commands(text: str) -> list[str]:
     """Return the text of a guide before its first command, that command, the text up to the next one, and so on."""
     parts, end = list[str](), 0
-    for found in _COMMAND.finditer(text):
-        if command := (found["command"] or "").strip():
-            parts += [text[end : found.start()], command]
-            end = found.end()
+    for match in _COMMAND.finditer(text):
+        if command := (match["command"] or "").strip():
+            parts += [text[end : match.start()], command]
+            end = match.end()
     return [*parts, text[end:]]
 
 

@@ -85,9 +85,9 @@ def add_own_program(env: dict[str, str], own: Places) -> None:
     link = own.cache / "bin" / "nexus"
     try:
         if not link.is_symlink() or os.readlink(link) != str(program):
-            made = private_dir(link.parent) / f"nexus-{os.getpid()}"
-            made.symlink_to(program)
-            made.replace(link)
+            path = private_dir(link.parent) / f"nexus-{os.getpid()}"
+            path.symlink_to(program)
+            path.replace(link)
     except OSError:
         return
     env["PATH"] = os.pathsep.join((env.get("PATH") or os.defpath, str(link.parent)))

@@ -78,12 +78,12 @@ def rule_for(parts: list[str]) -> Rule | None:
     if len(parts) == 2 and parts[0] in OPEN_TABLES:
         return OPEN_TABLES[parts[0]].rule
     if len(parts) == 3 and parts[0] in NAMED_TABLES:
-        found = NAMED_TABLES[parts[0]].settings.get(parts[2])
+        setting = NAMED_TABLES[parts[0]].settings.get(parts[2])
     elif len(parts) == 3 and is_rule_folder(parts[:2]):
-        found = SETTINGS.get(f"rules.{parts[2]}")
+        setting = SETTINGS.get(f"rules.{parts[2]}")
     else:
-        found = SETTINGS.get(".".join(parts))
-    return found.rule if found else None
+        setting = SETTINGS.get(".".join(parts))
+    return setting.rule if setting else None
 
 
 def is_rule_folder(parts: Sequence[str]) -> bool:

@@ -150,7 +150,9 @@ def _leads_into(path: str, folders: Sequence[str]) -> bool:
     """Return True if `path` is in one of the real paths `folders`, or leads through one by a link: a command of the
     project could change that link."""
     try:
-        return any(here == one or here.startswith(one + os.sep) for here, _ in follow_path(path) for one in folders)
+        return any(
+            here == folder or here.startswith(folder + os.sep) for here, _ in follow_path(path) for folder in folders
+        )
     except OSError:
         return True
 
@@ -173,7 +175,7 @@ def _is_open_to_all(folder: str) -> bool:
 def git_command(git: str, projects: Iterable[Path], *arguments: str) -> list[str]:
     """Return a command line of git; raise `ProgramRefused` if git must not run now in one of the projects whose
     repository it reads."""
-    if any(is_unchecked(one, places().data) for one in projects):
+    if any(is_unchecked(project, places().data) for project in projects):
         raise ProgramRefused("changes made by a command there have not been checked yet")
     return [git, *GIT_OPTIONS, *arguments]
 

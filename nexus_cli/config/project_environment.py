@@ -57,8 +57,8 @@ def find_project_environment(project: Path, cwd: Path, environ: Environ) -> Proj
     pixi and conda are told. An activated environment of the project comes first. Never raises."""
     root = real_path(project)
     folders = _folders_up(real_path(cwd), root)
-    node = (one / "node_modules" / ".bin" for one in folders)
-    found = tuple(one for one in node if one.is_dir() and _is_inside(one, root))
+    node = (folder / "node_modules" / ".bin" for folder in folders)
+    paths = tuple(path for path in node if path.is_dir() and _is_inside(path, root))
     for candidate, may_be_outside in _candidates(folders, root, environ):
         programs = candidate / "bin"
         if not (may_be_outside or _is_inside(programs, root)) or not os.access(programs / "python", os.X_OK):
@@ -67,8 +67,8 @@ def find_project_environment(project: Path, cwd: Path, environ: Environ) -> Proj
         if version is None:
             continue
         place = os.path.relpath(candidate, root) if candidate.is_relative_to(root) else str(candidate)
-        return ProjectEnvironment(candidate, version, place, is_conda, found)
-    return ProjectEnvironment(node=found)
+        return ProjectEnvironment(candidate, version, place, is_conda, paths)
+    return ProjectEnvironment(node=paths)
 
 
 def split_environments(untracked: Iterable[str]) -> tuple[list[str], list[str]]:
@@ -87,20 +87,20 @@ def use_project_environment(
     A command that is not sandboxed gets `env` as it is, and a note: in a folder of the project anything may be called
     `git`.
     """
-    found = find_project_environment(project, cwd, env)
-    folders = [str(found.python / "bin")] if found.python else []
-    folders += map(str, found.node)
+    environment = find_project_environment(project, cwd, env)
+    folders = [str(environment.python / "bin")] if environment.python else []
+    folders += map(str, environment.node)
     path = env.get("PATH", os.defpath).split(os.pathsep)
     if not folders or path[: len(folders)] == folders:
         return env, ""
     if not is_sandboxed:
-        return env, f"not used by commands outside the sandbox: {found.describe()}"
+        return env, f"not used by commands outside the sandbox: {environment.describe()}"
     rest = [one for one in path if one not in folders]
     env = {**env, "PATH": os.pathsep.join([*folders, *rest])}
-    if found.python:
+    if environment.python:
         for name in ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"):
             env.pop(name, None)
-        env["CONDA_PREFIX" if found.is_conda else "VIRTUAL_ENV"] = str(found.python)
+        env["CONDA_PREFIX" if environment.is_conda else "VIRTUAL_ENV"] = str(environment.python)
     return env, ""
 
 
@@ -108,7 +108,7 @@ def _folders_up(cwd: Path, root: Path) -> list[Path]:
     """Return `cwd` and the folders above it up to `root`; the root alone if `cwd` is elsewhere."""
     if not cwd.is_relative_to(root):
         return [root]
-    return [one for one in (cwd, *cwd.parents) if one.is_relative_to(root)]
+    return [path for path in (cwd, *cwd.parents) if path.is_relative_to(root)]
 
 
 def _is_inside(path: Path, root: Path) -> bool:
@@ -127,8 +127,8 @@ def _candidates(folders: list[Path], root: Path, environ: Environ) -> Iterator[t
             yield folder / name, False
         if (named := environ.get("UV_PROJECT_ENVIRONMENT", "")) and (folder / "uv.lock").is_file():
             yield folder / named, True
-        for one in _poetry_environments(folder, environ):
-            yield one, True
+        for environment in _poetry_environments(folder, environ):
+            yield environment, True
         for name in _CONDA:
             yield folder / name, False
         yield from _named_by_conda(folder, environ)
@@ -147,14 +147,14 @@ def _poetry_environments(folder: Path, environ: Environ) -> list[Path]:
     home = environ.get("HOME", "")
     # In the sandbox the variable names the project's own cache.
     caches = (environ.get("POETRY_CACHE_DIR", ""), f"{home}/.cache/pypoetry", f"{home}/Library/Caches/pypoetry")
-    found: list[Path] = []
+    paths: list[Path] = []
     for cache in filter(os.path.isabs, caches):
         try:
             names = os.listdir(Path(cache, "virtualenvs"))
         except OSError:
             continue
-        found += (Path(cache, "virtualenvs", one) for one in names if one.startswith(begin))
-    return sorted(found, key=lambda path: [int(part) for part in re.findall(r"\d+", path.name[-5:])], reverse=True)
+        paths += (Path(cache, "virtualenvs", one) for one in names if one.startswith(begin))
+    return sorted(paths, key=lambda path: [int(part) for part in re.findall(r"\d+", path.name[-5:])], reverse=True)
 
 
 def _named_by_conda(folder: Path, environ: Environ) -> Iterator[tuple[Path, bool]]:
@@ -172,13 +172,13 @@ def _read_version(folder: Path) -> tuple[str | None, bool]:
     """Return the version of the environment in `folder` ("" if unknown, None if it is none), and if conda made it."""
     settings = _read_text(folder / SETTINGS)
     if settings:
-        found = _VERSION.search(settings)
-        return found[1] if found else "", False
+        match = _VERSION.search(settings)
+        return match[1] if match else "", False
     try:
         names = os.listdir(folder / "conda-meta")
     except OSError:
         return None, False
-    return next((found[1] for name in names if (found := _CONDA_PYTHON.fullmatch(name))), ""), True
+    return next((match[1] for name in names if (match := _CONDA_PYTHON.fullmatch(name))), ""), True
 
 
 def _read_text(path: Path) -> str:

@@ -35,8 +35,8 @@ def trusted_folders(cwd: Path, beside: Collection[str]) -> Iterator[tuple[Path, 
     """Yield each of `project_folders` that has trusted items, with these: all in `.nexus`, and those of the kinds
     `beside` next to it."""
     for folder in project_folders(cwd):
-        found = read_configuration(folder, beside)
-        in_force = trusted_configuration(folder, found)
+        configuration = read_configuration(folder, beside)
+        in_force = trusted_configuration(folder, configuration)
         if in_force.items:
             yield folder, in_force
 
@@ -51,11 +51,11 @@ def trusted_variables(cwd: Path) -> dict[str, str]:
 def describe_waiting(project: Path) -> str:
     """Return a line such as `Not active in this project: 3 skills and 1 hook (see ...)`, "" if it has
     none beside `.nexus` that waits for trust."""
-    found = read_configuration(project, KINDS)
-    in_force = trusted_items(project, found)
+    configuration = read_configuration(project, KINDS)
+    in_force = trusted_items(project, configuration)
     waiting = Counter(
         item.kind
-        for key, item in found.items.items()
+        for key, item in configuration.items.items()
         if key not in in_force and any(name.startswith(ABOVE) for name in item.parts)
     )
     counts = [plural(count, noun) for kind, noun in NOUNS.items() if (count := waiting[kind])]

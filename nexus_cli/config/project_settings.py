@@ -39,9 +39,9 @@ WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
 """Keys that can contradict each other."""
 ITEMS = frozenset({"hook", "mcp"})
 """Tables that are trusted entry by entry, and read elsewhere (`trust_items`)."""
-_CLOSED = {name for name in TABLES if not any(one.in_projects for one in FIXED_TABLES.get(name, {}).values())}.union(
-    REMOVED_TABLES
-)
+_CLOSED = {
+    name for name in TABLES if not any(setting.in_projects for setting in FIXED_TABLES.get(name, {}).values())
+}.union(REMOVED_TABLES)
 """Tables of which a project may set nothing."""
 MOST_BYTES = 64 * 1024
 MOST_PROBLEMS = 3
@@ -74,19 +74,19 @@ def load_settings_in(folder: Path) -> LoadedSettings:
         return loaded
     from nexus_cli.config import trust  # noqa: PLC0415  (few projects have such a folder)
 
-    found = trust.read_configuration(folder)
-    state = trust.trust_state(folder, found)
+    configuration = trust.read_configuration(folder)
+    state = trust.trust_state(folder, configuration)
     if state == "nothing":
         return loaded
-    in_force = trust.trusted_items(folder, found)
-    data = trust.trusted_configuration(folder, found).files.get(FILE)
+    in_force = trust.trusted_items(folder, configuration)
+    data = trust.trusted_configuration(folder, configuration).files.get(FILE)
     loaded = _apply_file(loaded, folder / FOLDER / FILE, data)
     if state == "trusted":
         return loaded
-    waiting = [item for key, item in found.items.items() if key not in in_force]
+    waiting = [item for key, item in configuration.items.items() if key not in in_force]
     pending = [name for item in waiting for name in item.parts]
-    why = found.problem or ("it has changed since you trusted it" if state == "changed" else "")
-    return _add_notice(loaded, _not_in_effect(pending or found.files, why))
+    why = configuration.problem or ("it has changed since you trusted it" if state == "changed" else "")
+    return _add_notice(loaded, _not_in_effect(pending or configuration.files, why))
 
 
 def _key_name(project: Path, settings: Settings) -> str:
@@ -180,11 +180,11 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
     try:
         said = read_project(data, str(path))
         said = drop_conflicts(loaded, said)
-        made = apply_project(loaded, said, str(path))
+        settings = apply_project(loaded, said, str(path))
     except NexusError as error:
         return _add_notice(loaded, f"{error.message}; the whole file is ignored")
     if not said.refused and not said.problems:
-        return made
+        return settings
     names = ", ".join(map(_printable_key, said.refused[:8])) + (", ..." if len(said.refused) > 8 else "")
     notices = (
         [f"{path} cannot set {names}: a project can only tighten settings"]
@@ -192,7 +192,7 @@ def _apply_file(loaded: LoadedSettings, path: Path, data: bytes | None) -> Loade
         else [f"{path} is not fully in effect"]
     )
     rest = "the rest is in effect" if said.values else "nothing in this file is in effect"
-    return _add_notice(made, "; ".join((*notices, *said.problems, rest)))
+    return _add_notice(settings, "; ".join((*notices, *said.problems, rest)))
 
 
 def _add_notice(loaded: LoadedSettings, notice: str) -> LoadedSettings:

@@ -18,10 +18,10 @@ def load_prompt(name: str, **values: object) -> str:
     `NexusError("internal", ...)` if the installation lacks the file.
     """
     path = defaults_dir() / "prompts" / f"{name}.md"
-    found = read_text(path)
-    if found is None:
+    file_text = read_text(path)
+    if file_text is None:
         raise NexusError("internal", str(path), "this package file is missing", "Reinstall nexus")
-    return fill_blanks(found.text, **values).strip()
+    return fill_blanks(file_text.text, **values).strip()
 
 
 def fill_blanks(text: str, **values: object) -> str:

@@ -298,8 +298,8 @@ index links to their repository."""
 def credential_paths(environ: Environ = os.environ) -> Paths:
     """Return credential paths, existing or not, below `HOME` and below the home folder of the user database."""
     named = ("HOME", "XDG_CONFIG_HOME", *_MOVED_BY)
-    found, settings = _credential_paths(tuple((name, value) for name in named if (value := environ.get(name))))
-    return (*found, *filter(holds_password, settings))
+    paths, settings = _credential_paths(tuple((name, value) for name in named if (value := environ.get(name))))
+    return (*paths, *filter(holds_password, settings))
 
 
 def holds_password(path: Path) -> bool:
@@ -334,19 +334,19 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Paths, Pa
     """Return the credential paths, and settings that may have a password."""
     environ = dict(variables)
     homes = home_folders(environ.get("HOME", ""))
-    found = [path for home in homes for path in _credentials_below(home)]
+    paths = [path for home in homes for path in _credentials_below(home)]
     base = os.path.normpath(environ.get("XDG_CONFIG_HOME", ""))
     if os.path.isabs(base):
-        found += [Path(base) / name.removeprefix(".config/") for name in CREDENTIALS if name.startswith(".config/")]
+        paths += [Path(base) / name.removeprefix(".config/") for name in CREDENTIALS if name.startswith(".config/")]
     for variable, name in _MOVED_BY.items():
         value = environ.get(variable, "")
         # KUBECONFIG is a list; KRB5CCNAME may have a kind in front.
         for part in value.removeprefix("FILE:").split(os.pathsep):
             # `HISTFILE=/dev/null` disables the history.
             if os.path.isabs(part) and not is_below(os.path.normpath(part), "/dev"):
-                found.append(Path(os.path.normpath(part), name))
+                paths.append(Path(os.path.normpath(part), name))
     settings = tuple(home / name for home in homes for name in _MAY_HOLD)
-    return tuple(dict.fromkeys(path for path in found if len(path.parts) > 1)), settings
+    return tuple(dict.fromkeys(path for path in paths if len(path.parts) > 1)), settings
 
 
 @lru_cache(8)
@@ -386,9 +386,9 @@ class SecretPlaces:
         worktree = find_worktree(project, own)
         self._worktree = _fold_path(Path(root)) if worktree else None
         kept = [path for path in own_paths(own) if worktree or not is_below(root, os.path.realpath(path))]
-        found = [*credential_paths(environ), *kept, own.keys, own.ledger, *_PROCESSES]
+        paths = [*credential_paths(environ), *kept, own.keys, own.ledger, *_PROCESSES]
         self._places: dict[tuple[str, ...], Path] = {}
-        for path in found:
+        for path in paths:
             self._places[_fold_path(path)] = path
             if os.path.lexists(path) and path not in _PROCESSES:
                 self._places[_fold_path(real_path(path))] = path

@@ -81,8 +81,8 @@ def _safe_directories() -> Iterator[str]:
     for path in (*system, *personal):
         section = ""
         for line in _read_lines(path):
-            if found := _SECTION.match(line):
-                section, line = found[1].lower(), line[found.end() :].strip()
+            if match := _SECTION.match(line):
+                section, line = match[1].lower(), line[match.end() :].strip()
             if section == "safe" and (value := _VALUE.match(line)):
                 yield os.path.expanduser(value[1].strip().strip('"'))
 

@@ -57,7 +57,7 @@ class TablesRule(Rule):
 
     def read(self, value: Any) -> SettingValue | None:
         lines = [self.encode(one) for one in value] if isinstance(value, list) else [None]
-        return None if None in lines else tuple(one for one in lines if one)
+        return None if None in lines else tuple(line for line in lines if line)
 
 
 def number(least: float, most: float) -> Rule:

@@ -257,13 +257,13 @@ TABLE_HELP: Mapping[str, str] = {
 
 
 def _declared(owner: Any) -> dict[str, Setting]:
-    return {one.name: one.metadata["setting"] for one in fields(owner) if one.metadata}
+    return {field_.name: field_.metadata["setting"] for field_ in fields(owner) if field_.metadata}
 
 
 def _collect_tables() -> dict[str, dict[str, Setting]]:
     """Return the settings of each table with fixed keys; "" is the top of the file."""
     found = {"": {**_declared(Settings), "mcp": MCP}, "rules": {}}
-    found |= {one.name: _declared(one.default) for one in fields(Settings) if is_dataclass(one.default)}
+    found |= {field_.name: _declared(field_.default) for field_ in fields(Settings) if is_dataclass(field_.default)}
     return {name: made for name, own in found.items() if (made := {**_TABLES.get(name, {}), **own})}
 
 

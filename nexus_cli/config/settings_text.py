@@ -26,9 +26,9 @@ def settings_text(head: str = HEAD, mark: str = "") -> str:
             blocks.append([*_comment(TABLE_HELP.get(table, "")), f"[{table}]", *_list(settings, mark)])
     for heading, shown, text in ((*one.example, one.help) for name, one in top.items() if name not in plain):
         blocks.append([*_comment(text), f"# {heading}", *(f"# {key} = {toml_literal(shown[key])}" for key in shown)])
-    for table, one in OPEN_TABLES.items():
-        values = [f"{mark}{name} = {toml_literal(value)}" for name, value in one.default.items()]
-        blocks.append([*_comment(one.help), f"[{table}]", *values])
+    for table, setting in OPEN_TABLES.items():
+        values = [f"{mark}{name} = {toml_literal(value)}" for name, value in setting.default.items()]
+        blocks.append([*_comment(setting.help), f"[{table}]", *values])
     for table, named in NAMED_TABLES.items():
         blocks.append([*_comment(named.help), f"# [{table}.{named.name}]", *_list(named.settings, mark)])
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
@@ -52,10 +52,10 @@ def _list(settings: Mapping[str, Setting], mark: str) -> list[str]:
     return [line for name, one in settings.items() for line in (*_comment(one.help), _assign(name, one, mark))]
 
 
-def _assign(name: str, one: Setting, mark: str) -> str:
-    if one.default is None:
-        return f"# {name} = {toml_literal(one.example)}"
-    return f"{mark}{name} = {toml_literal(one.default)}"
+def _assign(name: str, setting: Setting, mark: str) -> str:
+    if setting.default is None:
+        return f"# {name} = {toml_literal(setting.example)}"
+    return f"{mark}{name} = {toml_literal(setting.default)}"
 
 
 def _comment(text: str) -> list[str]:

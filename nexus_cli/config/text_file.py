@@ -53,12 +53,16 @@ def read_unasked(gate: UnaskedFiles, path: Path, limit: int = LIMIT, *, by_name:
     """Return the text of a file of a project as `read_text`, through the gate for what is sent unasked; raise
     `FileRefused` too."""
     try:
-        found = gate.read(path, limit, by_name=by_name)
+        unasked_file = gate.read(path, limit, by_name=by_name)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    return decode_head(found.data, replace_surrogates(str(path)), found.limit, found.size) if found else None
+    return (
+        decode_head(unasked_file.data, replace_surrogates(str(path)), unasked_file.limit, unasked_file.size)
+        if unasked_file
+        else None
+    )
 
 
 def _unreadable(path: Path, error: Exception) -> NexusError:

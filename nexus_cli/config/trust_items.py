@@ -123,10 +123,10 @@ def split_items(
     items: dict[str, TrustItem] = {}
     for name, data in files.items():
         if name in entries:
-            found = [_make_item(entry, name, files) for entry in entries[name]]
+            trust_items = [_make_item(entry, name, files) for entry in entries[name]]
         else:
-            found = [*_add_file(name, data, items)]
-        items |= {item.key: item for item in found}
+            trust_items = [*_add_file(name, data, items)]
+        items |= {item.key: item for item in trust_items}
     return files, items, left_out
 
 

@@ -97,10 +97,10 @@ def read_records(folder: Path) -> Iterator[WorktreeRecord]:
 
 def read_project_records(project: Path) -> list[WorktreeRecord]:
     """Return the records of the worktrees of `project` by name, then those of worktrees made from them."""
-    found = list(read_records(worktrees_of(project)))
-    for record in found:
-        found += read_records(worktrees_of(record.folder))  # the loop visits them too
-    return found
+    worktrees = list(read_records(worktrees_of(project)))
+    for record in worktrees:
+        worktrees += read_records(worktrees_of(record.folder))  # the loop visits them too
+    return worktrees
 
 
 def read_all_records() -> Iterator[WorktreeRecord]:

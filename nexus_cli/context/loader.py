@@ -183,7 +183,7 @@ def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFil
     root, home, own = project_root(local), _home(), config.absolute().resolve()
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
     gate = gate or UnaskedFiles(root)
-    for folder in (one for one in (*outer, local) if one != own):
+    for folder in (path for path in (*outer, local) if path != own):
         name: Name = "local" if folder == local else "ancestor"
         layers.append(load_folder(folder, gate, name, for_session=for_session))
     return layers
@@ -241,11 +241,11 @@ def _add_configuration(layer: ContextLayer, *, trusted: bool) -> ContextLayer:
 
 
 def _parse_file(path: Path, parse: Callable[[str], JsonObject]) -> JsonObject | None:
-    found = read_text(path)
-    if found is None:
+    file_text = read_text(path)
+    if file_text is None:
         return None
     try:
-        return parse(found.text) if found.text.strip() else {}
+        return parse(file_text.text) if file_text.text.strip() else {}
     except (ValueError, RecursionError) as error:
         why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise NexusError("config", one_line(str(path)), why, "Correct the file or move it away") from error

@@ -65,7 +65,7 @@ class FilePromptSource:
         """Return the file's text without a byte-order mark; None if there is not a regular file, or it is refused."""
         self.is_refused, self.beyond = False, 0
         try:
-            found = self._read()
+            file_text = self._read()
         except FileRefused as refused:
             self.is_refused = True
             self.notice = f"{one_line(replace_surrogates(str(self._path)))} {refused}; skipped"
@@ -75,8 +75,10 @@ class FilePromptSource:
                 raise
             self.notice = f"{one_line(error.message)}; skipped"
             return None
-        self.notice, self.beyond = (found.notice, found.beyond) if found else (one_line(odd_file(self._path)), 0)
-        return found.text if found else None
+        self.notice, self.beyond = (
+            (file_text.notice, file_text.beyond) if file_text else (one_line(odd_file(self._path)), 0)
+        )
+        return file_text.text if file_text else None
 
     def _read(self) -> FileText | None:
         return read_unasked(self._gate, self._path, by_name=True) if self._gate else read_text(self._path)
@@ -128,7 +130,7 @@ class PromptLoader:
         personal, personal_path, files = self.load_personal()
         project, project_path, project_files = self.load_project()
         read = (*files, *project_files)
-        notices = tuple(one.notice for one in read if one.notice and not os.path.isdir(one.path))
+        notices = tuple(source.notice for source in read if source.notice and not os.path.isdir(source.path))
         sections = {
             "# Personal Configuration": personal,
             "# Project Configuration": project,

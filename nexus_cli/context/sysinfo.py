@@ -56,8 +56,8 @@ def working_folder() -> Path | None:
 def operating_system(host: Host) -> str:
     """Return the operating system, such as `Linux (Debian GNU/Linux 12)` or `macOS 14.2`, else name and release."""
     if host.system == "Darwin":
-        found = re.search(r"<key>ProductVersion</key>\s*<string>([^<]*)</string>", host.release)
-        return one_line(f"macOS {found[1]}") if found else f"macOS (Darwin {one_line(host.kernel)})"
+        match = re.search(r"<key>ProductVersion</key>\s*<string>([^<]*)</string>", host.release)
+        return one_line(f"macOS {match[1]}") if match else f"macOS (Darwin {one_line(host.kernel)})"
     if host.system != "Linux":
         return one_line(f"{host.system} {host.kernel}".strip())
     kernel = host.kernel.lower()
@@ -103,5 +103,5 @@ def _first_text(paths: Paths) -> str:
 
 
 def _release_value(text: str, key: str) -> str:
-    found = re.search(rf"^{key}=(.*)$", text, re.MULTILINE)
-    return found[1].strip().strip("\"'").strip() if found else ""
+    match = re.search(rf"^{key}=(.*)$", text, re.MULTILINE)
+    return match[1].strip().strip("\"'").strip() if match else ""

@@ -102,18 +102,18 @@ class CacheFacts:
 
     def _diagnose_miss(self, life: CacheLife, missed: int) -> Diagnosis:
         """Find the cause of a miss. A change explains only the tokens after it."""
-        found, held = self.difference, self.former or life
-        lost = found is None or self._is_lost(life)
-        besides = f"; also, {self.describe_change(found)}" if found else ""
+        difference, held = self.difference, self.former or life
+        lost = difference is None or self._is_lost(life)
+        besides = f"; also, {self.describe_change(difference)}" if difference else ""
         if lost is not False and self.age is not None and self.age > held.max_seconds:
             return Diagnosis("expired", missed, False, _expired(held, self.age) + besides)
-        if found is not None and not lost:
-            return Diagnosis(found.kind, missed, True, self.describe_change(found))
+        if difference is not None and not lost:
+            return Diagnosis(difference.kind, missed, True, self.describe_change(difference))
         if self.age is None:
             return Diagnosis("unknown", missed, None, f"it is unknown when the cache was last used{besides}")
         if self.age > held.min_seconds:
             return Diagnosis("expired", missed, False, _expired(held, self.age) + besides)
-        if found is not None:
+        if difference is not None:
             why = f"the provider did not cache even the {self.shared:,} unchanged tokens{besides}"
             return Diagnosis("provider", missed, False, why)
         return Diagnosis(

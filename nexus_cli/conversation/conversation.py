@@ -185,7 +185,7 @@ class Conversation:
     def count_entries(self, last: int) -> Sequence[tuple[Kind, str, int]]:
         """Count the entries up to `last` by kind and actor, without reading them; see `Log`."""
         known = [self._entries[number] for number in range(1, last + 1) if number in self._entries]
-        return [(one.kind, one.actor, 1) for one in known] if len(known) == last else self.log.count_entries(last)
+        return [(entry.kind, entry.actor, 1) for entry in known] if len(known) == last else self.log.count_entries(last)
 
     def memo(self, kind: str, value: JsonObject, entry: int | None = None) -> None:
         """Record a note about the conversation at `entry`, by default its newest one, see `Memo`."""
@@ -331,7 +331,9 @@ class Conversation:
             self._entries[item.entry] = replace(entry, preamble=preamble, tokens=other.tokens)
             return
         self._changed_preambles.add(item.entry)
-        self.epoch = replace(self.epoch, head=tuple(other if one is item else one for one in self.epoch.head))
+        self.epoch = replace(
+            self.epoch, head=tuple(other if window_item is item else window_item for window_item in self.epoch.head)
+        )
 
     def is_preamble_due(self) -> bool:
         """True if an unsent user message has no preamble yet."""
@@ -452,4 +454,4 @@ def _epoch(
 
 
 def _header_values(source: Epoch | EpochHeader) -> JsonDict:
-    return {one.name: getattr(source, one.name) for one in fields(EpochHeader)}
+    return {field_.name: getattr(source, field_.name) for field_ in fields(EpochHeader)}

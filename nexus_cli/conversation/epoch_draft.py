@@ -31,12 +31,12 @@ class EpochDraft:
     @property
     def drops(self) -> tuple[Drop, ...]:
         """The drops with their texts."""
-        return tuple(one.drop for one in self.left)
+        return tuple(pending_drop.drop for pending_drop in self.left)
 
     @property
     def notes(self) -> tuple[Note, ...]:
         """The memos beside them."""
-        return tuple(one.note for one in self.left)
+        return tuple(drop.note for drop in self.left)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Fingerprint:
     def of(cls, epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprint:
         """Return the parts of a request under `epoch`; `messages` are the names and line hashes of its messages."""
         tools = tuple((str(tool.get("function", tool).get("name", "")), _sha(canonical(tool))) for tool in epoch.tools)
-        sections = [(str(one["id"]), _of_section(one)) for one in json.loads(epoch.sections)]
+        sections = [(str(load["id"]), _of_section(load)) for load in json.loads(epoch.sections)]
         whole = (SYSTEM, _sha(epoch.system.encode()))
         return cls(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, whole), tuple(messages))
 
@@ -47,9 +47,9 @@ class Fingerprint:
         """Return the first difference; None if `after` only continues this one, or ends earlier."""
         if self.model != after.model:
             return Difference("model", after.model, self.model, after.model)
-        found = _among("tool", self.tools, after.tools) or _among("section", self.sections, after.sections)
-        if found:
-            return found
+        difference = _among("tool", self.tools, after.tools) or _among("section", self.sections, after.sections)
+        if difference:
+            return difference
         for what in ("effort", "tool_choice"):
             was, now = getattr(self, what), getattr(after, what)
             if was != now:
@@ -96,8 +96,8 @@ def common_messages(before: Fingerprint, after: Fingerprint) -> int:
     return next((place for place, (old, new) in enumerate(pairs) if old[1] != new[1]), len(pairs))
 
 
-def _fixed_parts(one: Fingerprint) -> tuple[str, str, str, Named, tuple[str, str]]:
-    return one.model, one.effort, one.tool_choice, one.tools, one.sections[-1]
+def _fixed_parts(fingerprint: Fingerprint) -> tuple[str, str, str, Named, tuple[str, str]]:
+    return fingerprint.model, fingerprint.effort, fingerprint.tool_choice, fingerprint.tools, fingerprint.sections[-1]
 
 
 def _among(kind: str, before: Named, after: Named) -> Difference | None:

@@ -87,7 +87,7 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
     old = max(0, len(groups) - RECENT)
     later = _Later()
     referred: list[object] = []
-    found: list[StaleResult] = []
+    stale_results: list[StaleResult] = []
     for index in reversed(range(len(groups))):
         group = groups[index]
         calls = group[0].message.tool_calls
@@ -104,7 +104,7 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
             if tool.runs_commands:
                 if is_old and _is_long(item):
                     command = str(call.arguments.get(tool.subject, ""))
-                    found.append(StaleResult(item, call, command, AGED, last_line(item.message.content)))
+                    stale_results.append(StaleResult(item, call, command, AGED, last_line(item.message.content)))
                 continue
             if not _touches_files(tool):
                 continue
@@ -117,9 +117,9 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
                 if not why and is_old and tool.effect is Effect.READ:
                     why = AGED
                 if why:
-                    found.append(StaleResult(item, call, str(call.arguments.get(tool.subject, "")), why))
+                    stale_results.append(StaleResult(item, call, str(call.arguments.get(tool.subject, "")), why))
             later.saw(named, item)
-    return found[::-1]
+    return stale_results[::-1]
 
 
 def _is_long(item: WindowItem) -> bool:
@@ -146,11 +146,13 @@ def find_batches(
     for item in reversed(flatten(groups)):
         total += item.tokens if item.entry <= conversation.cursor else 0
         behind[item.entry] = total
-    found = [one for one in find_stale(groups, find_tool) if one.item.entry not in pinned]
-    for start in reversed(range(len(found))):
-        item = found[start].item
-        saved += max(0, item.tokens - found[start].stub(STUB, measure).tokens)
-        yield found[start:], saved, max(0, behind.get(item.entry, 0) - saved)
+    stale_results = [
+        stale_result for stale_result in find_stale(groups, find_tool) if stale_result.item.entry not in pinned
+    ]
+    for start in reversed(range(len(stale_results))):
+        item = stale_results[start].item
+        saved += max(0, item.tokens - stale_results[start].stub(STUB, measure).tokens)
+        yield stale_results[start:], saved, max(0, behind.get(item.entry, 0) - saved)
 
 
 def draft_stubs(
@@ -158,11 +160,11 @@ def draft_stubs(
 ) -> tuple[list[WindowItem], list[Drop]]:
     """Return the window with stubs in place of stale results, and the drops of these."""
     stubs, drops = dict[int, WindowItem](), list[Drop]()
-    for one in found:
-        name, entry = next_drop(), one.item.entry
-        stubs[entry] = one.stub(name, measure)
-        tokens = one.item.tokens - stubs[entry].tokens
-        what = f"result of {one.what} ({one.why})"
+    for stale_result in found:
+        name, entry = next_drop(), stale_result.item.entry
+        stubs[entry] = stale_result.stub(name, measure)
+        tokens = stale_result.item.tokens - stubs[entry].tokens
+        what = f"result of {stale_result.what} ({stale_result.why})"
         drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
     return with_stubs(conversation.groups(), stubs), drops
 

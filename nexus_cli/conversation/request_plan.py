@@ -120,7 +120,7 @@ class RequestPlan:
     def sections(self) -> tuple[JsonObject, ...]:
         """Return the sections of layers 1 and 3, in `tokens` of the budget and `counted` by us."""
         used, rows = self.budget.used, json.loads(self.epoch.sections)
-        fixed = [{**one, "cached": bool(one.get("cached")) and self.sent >= 0} for one in rows]
+        fixed = [{**row, "cached": bool(row.get("cached")) and self.sent >= 0} for row in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))
         return (*system, *scale_sections(self.told, used.event, self.messages_scale))
 
@@ -146,14 +146,14 @@ class RequestPlan:
     def outlook(self) -> Outlook:
         """The best expected cache hit, over all earlier requests."""
         now, life = self.earlier.now, self.earlier.life
-        made = []
+        outlooks = []
         for (_, used), (shared, messages) in zip(self.earlier.requests, self._shared, strict=False):
             seconds = seconds_between(used, now)
-            made.append(Outlook(expected_cached(life, shared, seconds), messages, shared, seconds, now))
-        if not made:
+            outlooks.append(Outlook(expected_cached(life, shared, seconds), messages, shared, seconds, now))
+        if not outlooks:
             return Outlook(0, 0, 0, None, now)
-        best = max(made, key=lambda one: one.tokens)
-        return replace(made[0], tokens=best.tokens, messages=best.messages)
+        best = max(outlooks, key=lambda one: one.tokens)
+        return replace(outlooks[0], tokens=best.tokens, messages=best.messages)
 
     @property
     def cached(self) -> int:

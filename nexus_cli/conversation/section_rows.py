@@ -22,7 +22,7 @@ def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
 
 def scale_sections(rows: SectionRows, total: int, scale: float) -> list[JsonDict]:
     """Convert the tokens of section rows to the budget's unit; they sum to `total`, separators included."""
-    tokens = apportion(total, [int(one["tokens"]) for one in rows])
+    tokens = apportion(total, [int(row["tokens"]) for row in rows])
     return [_scale_row(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
 
 

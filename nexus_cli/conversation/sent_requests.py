@@ -96,11 +96,13 @@ class SentRequest:
             proven=proven,
             former=before.life,
         )
-        found = differ() if facts.diagnose().missed else None
-        if found is None:
+        difference = differ() if facts.diagnose().missed else None
+        if difference is None:
             return facts
         cause = "" if is_same else self.epoch.cause
-        return replace(facts, difference=found, cause=cause, source=source_of(found, self.epoch, before.epoch))
+        return replace(
+            facts, difference=difference, cause=cause, source=source_of(difference, self.epoch, before.epoch)
+        )
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
@@ -112,7 +114,7 @@ def source_of(found: Difference, *epochs: Epoch) -> str:
     """Return the source of the section that differs, from the first of `epochs` that has one; "" for other parts."""
     if found.kind != "section":
         return ""
-    named = (one for epoch in epochs for one in json.loads(epoch.sections) if one.get("id") == found.what)
+    named = (load for epoch in epochs for load in json.loads(epoch.sections) if load.get("id") == found.what)
     return next((str(one["source"]) for one in named if one.get("source")), "")
 
 
@@ -168,8 +170,10 @@ class SentRequests:
         life, last = cache_life_of(info), self.last
         if last is None:
             return EarlierRequests((), life, now)
-        others = (one for one in reversed(self.earlier.values()) if one.epoch is not last.epoch)
-        return EarlierRequests(tuple((one, self.uses.get(one.epoch.id)) for one in (last, *others)), life, now)
+        others = (request for request in reversed(self.earlier.values()) if request.epoch is not last.epoch)
+        return EarlierRequests(
+            tuple((request, self.uses.get(request.epoch.id)) for request in (last, *others)), life, now
+        )
 
     def is_warm(self, model: str, info: ModelInfo, now: datetime) -> bool:
         """True if the last request may still be cached, or its cache lifetime is unknown. A request to another model
@@ -186,7 +190,7 @@ class SentRequests:
     def shared_tokens(self, epoch: Epoch, info: ModelInfo, now: datetime) -> int:
         """Return the tokens, by our count, of the longest prefix of an epoch that may still be cached."""
         held = (one for one, _ in self.earlier_requests(info, now).requests if self._may_hold(one, info, now))
-        return max((one.common(epoch, epoch.head) for one in held), default=0)
+        return max((request.common(epoch, epoch.head) for request in held), default=0)
 
     def _may_hold(self, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:
         life = cache_life_of(info)

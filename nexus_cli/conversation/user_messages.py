@@ -39,13 +39,13 @@ def read_refusals(memos: Callable[[str], Sequence[Memo]]) -> list[RefusalWords]:
     """Return the reasons given for refused calls, newest first."""
     found = [memo for memo in memos(DECISION) if memo.value.get("answer") == "no" and memo.value.get("said")]
     made = (RefusalWords(m.entry, str(m.value["said"]), str(m.value.get("by", UNKNOWN))) for m in found)
-    return sorted(made, key=lambda one: -one.entry)
+    return sorted(made, key=lambda refusal_words: -refusal_words.entry)
 
 
 def find_others(conversation: Conversation, entries: Iterable[int]) -> frozenset[int]:
     """Return those of `entries` that the person did not write, but a program, a model or members of a space."""
     sources, refusals = read_sources(conversation.memos), read_refusals(conversation.memos)
-    refused = {one.entry: one.source for one in refusals}
+    refused = {refusal.entry: refusal.source for refusal in refusals}
 
     def is_typed(entry: int) -> bool:
         if entry in refused:
@@ -70,7 +70,7 @@ def with_sources(
     `cut` returns the typed part of a message, from which pasted text was removed."""
     sources = read_sources(memos)
     pasted = {memo.entry: memo.value.get("ranges", ()) for memo in memos(PASTED_RANGES)}
-    refused = ((one.entry, one.text, one.source) for one in read_refusals(memos))
+    refused = ((refusal.entry, refusal.text, refusal.source) for refusal in read_refusals(memos))
     said = (
         (entry, cut(_without_pastes(text, pasted.get(entry, ()))), sources.get(entry, PERSON))
         for entry, text in messages
@@ -88,7 +88,7 @@ def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
 def words_before(conversation: Conversation, last: int, shown: Collection[int] = ()) -> Iterator[tuple[int, str]]:
     """Yield entry and text of the messages and refusal reasons up to entry `last`, except those in `shown`, newest
     first. Includes messages that other parties wrote, see `find_others`."""
-    refused = ((one.entry, one.text) for one in read_refusals(conversation.memos) if one.entry <= last)
+    refused = ((refusal.entry, refusal.text) for refusal in read_refusals(conversation.memos) if refusal.entry <= last)
     for entry, text in merge(refused, conversation.log.user_messages(last), key=lambda one: -one[0]):
         own = "" if entry in shown else split_attachments(text)[0]
         if own:
@@ -100,5 +100,5 @@ def hidden_words(conversation: Conversation) -> Iterator[tuple[int, str]]:
     hidden = (item.entry for item in conversation.items if item.replaces_others)
     shown = {item.entry for item in conversation.items if item.shows_entry}
     last = max(hidden, default=0)
-    refused = [(one.entry, one.text) for one in read_refusals(conversation.memos) if one.entry > last]
+    refused = [(refusal.entry, refusal.text) for refusal in read_refusals(conversation.memos) if refusal.entry > last]
     return chain(refused, words_before(conversation, last, shown))

@@ -192,11 +192,11 @@ class WindowTruncator:
 
     def _hole_item(self, conversation: Conversation, hole: Hole, drops: list[Drop]) -> WindowItem:
         """Return the line that replaces removed groups; append the drops of this cut to `drops`."""
-        found, ways = links_of_hole(hole, recalls=self.recalls), []
-        for part in found.new:
+        links, ways = links_of_hole(hole, recalls=self.recalls), []
+        for part in links.new:
             ways.append(conversation.log.next_drop())
             drops.append(Drop(ways[-1], part.what, part.tokens, Cause.TRUNCATION, conversation.now(), part.entries))
-        text = hole_line(hole.first, hole.last, [*found.known, *ways] if self.recalls else ())
+        text = hole_line(hole.first, hole.last, [*links.known, *ways] if self.recalls else ())
         message = Message(Role.USER, text)
         return WindowItem(hole.last, ItemForm.MARKER, message, tokens=self.measure(message, ""))
 

@@ -64,7 +64,7 @@ def client_context(*, checks: bool = True) -> SSLContext:
 
 def find_certificate_error(errors: Iterable[BaseException]) -> BaseException | None:
     """Return the first error that says that a server's certificate was not accepted."""
-    return next((one for one in errors if hasattr(one, "verify_code")), None)
+    return next((error for error in errors if hasattr(error, "verify_code")), None)
 
 
 def describe_certificate_error(error: BaseException, host: str) -> tuple[str, str]:

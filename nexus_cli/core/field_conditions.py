@@ -28,7 +28,7 @@ def holds(condition: str, value: Any, event: str = "") -> bool:
         return False
     field = match[1].strip()
     text = _field_text(field, value, event)
-    patterns = [one.strip().replace("[", "[[]") for one in match[3].split("|")]
+    patterns = [part.strip().replace("[", "[[]") for part in match[3].split("|")]
     fits = text is not None and any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
     return fits != bool(match[2])
 

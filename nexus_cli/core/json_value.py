@@ -48,7 +48,7 @@ def is_number(value: object) -> TypeGuard[float]:
 @cache
 def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
     """Return the keys of a dataclass in JSON, each with the path of its value."""
-    words = getattr(kind, "shown", "").split() or [one.name for one in fields(kind)]
+    words = getattr(kind, "shown", "").split() or [field_.name for field_ in fields(kind)]
     return tuple((key, path or key) for key, _, path in (word.partition(":") for word in words))
 
 

@@ -274,14 +274,14 @@ _TEXT_FIELDS = frozenset(
 def result_note(result: ToolResult, seconds: float) -> JsonObject:
     """Return the parts of a result that its entry lacks: `seconds`, `error` (its length), fields other than the
     default."""
-    names = (one.name for one in fields(ToolResult) if one.name not in _TEXT_FIELDS)
+    names = (field_.name for field_ in fields(ToolResult) if field_.name not in _TEXT_FIELDS)
     known = {name: value for name in names if (value := getattr(result, name)) != getattr(_PLAIN_RESULT, name)}
     return {"seconds": round(seconds, 1), "error": len(result.error), **known}
 
 
 def restore_result(text: str, note: JsonObject) -> tuple[ToolResult, float]:
     """Restore a result and its seconds from the text of its entry and its note, which may be empty."""
-    names = {one.name for one in fields(ToolResult)} - _TEXT_FIELDS
+    names = {field_.name for field_ in fields(ToolResult)} - _TEXT_FIELDS
     known = {name: found for name, found in note.items() if name in names}
     error = text[-note["error"] :] if note.get("error") else ""
     output = text[: len(text) - len(error)].removesuffix("\n") if error else text
@@ -323,7 +323,7 @@ class Message:
         object.__setattr__(self, "role", Role(self.role))
         object.__setattr__(self, "content", text_of(self.content, "content of a message"))
         calls: object = self.tool_calls
-        if not (isinstance(calls, tuple) and all(isinstance(one, ToolCall) for one in calls)):
+        if not (isinstance(calls, tuple) and all(isinstance(call, ToolCall) for call in calls)):
             if isinstance(calls, str | Mapping | ToolCall) or not isinstance(calls, Iterable | None):
                 raise TypeError(f"tool_calls of a message must be a sequence of calls, not {type(calls).__name__}")
             object.__setattr__(self, "tool_calls", tuple(map(ToolCall.of, calls or ())))

@@ -14,8 +14,8 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, from_record
 from nexus_cli.core.usage import Cost
 
-_KINDS: Mapping[str, type] = {one.kind: one for one in get_args(LineEvent)}
-_ANSWERS: Mapping[str, type] = {one.answer: one for one in get_args(Answer)}
+_KINDS: Mapping[str, type] = {argument.kind: argument for argument in get_args(LineEvent)}
+_ANSWERS: Mapping[str, type] = {argument.answer: argument for argument in get_args(Answer)}
 
 
 def read_event(line: JsonObject) -> Event | None:

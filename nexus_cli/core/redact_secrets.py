@@ -89,10 +89,10 @@ class _Place:
 def named_secrets(text: str) -> Iterator[tuple[int, int]]:
     """Yield start and end of every value in `text` that is a secret by the name before it and its form."""
     reached = 0
-    for found in _ASSIGNED.finditer(text):
-        if found.start() < reached:
+    for match in _ASSIGNED.finditer(text):
+        if match.start() < reached:
             continue
-        span = _secret_behind(text, found)
+        span = _secret_behind(text, match)
         if span is not None:
             reached = span[1]
             yield span

@@ -134,7 +134,7 @@ class Entity:
         settings."""
         stored = enumerate(self.options.get(GOALS, ()), 1)
         found = [make_goal(number, one) if isinstance(one, str) else one for number, one in stored]
-        return sorted(found, key=lambda one: (one["done"] is not None, one["priority"]))
+        return sorted(found, key=lambda goal: (goal["done"] is not None, goal["priority"]))
 
 
 def name_goal(goal: JsonObject) -> str:

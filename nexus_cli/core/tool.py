@@ -31,15 +31,15 @@ def split_ranges(text: str) -> tuple[str, list[tuple[int, int | None]]]:
     The number is None for `FIRST-`, and below 1 for a range that ends before it begins. Without ranges the list is
     empty.
     """
-    found = _RANGES.search(text)
-    if found is None:
+    match = _RANGES.search(text)
+    if match is None:
         return text, []
     ranges: list[tuple[int, int | None]] = []
-    for one in found[1].split(","):
-        first, dash, last = one.partition("-")
+    for part in match[1].split(","):
+        first, dash, last = part.partition("-")
         count = int(last) - int(first) + 1 if last else None
         ranges.append((int(first), count if dash else 1))
-    return text[: found.start()], ranges
+    return text[: match.start()], ranges
 
 
 class Effect(StrEnum):

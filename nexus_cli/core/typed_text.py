@@ -61,7 +61,7 @@ class AttachedText:
 
 def find_attached_texts(message: str) -> list[AttachedText]:
     """Return the contents of the attached blocks of `message`, in order; a block without an end is none."""
-    found: list[AttachedText] = []
+    attached_texts: list[AttachedText] = []
     opening = _OPENING.search(message)
     while opening:
         start, closing = opening.end(), "\n</stdin>" if opening["stdin"] else "\n</file>"
@@ -70,9 +70,9 @@ def find_attached_texts(message: str) -> list[AttachedText]:
         if end < start:
             break
         name = "stdin" if opening["stdin"] else one_line(unescape(opening["path"]))
-        found.append(AttachedText(name, start, end + 1, int(opening["line"] or 1)))
+        attached_texts.append(AttachedText(name, start, end + 1, int(opening["line"] or 1)))
         opening = _OPENING.search(message, end)
-    return found
+    return attached_texts
 
 
 def typed_text(message: str) -> str:
@@ -100,8 +100,8 @@ def split_attachments(message: str) -> tuple[str, str]:
     """
     if not message.rstrip().endswith(_CLOSED):
         return message, ""
-    found = _ATTACHED.search(message) or _HOLE.search(message)
-    return (message[: found.start()].rstrip(), message[found.start() :]) if found else (message, "")
+    match = _ATTACHED.search(message) or _HOLE.search(message)
+    return (message[: match.start()].rstrip(), message[match.start() :]) if match else (message, "")
 
 
 def enclosing_words(text: str, quote: str) -> str:
@@ -175,8 +175,8 @@ def _find_words(joined: str, wanted: str) -> int:
         return -1
     before = f"(?<!{_LETTER})" if wanted[0].isalnum() else ""
     after = f"(?!{_LETTER})" if wanted[-1].isalnum() else ""
-    found = re.search(f"{before}{re.escape(wanted)}{after}", joined)
-    return found.start() if found else -1
+    match = re.search(f"{before}{re.escape(wanted)}{after}", joined)
+    return match.start() if match else -1
 
 
 def _fold(text: str) -> str:

@@ -110,9 +110,9 @@ class UsageSum(Amounts):
     @classmethod
     def of(cls, used: Sequence[Usage], unfinished: int = 0) -> UsageSum:
         """Sum up `used`."""
-        paid = round_dollars(sum(one.cost_usd or 0.0 for one in used))
+        paid = round_dollars(sum(usage.cost_usd or 0.0 for usage in used))
         known = replace(sum(used, Usage()), cost_usd=paid)
-        return cls(known, len(used), sum(one.cost_usd is None for one in used), unfinished)
+        return cls(known, len(used), sum(usage.cost_usd is None for usage in used), unfinished)
 
     @property
     def known_usd(self) -> float:

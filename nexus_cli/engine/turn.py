@@ -136,7 +136,7 @@ def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> Pl
         "budget": to_json_value(request.budget),
         "sections": sections,
         "entries": len(request.items),
-        "drops": [drop for one in sections if (drop := one.get("drop"))],
+        "drops": [drop for section in sections if (drop := section.get("drop"))],
         "facts": [dict(fact) for fact in engine.readings.preamble.facts],
         "limits": limits.to_json(),
     }
@@ -208,7 +208,9 @@ def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCa
     for call in calls:
         row = repeated_calls(items, call, dispatcher.refused())
         if len(row) >= END_AT:
-            is_refused = call.id in dispatcher.run_limits(engine).refusals({one.id: one.name for one in calls})
+            is_refused = call.id in dispatcher.run_limits(engine).refusals(
+                {tool_call.id: tool_call.name for tool_call in calls}
+            )
             error = _repetition_error(engine.conversation, dispatcher, row, is_refused)
             dispatcher.stop_repeating(engine.conversation, engine.control, calls)
             raise error

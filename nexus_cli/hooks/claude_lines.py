@@ -41,7 +41,7 @@ def claude_lines(
     session, parent = claude_session_id(session), None
     by_id = {entry.id: entry for entry in entries}
     items = flatten(group_tool_calls([WindowItem.of(entry) for entry in entries]))
-    for item in (one for one in items if not is_placeholder(one)):
+    for item in (window_item for window_item in items if not is_placeholder(window_item)):
         entry, blocks = by_id[item.entry], _blocks(item.message)
         if not blocks:
             continue

@@ -104,7 +104,7 @@ class HookedCall:
         programs, which know one path a call, runs for each path that an edit names. Blocks."""
         name = self._claude_name if hook.is_foreign else self.tool.name
         given = self._claude_arguments() if hook.is_foreign else self.own_arguments()
-        real = [str(one) for one in self.targets.values()] if self.tool.effect is Effect.EDIT else []
+        real = [str(target) for target in self.targets.values()] if self.tool.effect is Effect.EDIT else []
         each = [{**given, "file_path": path} for path in real] if hook.is_foreign and len(real) > 1 else [given]
         end: JsonDict = {} if hook.is_foreign and event == "PermissionRequest" else {"tool_use_id": self.id}
         if self.result is not None:
@@ -153,8 +153,8 @@ class HookedCall:
         edits = self.checked.get("edits")
         if self.tool.effect is not Effect.EDIT or not isinstance(edits, list):
             return {}
-        pairs = [one for one in edits if isinstance(one, Mapping)]
-        return {f"{key}_string": "\n".join(str(one.get(key, "")) for one in pairs) for key in ("old", "new")}
+        pairs = [edit for edit in edits if isinstance(edit, Mapping)]
+        return {f"{key}_string": "\n".join(str(pair.get(key, "")) for pair in pairs) for key in ("old", "new")}
 
     def _respond(self, event: str, hook: Hook, given: JsonObject) -> JsonDict:
         if self.result is None or event == FAILED_EVENT:
@@ -213,10 +213,10 @@ class HookedCall:
 def describe_batch(calls: Sequence[HookedCall], hook: Hook) -> list[JsonDict]:
     """Return the part of the input that is about the calls of a step, with their results as the model gets them."""
     described = [
-        {key: one[key] for key in ("tool_name", "tool_input", "tool_use_id")}
+        {key: field[key] for key in ("tool_name", "tool_input", "tool_use_id")}
         | {"tool_response": call.describe_result()}
         for call in calls
-        for one in call.fields(FAILED_EVENT, hook)
+        for field in call.fields(FAILED_EVENT, hook)
     ]
     return [{"tool_calls": described}]
 

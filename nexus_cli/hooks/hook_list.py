@@ -185,11 +185,11 @@ def list_hooks(cwd: Path, personal: Sequence[HookTable]) -> list[Hook]:
     for plugin in installed_plugins():
         hooks += list_plugin_hooks(plugin)
     for folder in project_folders(cwd):
-        found, source = read_configuration(folder, ("hook",)), trusted_folder(folder)
+        configuration, source = read_configuration(folder, ("hook",)), trusted_folder(folder)
         if source != folder:
             theirs = trusted_items(source, read_configuration(source, ("hook",)))
-            found = replace(found, items={**found.items, **theirs}, problem="")
-        hooks += _project_hooks(folder, source, found)
+            configuration = replace(configuration, items={**configuration.items, **theirs}, problem="")
+        hooks += _project_hooks(folder, source, configuration)
     return hooks
 
 

@@ -256,9 +256,9 @@ class _Talk:
         if not isinstance(told, dict):
             return
         read, written = count(told.get("cache_read_input_tokens")), count(told.get("cache_creation_input_tokens"))
-        found = Usage(
+        usage = Usage(
             count(told.get("input_tokens")) + read + written, count(told.get("output_tokens")), read, written, 0, None
         )
         now = self.session.usage.get(model, Usage())
-        self.session.usage[model] = now + found - self._counted.get(key, Usage())
-        self._counted[key] = found
+        self.session.usage[model] = now + usage - self._counted.get(key, Usage())
+        self._counted[key] = usage

@@ -144,8 +144,8 @@ class _Talk:
             self.session.left_out["instructions and environment details added by codex"] += 1
 
     def _image(self, url: object) -> Part | None:
-        found = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
-        return image_part(found[1], found[2]) if found else None
+        match = _DATA_URL.fullmatch(url) if isinstance(url, str) else None
+        return image_part(match[1], match[2]) if match else None
 
     def _add_call(self, item: JsonObject) -> None:
         name, arguments = read_name(item, "name"), item.get("arguments", item.get("input"))
@@ -197,8 +197,8 @@ class _Talk:
             value = value.get("content", value)
         if isinstance(value, list):
             blocks = [one for one in value if isinstance(one, dict)]
-            texts = [str(one.get("text", "")) for one in blocks if "text" in one]
-            images += [image for one in blocks if (image := self._image(one.get("image_url"))) is not None]
+            texts = [str(block.get("text", "")) for block in blocks if "text" in block]
+            images += [image for block in blocks if (image := self._image(block.get("image_url"))) is not None]
             if left := len(value) - len(texts) - len(images):
                 self.session.left_out["parts of tool results that are not text"] += left
             return "\n\n".join(texts)

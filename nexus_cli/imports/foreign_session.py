@@ -92,7 +92,7 @@ class ForeignSession:
     def add_result(self, call: str, text: str, names: Mapping[str, str], images: Sequence[Part]) -> None:
         """Append the result of a call; `names` are the tools by call id."""
         tool = names.get(call, "unknown")
-        given = [(one.media_type, one.data) for one in images]
+        given = [(image.media_type, image.data) for image in images]
         chosen, lines, _ = choose_images(given, None, origin=f"result of {tool}")
         shown = "\n".join(filter(None, [text, *lines]))
         self.add(Kind.TOOL, Message(Role.TOOL, clean_text(shown), tool_call_id=call), f"tool:{tool}")
@@ -123,8 +123,8 @@ class ForeignSession:
 
     def open_calls(self) -> list[ToolCall]:
         """Return the calls that have no result."""
-        answered = {one.message.tool_call_id for one in self.entries if one.message.role is Role.TOOL}
-        return [call for one in self.entries for call in one.message.tool_calls if call.id not in answered]
+        answered = {entry.message.tool_call_id for entry in self.entries if entry.message.role is Role.TOOL}
+        return [call for entry in self.entries for call in entry.message.tool_calls if call.id not in answered]
 
     def digest(self, count: int) -> str:
         """Return the hash of the first `count` messages."""

@@ -86,7 +86,7 @@ def read_codex(home: Path) -> ForeignSetup:
 
 def _add_codex_server(setup: ForeignSetup, name: str, table: JsonDict, where: str) -> None:
     entry = {"env": dict(as_table(table.get("env")))} | server_entry(table, "url", "cwd")
-    entry["env"] |= {one: f"${{{one}}}" for one in as_texts(table.get("env_vars"))}
+    entry["env"] |= {text: f"${{{text}}}" for text in as_texts(table.get("env_vars"))}
     headers = dict(as_table(table.get("http_headers")))
     headers |= {one: f"${{{name}}}" for one, name in as_table(table.get("env_http_headers")).items()}
     if variable := table.get("bearer_token_env_var"):
@@ -165,7 +165,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
         if path.suffix == ".yml":
             settings = setup.read_table(path, text, guards=False, parse=yaml.safe_load)
         else:
-            text = _JSONC.sub(lambda found: found[1] or " ", text)
+            text = _JSONC.sub(lambda match: match[1] or " ", text)
             settings = setup.read_table(path, _ENV.sub(r"${\1}", text))
         model = settings.get("model")
         _set_model(setup, as_table(model).get("name") or model, plain.provider)

@@ -66,7 +66,9 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
     """
     find, read = READERS[program]
     done = SessionsImport(program)
-    memos = [_Known(*one) for one in sessions.list_memos(ledger.db, IMPORTED_SESSION) if one[1].get("from") == program]
+    memos = [
+        _Known(*memo) for memo in sessions.list_memos(ledger.db, IMPORTED_SESSION) if memo[1].get("from") == program
+    ]
     by_file = {str(one.memo.get("file")): one for one in memos}
     moved = {str(one.memo.get("id")): one for one in memos if not os.path.exists(str(one.memo.get("file")))}
     for path in track(sorted(find(home), key=lambda path: _stamp(path)[1:])):

@@ -212,7 +212,7 @@ def settle_head(
     db.many(
         f"UPDATE slots SET preamble = ?, tokens = ? WHERE epoch = {KEY} AND entry = ? AND form IN (?, ?)"
         " AND line IS NULL",
-        [(replace_surrogates(one.preamble), one.tokens, *key, one.entry, *forms) for one in with_preambles],
+        [(replace_surrogates(values.preamble), values.tokens, *key, values.entry, *forms) for values in with_preambles],
     )
     db.many(
         f"UPDATE slots SET line = ? WHERE epoch = {KEY} AND position = ? AND line IS NULL",

@@ -24,7 +24,7 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
             why = f"it has entries 1 to {last}" if last else "it has no entries yet"
             raise NexusError("usage", f"session {source} cannot be forked at entry {upto}", why)
         upto = _before_open_group(db, parent.main_lane, upto, last)
-        made = sessions.create(
+        session = sessions.create(
             db,
             folder=parent.folder,
             project=parent.project,
@@ -35,7 +35,7 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
             front=parent.front,
             parent=source,
         )
-        fork = sessions.key_of(db, made.id)
+        fork = sessions.key_of(db, session.id)
         lane = lanes.open_lane(db, fork, sessions.MAIN, parent.recipe, parent.main_lane, upto)
         turns = entries.count_turns(db, lane, upto)
         db.run(
@@ -49,7 +49,7 @@ def fork_session(db: Database, source: str, name: str, at: str, entry: int | Non
             fork,
         )
         _copy_drops_and_files(db, key, fork, lane, last, upto)
-    return made.id
+    return session.id
 
 
 def _before_open_group(db: Database, lane: int, upto: int, last: int) -> int:

@@ -136,9 +136,9 @@ class LaneLog:
             parent = None if at_entry is None else self.lane
             return lanes.open_lane(db, sessions.key_of(db, self.session_id), agent, agent, parent, at_entry or 0)
 
-        made = self._log_of(self._journal.commit(self, insert))
-        made.noted = self.noted
-        return made
+        log = self._log_of(self._journal.commit(self, insert))
+        log.noted = self.noted
+        return log
 
     def _log_of(self, lane: int) -> LaneLog:
         """Return the log of another lane of the session."""

@@ -73,12 +73,12 @@ def _make_private_file(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except FileExistsError:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "it is not a regular file") from None
         if not os.access(path, os.R_OK | os.W_OK):
             raise OSError(0, "it cannot be written") from None
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(status.st_mode) & 0o077:
             path.chmod(0o600)
 
 

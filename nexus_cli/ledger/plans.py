@@ -60,10 +60,10 @@ class PlanTable:
 
     def get(self, key: int) -> Plan:
         """Return a plan; raise `NexusError("usage", ...)` if it does not exist."""
-        found = self._select("key = ?", key)
-        if not found:
+        plans = self._select("key = ?", key)
+        if not plans:
             raise NexusError("usage", f"plan-{key}", "there is no such schedule", "See nexus schedule list")
-        return found[0]
+        return plans[0]
 
     def find(self, text: str) -> Plan:
         """Return a plan by its id or name; raise `NexusError("usage", ...)` if there is none, or several have this

@@ -107,5 +107,5 @@ def _outdated(path: Path, found: int, today: int) -> NexusError:
 
 def _state(path: Path) -> tuple[int, int, int]:
     """Return the parts of a file's status that change when it is written; raise `OSError` if it cannot be read."""
-    found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -245,7 +245,7 @@ def _list_requests(db: Database, value: int, which: str) -> list[RequestRow]:
 
 def read_inherited(db: Database, lane: int, which: str) -> InheritedRequests:
     """Return the requests of the lanes that `lane` was forked from, before the fork and beside it."""
-    found = InheritedRequests()
+    inherited_requests = InheritedRequests()
     chain = lanes.ancestry(db, lane)
     epoch = sent = lanes.END
     for child, parent in pairwise(chain):
@@ -260,8 +260,10 @@ def read_inherited(db: Database, lane: int, which: str) -> InheritedRequests:
         shared = [replace(both[step], session=named) for step in sorted(both) if both[step].manifest.epoch <= epoch]
         before = [row for row in shared if row.manifest.last <= sent]
         beside = [row for row in shared if row.manifest.last > sent]
-        found = InheritedRequests((*before, *found.before), (*beside, *found.beside))
-    return found
+        inherited_requests = InheritedRequests(
+            (*before, *inherited_requests.before), (*beside, *inherited_requests.beside)
+        )
+    return inherited_requests
 
 
 def pick_request(requests: Sequence[T], step: int, named: str = "", hint: str = "Requests are numbered from 1") -> T:

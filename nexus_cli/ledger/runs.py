@@ -100,7 +100,7 @@ class RunTable:
                 return None, False
             key, begun = (self.find_open(service, options[KEY]) if KEY in options else None) or (None, at)
             is_open = key is not None
-            joined = [one.value["delivery"] for one in self.joined(key)] if key else []
+            joined = [signal.value["delivery"] for signal in self.joined(key)] if key else []
             if len(joined) >= MOST_JOINED:
                 raise OverflowError
             if key is None:
@@ -127,10 +127,10 @@ class RunTable:
 
     def get(self, key: int) -> Run:
         """Return a run; raise `NexusError("usage", ...)` if it does not exist."""
-        found = self._select("key = ?", key)
-        if not found:
+        runs = self._select("key = ?", key)
+        if not runs:
             raise NexusError("usage", f"run-{key}", "there is no such run", "See nexus runs list")
-        return found[0]
+        return runs[0]
 
     def find(self, text: str) -> Run:
         """Return a run by its id; raise `NexusError("usage", ...)` if it does not exist."""
@@ -278,12 +278,12 @@ class RunTable:
     def make_session(self, run: Run, *, folder: str, project: str, model: str, recipe: str, at: str) -> str:
         """Create the session of a run in the same transaction as its record, and return its id."""
         with self._db.write():
-            made = sessions.create(
+            session = sessions.create(
                 self._db, folder=folder, project=project, model=model, recipe=recipe, name="", at=at, front=sessions.RUN
             )
-            sessions.open_main(self._db, made)
-            self._attach(run, made.id)
-        return made.id
+            sessions.open_main(self._db, session)
+            self._attach(run, session.id)
+        return session.id
 
     def _attach(self, run: Run, session: str) -> None:
         self._db.run("UPDATE runs SET session = ? WHERE key = ? AND fence = ?", session, run.key, run.fence)
@@ -435,7 +435,7 @@ class RunTable:
     def take(self, run: Run, signals: Iterable[Signal], at: str) -> None:
         """Let a run take signals and stop waiting, if no entry shows them: the answer to an approval."""
         with self._db.write():
-            _take(self._db, run.key, [one.key for one in signals], at)
+            _take(self._db, run.key, [signal.key for signal in signals], at)
 
     def signals(self, key: int, *, taken: bool = False) -> list[Signal]:
         """Return the pending signals of a run, or those that it has taken, oldest first."""
@@ -491,7 +491,7 @@ class RunTable:
 
     def rested_since(self, at: str, limit: int) -> list[Run]:
         """Return the newest unattended runs that ended or began to wait after a time, oldest first."""
-        types, rested = (", ".join(f"'{one}'" for one in names) for names in (UNATTENDED, (*ENDED, WAITING)))
+        types, rested = (", ".join(f"'{name}'" for name in names) for names in (UNATTENDED, (*ENDED, WAITING)))
         condition = f"type IN ({types}) AND state IN ({rested}) AND updated > ? ORDER BY updated DESC, key DESC LIMIT ?"
         return self._select(condition, at, limit)[::-1]
 
@@ -635,7 +635,7 @@ def _folder(run: Run) -> str:
 
 def _run(row: Sequence[Any]) -> Run:
     """Return the run of a row of `_COLUMNS` and its principal, which are the fields of `Run` in order."""
-    stored = dict(zip((one.name for one in fields(Run)), row, strict=True))
+    stored = dict(zip((field_.name for field_ in fields(Run)), row, strict=True))
     trigger = json.loads(stored["trigger"])
     options = read_options(stored["options"])
     waits = Wait.from_json(json.loads(stored["waits"])) if stored["waits"] else None

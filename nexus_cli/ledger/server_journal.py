@@ -71,18 +71,18 @@ class ServerJournal(SessionJournal):
 
     def record(self, log: LaneLog, name: str, values: tuple[Any, ...], write: Write) -> None:
         """Let a call wait for `save`; outside of a turn commit it at once, or keep it if the server is away."""
-        made = UnsavedCall(log.lane, name, values, write)
+        call = UnsavedCall(log.lane, name, values, write)
         with self._lock:
-            self.waiting.append(made)
+            self.waiting.append(call)
             if self._file:
-                self._write_file([made])
+                self._write_file([call])
         self.db.unsaved[self.session] = self.commit_waiting  # of the log in use: an opening may fail behind its log
         try:
             if not self.defers:
                 self.commit_waiting()
         except NexusError as error:
             if self.require_save or not isinstance(error, LedgerAwayError):
-                self.waiting.remove(made)
+                self.waiting.remove(call)
                 raise
             self._keep(error, _LATER)
 

@@ -61,10 +61,10 @@ class SessionLog(LaneLog):
         else:
             journal = FileJournal(*values)
         known.seen = journal.files_version(), () if is_new else saved.seen_files()
-        made = cls(journal, saved.lane, local_now, known.last)
-        made.started = set() if is_new else None
-        made._counts = {} if is_new and ledger.db.is_shared else None
-        return made
+        log = cls(journal, saved.lane, local_now, known.last)
+        log.started = set() if is_new else None
+        log._counts = {} if is_new and ledger.db.is_shared else None
+        return log
 
     def _log_of(self, lane: int) -> LaneLog:
         return SessionLog(self._journal, lane, self._clock, lanes.last_id(self.db, lane))

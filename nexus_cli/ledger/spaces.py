@@ -207,8 +207,8 @@ class SpaceTable:
         `NexusError("usage", what, ...)` if it belongs to another user."""
         with self._db.write():
             self._db.lock("entities")
-            found = self.get_entity(agent.key)
-            value = {**found.options, name: change(found)}
+            entity = self.get_entity(agent.key)
+            value = {**entity.options, name: change(entity)}
             self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(value), agent.key)
             self._db.notify()
         changed = self.get_entity(agent.key)
@@ -218,23 +218,23 @@ class SpaceTable:
 
     def get(self, key: int) -> Space:
         """Return a space with its members; raise `NexusError("usage", ...)` if it does not exist."""
-        found = self._load("s.key = ?", key)
-        if not found:
+        spaces = self._load("s.key = ?", key)
+        if not spaces:
             raise NexusError("usage", f"space-{key}", "there is no such space", "See nexus space list")
-        return found[0]
+        return spaces[0]
 
     def find(self, text: str) -> Space:
         """Return a space by its name or id; raise `NexusError("usage", ...)` if it does not exist."""
-        found = self._load("s.folded = ?", fold_name(text.strip()))
-        key = parse_key(text, "space") if not found and "-" in text else None
-        found = found or (self._load("s.key = ?", key) if key else [])
-        if not found:
-            names = [one.name for one in self.list_spaces()]
+        spaces = self._load("s.folded = ?", fold_name(text.strip()))
+        key = parse_key(text, "space") if not spaces and "-" in text else None
+        spaces = spaces or (self._load("s.key = ?", key) if key else [])
+        if not spaces:
+            names = [space.name for space in self.list_spaces()]
             part = fold_name(text.strip())
             near = nearest_name(text, names) or next((name for name in names if part and part in fold_name(name)), "")
             hint = f"Did you mean {near}?" if near else "See nexus space list"
             raise NexusError("usage", f"the space {text[:80]!r}", "there is no such space", hint)
-        return found[0]
+        return spaces[0]
 
     def list_spaces(self, member: Entity | None = None) -> list[Space]:
         """Return all spaces, or those of one member, by name."""
@@ -390,10 +390,10 @@ class SpaceTable:
             f'%"{QUIET}"%',
         )
         is_first = all(json.loads(origin).get(ROOT) not in (root, None) for (origin,) in rows)
-        found = replace(message, quiet=why, is_first_quiet=is_first)
-        value = {**found.origin, ROOT: root, QUIET: why, FIRST: is_first}
+        space_message = replace(message, quiet=why, is_first_quiet=is_first)
+        value = {**space_message.origin, ROOT: root, QUIET: why, FIRST: is_first}
         self._db.run("UPDATE messages SET origin = ? WHERE key = ?", json.dumps(value), message.key)
-        return found
+        return space_message
 
     def _queue(self, message: SpaceMessage, agent: Entity, source: str) -> int | None:
         sender, space = message.sender, self.get(message.space)
@@ -424,8 +424,8 @@ class SpaceTable:
     def message(self, key: int, space: Space | None = None) -> SpaceMessage | None:
         """Return a message, None if it does not exist or is not in `space`."""
         row = self._db.one(f"SELECT {_MESSAGE} WHERE m.key = ?", key)
-        found = _message(row) if row else None
-        return found if found is None or space is None or found.space == space.key else None
+        space_message = _message(row) if row else None
+        return space_message if space_message is None or space is None or space_message.space == space.key else None
 
     def read(self, space: Space, *, limit: int = 50, before: int | None = None, after: int = 0) -> list[SpaceMessage]:
         """Return the newest messages of a space, oldest first: those before one key and after another."""
@@ -492,8 +492,8 @@ def _find_called(
     space: Space, message: SpaceMessage, answered: Collection[int], offered: Collection[int]
 ) -> list[tuple[Entity, str]]:
     """Return the agents that a message is for, each with its `triggerSource`."""
-    others = [one for one in space.members if one.key != message.sender.key]
-    named = {fold_name(name) for name in find_mentions(message.text, [one.name for one in others])}
+    others = [member for member in space.members if member.key != message.sender.key]
+    named = {fold_name(name) for name in find_mentions(message.text, [entity.name for entity in others])}
     called = []
     for agent in others:
         if agent.kind != AGENT or agent.key in answered:

@@ -549,7 +549,7 @@ class Ledger:
         if self.path is None:
             return self.db.locked_sessions(names)
         folder = lock_folder(self.path)
-        return [one for one in names if read_owner(folder / f"{one}{SUFFIX}") is not None]
+        return [name for name in names if read_owner(folder / f"{name}{SUFFIX}") is not None]
 
     def unlock(self, name: str) -> None:
         """Unlock a run, or a session that could not be opened, and delete its lock file."""
@@ -615,8 +615,8 @@ def read_facts(place: LedgerPlace, folder: Path) -> list[Fact]:
     try:
         if isinstance(place, str):
             with closing(Ledger.open_for_reading(place)) as ledger:
-                found = ledger.facts.list_facts(ledger.project_of(folder))
-                return [replace(fact, project=path if fact.project else "") for fact in found]
+                facts = ledger.facts.list_facts(ledger.project_of(folder))
+                return [replace(fact, project=path if fact.project else "") for fact in facts]
         if not place.is_file():
             return []
         with closing(ReadOnlyDatabase(place)) as db:

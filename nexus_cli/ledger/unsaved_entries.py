@@ -59,8 +59,8 @@ class UnsavedCall:
     @property
     def memos(self) -> list[Memo]:
         """The notes among its values."""
-        values = chain.from_iterable(one if isinstance(one, list | tuple) else [one] for one in self.values)
-        return [one for one in values if isinstance(one, Memo)]
+        values = chain.from_iterable(value if isinstance(value, list | tuple) else [value] for value in self.values)
+        return [value for value in values if isinstance(value, Memo)]
 
 
 def create_file(url: str, session: str) -> FileLock:
@@ -79,7 +79,11 @@ def _to_json(value: Any) -> Any:
     """Return a value of the ledger as JSON data."""
     if isinstance(value, Message):
         return to_record(value)
-    return dict(value) if isinstance(value, Mapping) else {one.name: getattr(value, one.name) for one in fields(value)}
+    return (
+        dict(value)
+        if isinstance(value, Mapping)
+        else {field_.name: getattr(value, field_.name) for field_ in fields(value)}
+    )
 
 
 def was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:

@@ -366,7 +366,7 @@ class ServerConnection:
 
 def _find_leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        return [leaf for one in error.exceptions for leaf in _find_leaves(one)]
+        return [leaf for exception in error.exceptions for leaf in _find_leaves(exception)]
     return [error]
 
 

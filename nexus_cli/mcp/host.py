@@ -97,7 +97,7 @@ class ServerHost:
         for task in list(self._requests.values()):
             task.cancel()
         open_ones = [state.connection for state in self._servers.values() if state.connection is not None]
-        await asyncio.gather(*(one.close() for one in open_ones), return_exceptions=True)
+        await asyncio.gather(*(connection.close() for connection in open_ones), return_exceptions=True)
         for group in list(self.groups):
             end_group(group, signal.SIGKILL)
 
@@ -213,8 +213,8 @@ class ServerHost:
     def _find_revision(self, key: str) -> str:
         """Return the revision of an open connection, "" without one. Begins none."""
         state = self._servers.get(key)
-        found = state.connection if state is not None else None
-        return found.revision if found is not None and found.is_open else ""
+        connection = state.connection if state is not None else None
+        return connection.revision if connection is not None and connection.is_open else ""
 
     async def _connect(self, target: Target) -> ServerConnection:
         """Return the open connection, or begin one; raise `ServerError`."""

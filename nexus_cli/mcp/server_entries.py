@@ -98,12 +98,14 @@ def read_servers(
                 continue
             if entry is not None:
                 entries[entry.name] = entry
-    for one in added:  # a rule for one of yours must not allow calls of the editor's
-        if (holder := taken.get(fit_name(one.name))) is not None:
+    for server_entry in added:  # a rule for one of yours must not allow calls of the editor's
+        if (holder := taken.get(fit_name(server_entry.name))) is not None:
             whose = "the project has" if holder == "project" else "you have"
-            problems.append(f"{_describe_server(one.name, one.file)} is skipped: {whose} a server with this name")
+            problems.append(
+                f"{_describe_server(server_entry.name, server_entry.file)} is skipped: {whose} a server with this name"
+            )
         else:
-            entries[one.name] = one
+            entries[server_entry.name] = server_entry
     return ServerFiles(dict(sorted(entries.items())), tuple(problems))
 
 
@@ -151,7 +153,7 @@ def parse_entry(
             raise ValueError(f"{what} must be a string")
         if source != "personal":
             _refuse_keys(_VARIABLE.findall(text), what)
-        if _HIDDEN.search(expanded := _VARIABLE.sub(lambda found: _find_value(found[1], environ, folder), text)):
+        if _HIDDEN.search(expanded := _VARIABLE.sub(lambda match: _find_value(match[1], environ, folder), text)):
             raise ValueError(f"{what} contains control characters")
         return expanded
 
@@ -298,7 +300,7 @@ def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[
     """Return the trusted servers of a project's file, from the bytes that were judged."""
     table: JsonDict = {}
     is_invalid = (file, NO_SERVERS) in trusted.left_out
-    for item in (one for one in trusted.items.values() if one.file == file):
+    for item in (trust_item for trust_item in trusted.items.values() if trust_item.file == file):
         name = item.name if file == FILE else item.name.removeprefix(f"{file.removeprefix(ABOVE)}: ")
         if item.kind == "servers":
             is_invalid = bool(item.definition.strip())

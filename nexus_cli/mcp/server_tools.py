@@ -65,7 +65,7 @@ class Catalogue:
     @property
     def tokens(self) -> int:
         """Tokens of all schemas."""
-        return sum(one.tokens for one in self.lists.values())
+        return sum(tool_list.tokens for tool_list in self.lists.values())
 
     @property
     def unlisted(self) -> list[ServerEntry]:
@@ -118,7 +118,7 @@ class Catalogue:
         made = [_make_tool(name, server, keys[server], tool, is_sent=each) for name, server, tool in self.named()]
         taken = {tool.name for tool in made}
         readers = [_make_reader(name, keys[name]) for name, listed in sorted(self.lists.items()) if listed.resources]
-        return made + [one for one in readers if one.name not in taken]
+        return made + [reader for reader in readers if reader.name not in taken]
 
 
 def list_resources(cwd: Path) -> list[str]:

@@ -65,8 +65,8 @@ def read_list(entry: ServerEntry) -> ToolList | None:
     try:
         with open(_path(entry), "rb") as file:
             value = json.loads(file.read(MOST_BYTES))
-        found: ToolList = read_value(ToolList, value)
-        return found if value["version"] == VERSION else None
+        tool_list: ToolList = read_value(ToolList, value)
+        return tool_list if value["version"] == VERSION else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
@@ -80,7 +80,7 @@ def make_list(offer: ServerOffer) -> ToolList:
     kept = tuple(list(named.values())[:MOST_TOOLS])
     count = TiktokenCounter(ENCODING).count
     tokens = sum(count(canonical(_as_sent(tool)).decode()) for tool in kept)
-    prompts = tuple(sorted(offer.prompts, key=lambda one: one.name)[:MOST_TOOLS])
+    prompts = tuple(sorted(offer.prompts, key=lambda prompt: prompt.name)[:MOST_TOOLS])
     resources, said = tuple(sorted(offer.resources)[:MOST_RESOURCES]), offer.instructions[: 2 * MOST_INSTRUCTIONS]
     return ToolList(kept, tokens, utc_now(), prompts, resources, said, _describe_left_out(left_out, named))
 

@@ -137,15 +137,15 @@ def call_detail(tool: Tool, arguments: JsonObject, context: ToolContext, limits:
     call changes. For work that runs later the body also has its level and the `limits` in force."""
     if tool.effect is Effect.RUN and not tool.server:
         return str(arguments.get(tool.subject, "")), None
-    made = tool.preview(arguments, context) if tool.preview else EditPreview()
-    if made.diff:
-        return made.diff, made.before
+    preview = tool.preview(arguments, context) if tool.preview else EditPreview()
+    if preview.diff:
+        return preview.diff, preview.before
     lines = [f"{key}: {_value_text(value)}" for key, value in arguments.items()]
     if tool.works_later(arguments):
         rest = {name: value for name, value in limits.to_json().items() if name not in ("allow", "level")}
         lines += [f"level: {limits.allow or ASK}"]
         lines += [f"your limits: {_value_text(rest) if rest else 'none'}"]
-    return "\n".join(lines), made.before
+    return "\n".join(lines), preview.before
 
 
 async def make_question(
@@ -205,7 +205,7 @@ async def allow_from_now(
         failed = f" only (the rule could not be stored: {error})"
     scopes = session_scopes(found)
     always.update(scopes)
-    names = [scope_name(one, project) for one in scopes]
+    names = [scope_name(scope, project) for scope in scopes]
     undo = " \N{MIDDLE DOT} ".join(f"/permissions remove {name}" for name in names)
     return Notice(f"Allowed for this session{failed}: {', '.join(names)}", warning=bool(failed), undo=undo)
 

@@ -165,8 +165,8 @@ class CallPermission:
 
     def has_sandbox(self) -> bool:
         """Return True if commands can be sandboxed here. Blocks the first time."""
-        found = self.probe_backend()
-        return found is not None and found.backend != "none"
+        probe = self.probe_backend()
+        return probe is not None and probe.backend != "none"
 
     def hides_denied(self) -> bool:
         """Return True if a sandbox hides all files that deny rules for reading name. Blocks."""
@@ -175,10 +175,10 @@ class CallPermission:
 
     def require_sandbox(self) -> None:
         """Raise `NexusError("config", ...)` if no sandbox works here. For `sandbox.backend = "required"`."""
-        found = self.probe_backend()
-        if found is not None and found.backend == "none":
+        probe = self.probe_backend()
+        if probe is not None and probe.backend == "none":
             hint = "See `nexus doctor`; `nexus config set sandbox.backend auto` makes the sandbox optional"
-            raise NexusError("config", 'sandbox.backend is "required"', found.why, hint)
+            raise NexusError("config", 'sandbox.backend is "required"', probe.why, hint)
 
     def check_rules(self, level: str) -> None:
         """Read the rules, if there are any, before the first call. Blocks; raises as `refuse_unguarded` does."""
@@ -223,17 +223,17 @@ class CallPermission:
         rules_allowed = parse_allowed(tuple(sorted(allowed)), ALLOWED)
         extra = (*rules_ahead, *rules_allowed, *parse_allowed(granted, GRANTED))
         if call.tool.runs_commands and self._settings is not None:
-            found = self._decide_command(call, judged, extra, (*self.added, *added))
+            decision = self._decide_command(call, judged, extra, (*self.added, *added))
         else:
-            found = self._decide_paths(call, judged, extra)
-        if WRITTEN_TO in call.arguments and judged in (ASK, EDIT) and found.origin == BUILT_IN:
+            decision = self._decide_paths(call, judged, extra)
+        if WRITTEN_TO in call.arguments and judged in (ASK, EDIT) and decision.origin == BUILT_IN:
             # What only reads as a command may be anything to the job that it is written to.
-            found = CallDecision("ask", f"it writes to job {call.arguments[WRITTEN_TO]}", "run", found.command)
-        reads = call.tool.effect in (Effect.NONE, Effect.READ) or found.profile == "read"
+            decision = CallDecision("ask", f"it writes to job {call.arguments[WRITTEN_TO]}", "run", decision.command)
+        reads = call.tool.effect in (Effect.NONE, Effect.READ) or decision.profile == "read"
         stays = call.tool.runs_commands and call.arguments.get("background")
-        if level == PLAN and not found.is_denied and (stays or not reads or found.asks):
-            found = CallDecision("deny", PLANS, command=found.command)
-        return replace(found, level=level, about=call)
+        if level == PLAN and not decision.is_denied and (stays or not reads or decision.asks):
+            decision = CallDecision("deny", PLANS, command=decision.command)
+        return replace(decision, level=level, about=call)
 
     def _decide_command(
         self, call: CheckedCall, level: str, extra: tuple[PermissionRule, ...], added: Paths
@@ -243,7 +243,7 @@ class CallPermission:
         probe, tool, arguments = self.load(level), call.tool, call.arguments
         rules = self._read_rules()
         rules = (replace(rules, rules=(*extra, *rules.rules)) if extra else rules).for_commands_of(tool)
-        made = decide_command(
+        command_decision = decide_command(
             str(arguments[COMMAND]),
             level=level,
             rules=rules,
@@ -257,15 +257,15 @@ class CallPermission:
             outside=str(arguments.get("outside") or ""),
         )
         # A rule for all commands would open more than the tool that asks.
-        offers = made.prefixes if tool.governs else ()
-        found = CallDecision(made.decision, made.why, "run", made, offers=offers)
-        deciding = [part for part in made.parts if part.decision == made.decision]
+        offers = command_decision.prefixes if tool.governs else ()
+        decision = CallDecision(command_decision.decision, command_decision.why, "run", command_decision, offers=offers)
+        deciding = [part for part in command_decision.parts if part.decision == command_decision.decision]
         ruled = next((part for part in deciding if part.rule), None)
         if ruled is not None:  # what a deny rule may match asks
-            of_it = (one.decision for one in rules.rules if (one.text, one.origin) == (ruled.rule, ruled.source))
-            return replace(found, rule=f"{next(of_it, made.decision)} {ruled.rule}", origin=ruled.source)
-        is_read_only = made.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
-        return replace(found, origin=BUILT_IN if is_read_only else "")
+            of_it = (rule.decision for rule in rules.rules if (rule.text, rule.origin) == (ruled.rule, ruled.source))
+            return replace(decision, rule=f"{next(of_it, command_decision.decision)} {ruled.rule}", origin=ruled.source)
+        is_read_only = command_decision.decision == "allow" and all(part.source == BUILT_IN for part in deciding)
+        return replace(decision, origin=BUILT_IN if is_read_only else "")
 
     def _decide_paths(self, call: CheckedCall, level: str, extra: tuple[PermissionRule, ...]) -> CallDecision:
         rule = self._find_rule(call, extra)
@@ -277,7 +277,7 @@ class CallPermission:
             return named
         unread = self._rules.unread_denials if self._rules is not None else ()  # one of these may be for this call
         opened = rule is not None and named.is_granted and (rule in extra or not unread)
-        found = decide(
+        decision = decide(
             call.tool,
             call.arguments,
             allow=level,
@@ -290,17 +290,17 @@ class CallPermission:
             answers=self._answers,
         )
         if self._settings is not None:
-            found = replace(found, offers=self._find_offers(call, found.kind))
+            decision = replace(decision, offers=self._find_offers(call, decision.kind))
         if rule is None or level == ALL:
-            return found
+            return decision
         if opened and (change := find_change(call.tool)):
             why = f"the MCP server {call.tool.server} has changed this tool since you allowed it"
             origin = f"changed definition of {call.tool.name}"
-            return replace(found, why=why, kind=DEFINITION, change=change, origin=origin)
-        if found.is_granted:
+            return replace(decision, why=why, kind=DEFINITION, change=change, origin=origin)
+        if decision.is_granted:
             return replace(named, kind="protected")
         has_place = rule.pattern and not (rule.origin == GRANTED and call.tool.effect is Effect.EDIT)
-        return named if opened and found.asks and (has_place or found.kind in FOR_ALL_CALLS) else found
+        return named if opened and decision.asks and (has_place or decision.kind in FOR_ALL_CALLS) else decision
 
     def _find_offers(self, call: CheckedCall, kind: str) -> tuple[str, ...]:
         """Return the allow rules that a question of `kind` about a call offers as "always"."""
@@ -329,7 +329,7 @@ class CallPermission:
         from nexus_cli.rules.bash_syntax import read_command_line  # noqa: PLC0415
 
         commands = read_command_line(str(call.arguments[COMMAND])).commands
-        lines = [[word.text for word in one.words] for one in commands]
+        lines = [[word.text for word in command.words] for command in commands]
         words = lines[0] if len(lines) == 1 else []
         named = [word for line in lines for word in line[1:] if not word.startswith("-") and "\0" not in word]
         # A word with a slash in front is a path, though nothing may be there.
@@ -374,10 +374,10 @@ class CallPermission:
         named = RuleSet(tuple(rule for rule in rules if rule.names(tool)))
         if named.rules and call.tool.runs_commands:
             line, rules_of_tool = str(call.arguments[COMMAND]), named.for_commands_of(call.tool)
-            made = decide_command(
+            command_decision = decide_command(
                 line, level=ALL, rules=rules_of_tool, cwd=self._cwd, project=self._project, confined=True
             )
-            return made.decision != "allow"
+            return command_decision.decision != "allow"
         if address := str(call.arguments.get(call.tool.reaches, "")):
             return named.find_for_address(call.tool, address) is not None
         return named.find_for_path(tool, list(call.targets.values()), self._project, self.added) is not None
@@ -479,7 +479,11 @@ class CallPermission:
         """
         with self._lock:
             rules = self._read_rules().rules if self._has_rules() else ()
-        allowing = [one for one in (*parse_allowed(self.rules_ahead, AHEAD), *rules) if one.decision == "allow"]
+        allowing = [
+            permission_rule
+            for permission_rule in (*parse_allowed(self.rules_ahead, AHEAD), *rules)
+            if permission_rule.decision == "allow"
+        ]
         pin_tools(tool for tool in tools if any(rule.names(tool) for rule in allowing))
 
     def accept_definitions(self, rule: str, tools: Sequence[Tool]) -> dict[str, DefinitionChange]:
@@ -535,7 +539,7 @@ class CallPermission:
         probe = self.load(ALL if profile == "none" else ASK)
         with self._lock:
             denied = self._find_denied_files(profile)
-            made = make_profile(
+            sandbox_profile = make_profile(
                 profile,
                 project=self._project,
                 cwd=self._cwd,
@@ -546,13 +550,15 @@ class CallPermission:
                 unix_sockets=self._settings.unix_sockets,
                 denied=denied.paths,
             )
-            made = made.for_hook(places()) if hook else made
+            sandbox_profile = sandbox_profile.for_hook(places()) if hook else sandbox_profile
             if profile in ("write", "net"):
                 kept, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
                 mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
-                made = replace(made, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts)
-            held, alone = self._find_confinement(made, probe or BackendProbe(Backend.NONE), stays)
-        env, taken = sandbox_environment(made, os.environ, self._settings.env_pass)
+                sandbox_profile = replace(
+                    sandbox_profile, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts
+                )
+            held, alone = self._find_confinement(sandbox_profile, probe or BackendProbe(Backend.NONE), stays)
+        env, taken = sandbox_environment(sandbox_profile, os.environ, self._settings.env_pass)
         from nexus_cli.config.host_environment import add_own_program, host_environment  # noqa: PLC0415
 
         env = host_environment(env, self._cwd)
@@ -562,7 +568,7 @@ class CallPermission:
             from nexus_cli.config.ledger_place import HIDDEN_DATA  # noqa: PLC0415
 
             env[HIDDEN_DATA] = str(places().data)
-        notes = [*made.notes, *([alone] if alone else [])]
+        notes = [*sandbox_profile.notes, *([alone] if alone else [])]
         env |= {} if hook else self._list_variables(profile, is_walled=is_walled)
         if profile == "read":
             from nexus_cli.rules.read_only_environment import read_only_environment  # noqa: PLC0415
@@ -573,16 +579,16 @@ class CallPermission:
 
             env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=is_walled)
             notes += [left_out] if left_out else []
-        if made.denied and not denied.is_whole:
+        if sandbox_profile.denied and not denied.is_whole:
             notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the others")
-        if made.denied and made.writable and held.backend == "landlock":
+        if sandbox_profile.denied and sandbox_profile.writable and held.backend == "landlock":
             notes.append("a file created next to a denied file is not readable until the next command")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
 
         def denial(command: str, text: str, status: int) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (status not in (0, 1) and profile == "read")
-            describe = partial(describe_denial, made, command, text, held.backend)
+            describe = partial(describe_denial, sandbox_profile, command, text, held.backend)
             return describe(asks=asks, status=status, is_told=is_told, is_auto=is_auto)
 
         return CommandSandbox(held if is_walled else None, env, told, denial, partial(self._describe_missing, taken))

@@ -81,8 +81,8 @@ def opens_secrets(rule: PermissionRule, project: Path) -> bool:
 
 def address_rules(tool: Tool, address: str) -> tuple[str, ...]:
     """Return the allow rule for the host of an address, () for what is no plain address."""
-    found = re.match(r"([a-z]+)://([\w.-]+(?::\d+)?)(?=[/?]|\Z)", address, re.ASCII)
-    return (f"{tool.name}({found[0]})",) if found else ()
+    match = re.match(r"([a-z]+)://([\w.-]+(?::\d+)?)(?=[/?]|\Z)", address, re.ASCII)
+    return (f"{tool.name}({match[0]})",) if match else ()
 
 
 def check_rules(rules: Iterable[str]) -> None:

@@ -123,22 +123,22 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
     """
     wanted, known = canonical(call.arguments), ""
     results: dict[str, str] = {}
-    found: list[ToolCall] = []
+    calls: list[ToolCall] = []
     for item in reversed(items):
         if item.message.role is Role.USER:
             break
         if item.message.tool_call_id and not item.message.content.startswith(SAME):
             results[item.message.tool_call_id] = DROP_ID.sub("", item.message.content)
         for other in reversed(item.message.tool_calls):
-            if (not found and other.id != call.id) or results.get(other.id, "").startswith(BEHIND_EDIT):
+            if (not calls and other.id != call.id) or results.get(other.id, "").startswith(BEHIND_EDIT):
                 continue
             result = results.get(other.id, known) if other.id not in refused else known
             is_equal = other.name == call.name and other.raw == call.raw and canonical(other.arguments) == wanted
             if not is_equal or (known and result != known):
-                return found
+                return calls
             known = result
-            found.append(other)
-    return found
+            calls.append(other)
+    return calls
 
 
 def repeat_notice(call: ToolCall, times: int) -> str:

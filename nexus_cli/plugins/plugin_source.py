@@ -59,11 +59,11 @@ def parse_source(text: str, cwd: Path) -> PluginSource:
             hint = f"Specify its repository: nexus plugin add OWNER/REPO:{named['plugin']}"
             raise NexusError("usage", one_line(text), "nexus does not know this marketplace", hint)
         return replace(market, inner=named["plugin"])
-    found = _SOURCE.fullmatch(text)
-    if found is None or found["place"].startswith("-"):
+    match = _SOURCE.fullmatch(text)
+    if match is None or match["place"].startswith("-"):
         raise NexusError("usage", one_line(text), "not a folder or repository", _HINT)
-    place, ref = found["place"], found["ref"] or ""
-    inner = os.path.normpath(found["inner"] or ".")
+    place, ref = match["place"], match["ref"] or ""
+    inner = os.path.normpath(match["inner"] or ".")
     if inner.startswith(("/", "..")) or ref.startswith("-"):
         raise NexusError("usage", one_line(text), "not a folder in a repository", _HINT)
     local = os.path.abspath(cwd / os.path.expanduser(place))
@@ -86,14 +86,14 @@ def open_source(source: PluginSource) -> Iterator[OpenedSource]:
         root, pinned = _open_root(source, stack)
         inner = root / source.inner
         has_own = any((inner / name).is_file() for name in MANIFESTS)
-        found = find_market_plugin(root, source.inner, is_folder=has_own)
-        if found is None:
+        plugin = find_market_plugin(root, source.inner, is_folder=has_own)
+        if plugin is None:
             if not inner.is_dir():
                 why = f"it has no folder {one_line(source.inner)}"
                 raise NexusError("usage", one_line(pinned.shown), why, _HINT)
             yield OpenedSource(inner, pinned)
         else:
-            yield _open_listed(found, root, pinned, stack)
+            yield _open_listed(plugin, root, pinned, stack)
 
 
 def _open_listed(found: MarketPlugin, root: Path, market: PluginSource, stack: ExitStack) -> OpenedSource:

@@ -100,7 +100,7 @@ def find_entry_points() -> Iterator[EntryPoint]:
     """Yield the entry points of our group in the folders of `sys.path`, in their order."""
     for folder in dict.fromkeys(filter(os.path.isabs, sys.path)):
         with suppress(OSError), os.scandir(folder) as entries:
-            packages = sorted(one.name for one in entries if one.name.endswith((".dist-info", ".egg-info")))
+            packages = sorted(entry.name for entry in entries if entry.name.endswith((".dist-info", ".egg-info")))
             for package in packages:
                 try:
                     with open(f"{folder}/{package}/entry_points.txt", "rb") as file:

@@ -52,7 +52,7 @@ COUNTS = (
 def overflow_numbers(text: str) -> tuple[int | None, int | None]:
     """Return the window and the tokens of the request from `text`, each None if it is missing."""
     found = (re.search(words.replace("#", r"(\d[\d,]+)"), text, re.I) for words in (LIMITS, COUNTS))
-    limit, counted = (int(one[one.lastindex or 0].replace(",", "")) if one else None for one in found)
+    limit, counted = (int(match[match.lastindex or 0].replace(",", "")) if match else None for match in found)
     return limit, counted
 
 
@@ -286,8 +286,8 @@ def retry_after(headers: Mapping[str, str], text: str = "") -> float | None:
             return max(0.0, moment.timestamp() - time.time())
         except ValueError:
             return None
-    found = re.search(r'(?:retryDelay"?:\s*"?|try again in )(\d+(?:\.\d+)?)s', text, re.I)
-    return float(found[1]) if found else None
+    match = re.search(r'(?:retryDelay"?:\s*"?|try again in )(\d+(?:\.\d+)?)s', text, re.I)
+    return float(match[1]) if match else None
 
 
 def _describe_missing(error: BaseException, links: Sequence[BaseException], model: str) -> ProviderError | None:
@@ -299,7 +299,7 @@ def _describe_missing(error: BaseException, links: Sequence[BaseException], mode
     if module.partition(".")[0] == "litellm":
         why = f"litellm cannot be imported: {format_error_line(str(error))}"
         return ProviderError("internal", why, "Reinstall nexus")
-    advised = next((found[1] for link in links if (found := PACKAGE.search(str(link)))), "")
+    advised = next((match[1] for link in links if (match := PACKAGE.search(str(link)))), "")
     package = advised or PACKAGE_OF.get(module, module)
     why = f"{provider_of(model) or model} needs the package {package}, which is not installed"
     return ProviderError("config", why, f"Install {package} into nexus's Python environment, or choose another model")

@@ -94,7 +94,9 @@ def clean_key(provider: str, text: str) -> str:
     if address_from_env(f"{provider}/"):
         return key
     known = max(
-        (start for one in SHAPES.values() for start in one.starts if key.startswith(start)), key=len, default=""
+        (start for key_shape in SHAPES.values() for start in key_shape.starts if key.startswith(start)),
+        key=len,
+        default="",
     )
     if known in shape.starts or not (known or shape.starts):
         return key

@@ -78,11 +78,11 @@ def _tiers(entry: JsonObject) -> Iterator[tuple[int, JsonObject]]:
 
 def price_tiers(entry: JsonObject) -> tuple[PriceTier, ...]:
     """Return the prices of `entry` for long inputs, by increasing length; one that a tier does not name is the same."""
-    base, found = base_prices(entry), []
+    base, tiers = base_prices(entry), []
     for least, prices in _tiers(entry):
         named = {name: price for name, price in _read(prices).items() if price is not None}
-        found.append(PriceTier(least, **{**base, **named}))
-    return tuple(sorted(found, key=lambda tier: tier.min_input))
+        tiers.append(PriceTier(least, **{**base, **named}))
+    return tuple(sorted(tiers, key=lambda tier: tier.min_input))
 
 
 FIRST_LINES = "{\n    "
@@ -167,9 +167,9 @@ def _candidates(name: str) -> Iterator[str]:
         upstream = rest.partition("/")[2].partition(":")[0]
         stems += [upstream, upstream.replace(".", "-")]
     yield from stems
-    for one in stems:
-        if DATE.search(one):
-            yield DATE.sub("", one)
+    for stem in stems:
+        if DATE.search(stem):
+            yield DATE.sub("", stem)
 
 
 def _house(listed: str) -> str:
@@ -227,7 +227,7 @@ def _relative(name: str) -> JsonObject | None:
     makers = [key for key in own or every if "/" not in key] or own
     if not makers:
         return None
-    key = max(makers, key=lambda one: ("latest" in one, one))
+    key = max(makers, key=lambda maker: ("latest" in maker, maker))
     has_one_price = len({str(base_prices(every[one])) for one in own}) == 1
     return MappingProxyType({**every[key], "_key": key, "_elsewhere": not has_one_price})
 
@@ -361,7 +361,7 @@ def find_of_family(family: str, present: str) -> str:
         return present
     form = re.compile(rf"claude-{family.casefold()}-(\d+)(?:-(\d{{1,2}}))?")
     listed = filter(None, map(form.fullmatch, _table().list_keys(f"claude-{family.casefold()}-")))
-    newest = max(listed, key=lambda found: (int(found[1]), int(found[2] or 0)), default=None)
+    newest = max(listed, key=lambda match: (int(match[1]), int(match[2] or 0)), default=None)
     return "/".join(filter(None, (prefix, newest[0]))) if newest else ""
 
 

@@ -97,7 +97,7 @@ class OpenStream:
     def is_web_page(self) -> bool:
         """True if a web page came instead of a stream."""
         headers = (getattr(response, "headers", None) or {} for response in self.responses)
-        return any("text/html" in one.get("content-type", "") for one in headers)
+        return any("text/html" in header.get("content-type", "") for header in headers)
 
     @property
     def body_sha256(self) -> str:

@@ -116,8 +116,8 @@ class TemplateFile:
         known = self._known
         if known is not None and render(known, self._parts) == sent:
             self._save(replace(known, proven=sorted({*known.proven, *self._parts.pairs})))
-        elif (known is None or known.body) and (made := learn(sent, self._parts)) is not None:
-            self._save(made)
+        elif (known is None or known.body) and (template := learn(sent, self._parts)) is not None:
+            self._save(template)
 
     def refuse(self) -> None:
         """Use and learn no template for these inputs any more."""
@@ -135,11 +135,11 @@ class TemplateFile:
 
 def _load(path: Path) -> Template | None:
     try:
-        found = Template(**json.loads(path.read_bytes()))
-        "".join((*found.head, *found.body, *found.proven))
+        template = Template(**json.loads(path.read_bytes()))
+        "".join((*template.head, *template.body, *template.proven))
     except (OSError, ValueError, TypeError):
         return None
-    return found
+    return template
 
 
 def learn(sent: bytes, parts: Parts) -> Template | None:
@@ -151,11 +151,11 @@ def learn(sent: bytes, parts: Parts) -> Template | None:
         return None
     dense = _encode(tree, dense=True) == body
     opened = _encode(_open(tree, parts), dense).decode()
-    made = Template(_PLACE.split(_open_head(heading, parts)), _PLACE.split(opened), dense)
-    texts = sorted(name for name in made.body[1::2] if name.startswith("text"))
-    has_places = texts == sorted(parts.texts) if texts else "messages" in made.body[1::2]
-    is_keyless = not parts.key or ("key" in made.head[1::2] and parts.key not in "".join(made.head[::2]))
-    return made if has_places and is_keyless and render(made, parts) == sent else None
+    template = Template(_PLACE.split(_open_head(heading, parts)), _PLACE.split(opened), dense)
+    texts = sorted(name for name in template.body[1::2] if name.startswith("text"))
+    has_places = texts == sorted(parts.texts) if texts else "messages" in template.body[1::2]
+    is_keyless = not parts.key or ("key" in template.head[1::2] and parts.key not in "".join(template.head[::2]))
+    return template if has_places and is_keyless and render(template, parts) == sent else None
 
 
 def render(template: Template, parts: Parts) -> bytes:

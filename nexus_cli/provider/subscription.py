@@ -145,13 +145,13 @@ def _renew(where: Endpoint, library: Any, login: Login) -> Login:
 def _failure(error: Exception, what: str, refused: str, where: tuple[str, str]) -> ProviderError:
     """Return the error for a person, without the text of an answer: it may have tokens. `where` is the provider and
     the name of one of several logins; `refused` is the reason if the provider does not know the login."""
-    found = to_provider_error(error, model=f"{where[0]}/")
-    status = found.status
+    provider_error = to_provider_error(error, model=f"{where[0]}/")
+    status = provider_error.status
     if status == LATE:
         return ProviderError("auth", ENDINGS["expired_token"], set_key_hint(*where), what=what)
-    if found.kind == "network" or status not in (400, 401, 403, 404):
-        found.what, found.why = what, found.why.partition(" for url")[0]
-        return found
+    if provider_error.kind == "network" or status not in (400, 401, 403, 404):
+        provider_error.what, provider_error.why = what, provider_error.why.partition(" for url")[0]
+        return provider_error
     has_plan = status in (400, 401)
     why = refused if has_plan else "the account has no such subscription, or was refused the use of it"
     hint = set_key_hint(*where) if has_plan else f"Check the subscription of the account, then: {login_command(*where)}"

@@ -195,35 +195,35 @@ def _first_reason(step: int, read: int) -> str:
 
 def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> JsonObject:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
-    before, found = asked.before, facts.difference or requests.difference(asked)
+    before, difference = asked.before, facts.difference or requests.difference(asked)
     epochs = [requests.epoch(row.manifest.epoch) for row in (asked.row, before) if row]
     cause = epochs[0].cause if before and epochs[0] is not epochs[1] else ""
-    if found and found.kind in ("model", "effort"):
+    if difference and difference.kind in ("model", "effort"):
         cause = "model"  # a compaction or cut right after a switch begins one more epoch; the switch changed the model
-    about = {"source": source_of(found, *epochs), "by": CAUSES.get(cause, cause)} if found else {}
+    about = {"source": source_of(difference, *epochs), "by": CAUSES.get(cause, cause)} if difference else {}
     return {
         "previous": before.manifest.step if before else None,
         "previous_session": before.session or None if before else None,
         "previous_input": facts.before or None,
         "shared": facts.shared,
-        "difference": to_json_value(found) | about if found else None,
+        "difference": to_json_value(difference) | about if difference else None,
         "age_seconds": None if facts.age is None else round(facts.age, 3),
         "cache": to_json_value(facts.life),
     }
 
 
 def _total(rows: Sequence[CacheRow]) -> CacheTotal:
-    told = [row for row in rows if row["read"] is not None]
-    missed = [row for row in told if row["cause"] in BLAMED]
+    cache_rows = [row for row in rows if row["read"] is not None]
+    missed = [row for row in cache_rows if row["cause"] in BLAMED]
     costs = [row["cost_usd"] for row in missed]
     known = [cost for cost in costs if cost is not None]
-    total, read = sum(row["input"] or 0 for row in told), sum(row["read"] or 0 for row in told)
+    total, read = sum(row["input"] or 0 for row in cache_rows), sum(row["read"] or 0 for row in cache_rows)
     return {
         "requests": len(rows),
         "unanswered": sum(row["cause"] == "unanswered" for row in rows),
         "input": total,
         "read": read,
-        "written": sum(row["written"] or 0 for row in told),
+        "written": sum(row["written"] or 0 for row in cache_rows),
         "hit": round(read / total, 4) if total else None,
         "missed": sum(row["missed"] for row in missed),
         "cost_usd": None if len(known) < len(costs) else round_dollars(sum(known)),

@@ -79,7 +79,7 @@ def _words(rows: Sequence[JsonObject], width: int) -> Lines:
 
 def _pin_rows(rows: Sequence[JsonObject], width: int) -> Lines:
     table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
-    table += [(one["id"], describe_pin(one), number(one["tokens"]), PLACES[one["where"]], one["text"]) for one in rows]
+    table += [(row["id"], describe_pin(row), number(row["tokens"]), PLACES[row["where"]], row["text"]) for row in rows]
     return block("pins", table, width)
 
 

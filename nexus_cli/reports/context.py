@@ -248,7 +248,9 @@ def request_value(view: RequestView) -> ContextReport:
         "scale": round(request.scale, 4),
         "section_budget": _section_budget(view, sections),
         "sections": sections,
-        "joins": {"system": used.system - sum(one["tokens"] for one in sections if one["layer"] == "system")},
+        "joins": {
+            "system": used.system - sum(section["tokens"] for section in sections if section["layer"] == "system")
+        },
         "told": cast("list[SectionObject]", _told(view)),
         "history": _history(view),
         "attachments": _attachments(view),
@@ -306,21 +308,25 @@ def _servers(request: RequestPlan, tools: Sequence[ToolTokens]) -> list[ServerTo
         return found.setdefault(name, {"name": name, "schemas": 0, "results": 0}) if name else None
 
     for tool in tools:
-        if one := row(tool["name"]):
-            one["schemas"] += tool["tokens"]
+        if tokens := row(tool["name"]):
+            tokens["schemas"] += tool["tokens"]
     calls: dict[str, str] = {}
     for item in (*request.arranged, *request.waiting):
         for call in item.message.tool_calls:
             calls[call.id] = str(call.arguments.get("tool", "")) if call.name == "mcp" else call.name
-        if one := row(calls.get(item.message.tool_call_id or "", "")):
-            one["results"] += round(item.tokens * request.messages_scale)
-    return sorted(found.values(), key=lambda one: one["name"])
+        if tokens := row(calls.get(item.message.tool_call_id or "", "")):
+            tokens["results"] += round(item.tokens * request.messages_scale)
+    return sorted(found.values(), key=lambda tokens: tokens["name"])
 
 
 def _section_budget(view: RequestView, sections: Sequence[SectionObject]) -> SectionBudgetObject:
     """Return the budget of the static sections and its use, by our own count. Only the shortest forms of sticky
     sections exceed it."""
-    sent = [one["counted"] + JOINT for one in sections if one["layer"] == "system" and one["form"] != "dropped"]
+    sent = [
+        section["counted"] + JOINT
+        for section in sections
+        if section["layer"] == "system" and section["form"] != "dropped"
+    ]
     tokens = section_budget(view.request.budget.available, view.recipe.section_budget)
     return {"tokens": tokens, "used": sum(sent), "raised": sum(sent) > tokens, "unit": UNIT}
 
@@ -376,7 +382,7 @@ def context_text(value: JsonObject, width: int) -> Lines:
     rows = [(number(item["tokens"]), number(item["entry"]), item["what"]) for item in largest]
     yield from block("largest items", [("tokens", "entry", "what"), *rows], width)
     files = value.get("attachments", [])
-    attached = [(number(one["entry"]), number(one["bytes"]), describe_attached(one)) for one in files]
+    attached = [(number(file["entry"]), number(file["bytes"]), describe_attached(file)) for file in files]
     yield from block("attached", [("entry", "bytes", "what"), *attached], width)
     yield from section_rows(value, width)
     tools = [(tool["name"], number(tool["tokens"]), "") for tool in value["tools"]]
@@ -487,11 +493,11 @@ def _history_lines(value: JsonObject, width: int) -> Lines:
 def section_rows(value: JsonObject, width: int) -> Lines:
     """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value["sections"], value.get("told", [])
-    fixed = [one for one in sections if one["layer"] == "system"]
+    fixed = [section for section in sections if section["layer"] == "system"]
     rows = [_row(one, _layer(value, one), width) for one in fixed]
     if rest := value.get("joins", {}).get("system", 0):
         rows.append(_blank("(no section)", number(rest), width))
-    rows += [_row(one, _layer(value, one), width) for one in sections if one["layer"] != "system"]
+    rows += [_row(section, _layer(value, section), width) for section in sections if section["layer"] != "system"]
     yield from block("sections", [_heading(width), *rows], width)
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
@@ -506,12 +512,12 @@ def section_rows(value: JsonObject, width: int) -> Lines:
 def _reasons(sections: list[JsonObject], width: int) -> Lines:
     """Return the reasons that sections are not whole, and the places of the whole texts."""
     lines: list[str] = []
-    for one in sections:
-        why = one.get("reason") or ""
-        beyond = one.get("unread_bytes")
-        if why and (one["form"] != "full" or beyond):
-            drop = f"; {'what was read' if beyond else 'the whole'} is {one['drop']}" if one["drop"] else ""
-            lines += filled(f"{one['id']}: {why}{drop}", width, "    ", "  ")
+    for section in sections:
+        why = section.get("reason") or ""
+        beyond = section.get("unread_bytes")
+        if why and (section["form"] != "full" or beyond):
+            drop = f"; {'what was read' if beyond else 'the whole'} is {section['drop']}" if section["drop"] else ""
+            lines += filled(f"{section['id']}: {why}{drop}", width, "    ", "  ")
     return ["", "why:", *lines] if lines else []
 
 

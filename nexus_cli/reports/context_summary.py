@@ -123,7 +123,8 @@ def _facts(value: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
         yield "Attached", ["; ".join([*files[-ATTACHED:], *more])]
     if servers := value.get("servers"):
         spent = (
-            f"{one['name']}: schemas {number(one['schemas'])}, results {number(one['results'])}" for one in servers
+            f"{server['name']}: schemas {number(server['schemas'])}, results {number(server['results'])}"
+            for server in servers
         )
         yield "MCP", ["; ".join(spent)]
     yield "Left out", _left_out([drop for drop in value["drops"] if not drop.get("back")], value.get("missed"))

@@ -195,11 +195,11 @@ class Replay:
             case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
                 held.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
-                made = self.calls_of(entry)
-                calls |= {one.call.id: one.call for one in made}
+                events = self.calls_of(entry)
+                calls |= {tool_call_event.call.id: tool_call_event.call for tool_call_event in events}
                 if entry.message.content:
                     held.append(event.Text(entry.message.content))
-                held += made
+                held += events
             case Kind.TOOL:
                 call_id = str(entry.message.tool_call_id)
                 call = calls.get(call_id)
@@ -235,7 +235,7 @@ class Replay:
             row = {name: value for name, value in memo.value.items() if name not in NOT_SHOWN}
             report = event.TurnEnd(event.Outcome(text=memo.value.get("report") or ""))
             states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
-            yield from [PastEvent(one, memo.at) for one in states]
+            yield from [PastEvent(state, memo.at) for state in states]
 
     @cached_property
     def _pins(self) -> Sequence[Memo]:
@@ -293,11 +293,11 @@ class Replay:
 
 def _shell_lines(message: str) -> Iterator[event.Notice]:
     """Yield each `!` line of the person whose output a message has attached, with the end of that output."""
-    for found in SHELL_BLOCK.finditer(split_attachments(message)[1]):
-        lines = found[2].split("\n")
+    for match in SHELL_BLOCK.finditer(split_attachments(message)[1]):
+        lines = match[2].split("\n")
         if (more := len(lines) - SHELL_LINES) > 0:
             lines = [f"... {plural(more, 'line')} before: /transcript", *lines[more:]]
-        yield event.Notice("\n".join([f"! {unescape(found[1])}", *lines]), warning=False)
+        yield event.Notice("\n".join([f"! {unescape(match[1])}", *lines]), warning=False)
 
 
 def _describe_own(text: str) -> str:

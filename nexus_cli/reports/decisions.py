@@ -101,8 +101,10 @@ def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
     Raises `NexusError("usage", ...)` if the prefix matches several calls.
     """
     recorded = {memo.value["id"]: memo for memo in log.memos(DECISION)}
-    past = [] if call_id in recorded else [one for one in Replay(log).events() if one.entry]
-    calls = {one.event.call.id: one.event for one in past if isinstance(one.event, ToolCallEvent)}
+    past = [] if call_id in recorded else [event for event in Replay(log).events() if event.entry]
+    calls = {
+        past_event.event.call.id: past_event.event for past_event in past if isinstance(past_event.event, ToolCallEvent)
+    }
     found = _find_id(call_id, [*calls, *(name for name in recorded if name not in calls)])
     if not found:
         return None
@@ -132,7 +134,11 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
 def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -> DecisionObject:
     """Describe a call without a memo: the level let it through, or it never came to a decision."""
     limits = log.memos(LIMITS_IN_FORCE)
-    results = (one for one in past if isinstance(one.event, ToolResultEvent) and one.event.call.id == made.call.id)
+    results = (
+        past_event
+        for past_event in past
+        if isinstance(past_event.event, ToolResultEvent) and past_event.event.call.id == made.call.id
+    )
     last = next(results, past[-1])
     result = last.event.result if isinstance(last.event, ToolResultEvent) else None
     entry = last.entry.id if last.entry else 0

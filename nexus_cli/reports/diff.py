@@ -94,17 +94,17 @@ def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked:
 
 
 def _by_git(folder: Path, stop: StopFlag) -> DiffReport:
-    found = _find_git(folder)
-    if _git(found, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
+    git = _find_git(folder)
+    if _git(git, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
         raise _Unable("git found no working tree here")
-    head, status = _git(found, stop, "rev-parse", "--verify", "--quiet", "HEAD")
+    head, status = _git(git, stop, "rev-parse", "--verify", "--quiet", "HEAD")
     if status:
-        head, _ = _git(found, stop, "hash-object", "-t", "tree", "/dev/null")
-    quiet = found.without_filters()
-    text, status = _git(found, stop, *quiet, *DIFF, head.decode("ascii", "replace").strip(), "--", ".")
+        head, _ = _git(git, stop, "hash-object", "-t", "tree", "/dev/null")
+    quiet = git.without_filters()
+    text, status = _git(git, stop, *quiet, *DIFF, head.decode("ascii", "replace").strip(), "--", ".")
     if status:
         raise _Unable("git could not compare")
-    listed, _ = _git(found, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+    listed, _ = _git(git, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     files, environments = split_environments(os.fsdecode(name) for name in listed.split(b"\0") if name)
     names = files + environments
     kept = text[: text.rfind(b"\n", 0, MOST) + 1] if len(text) > MOST else text
@@ -142,8 +142,8 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
 
 
 def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
-    found = _find_git(folder)
-    text, status = _git(found, stop, *found.without_filters(), *DIFF, revision, "--")
+    git = _find_git(folder)
+    text, status = _git(git, stop, *git.without_filters(), *DIFF, revision, "--")
     if status:
         raise _Unable(f"unknown git revision `{revision}`")
     return text[:MOST].decode("utf-8", "replace")
@@ -175,10 +175,10 @@ def _new_file(path: Path, name: str) -> str:
 
 
 def _find_git(folder: Path) -> Git:
-    found = find_git(folder)
-    if found is None:
+    git = find_git(folder)
+    if git is None:
         raise _Unable("git was not found")
-    return found
+    return git
 
 
 def _git(git: Git, stop: StopFlag, *arguments: str) -> tuple[bytes, int]:

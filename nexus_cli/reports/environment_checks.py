@@ -286,13 +286,15 @@ def _without_login(value: str) -> str:
 
 def _rules(settings: Settings) -> Check:
     try:
-        found = read_rules(places(), project_root(working_folder()), rule_tools())
+        rule_set = read_rules(places(), project_root(working_folder()), rule_tools())
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
-    if found.problems:
-        hint = "Until these rules are corrected, every command needs approval below level all" if found.broken else ""
-        return Check("rules", "broken" if found.broken else "note", "; ".join(found.problems), hint)
-    counts = {decision: sum(rule.decision == decision for rule in found.rules) for decision in DECISIONS}
+    if rule_set.problems:
+        hint = (
+            "Until these rules are corrected, every command needs approval below level all" if rule_set.broken else ""
+        )
+        return Check("rules", "broken" if rule_set.broken else "note", "; ".join(rule_set.problems), hint)
+    counts = {decision: sum(rule.decision == decision for rule in rule_set.rules) for decision in DECISIONS}
     named = ", ".join(f"{count} {decision}" for decision, count in counts.items() if count)
     return Check("rules", "ok", named or "none; `nexus rules add` adds a rule")
 
@@ -304,7 +306,7 @@ def _mcp(settings: Settings) -> Check:
         return Check("mcp", "note", "; ".join(catalogue.files.problems), "`nexus docs mcp` describes the format")
     if names and missing:
         return Check("mcp", "broken", f"servers are configured: {names}", install_hint("mcp"))
-    unlisted = ", ".join(one.name for one in catalogue.unlisted)
+    unlisted = ", ".join(entry.name for entry in catalogue.unlisted)
     hint = f"`nexus mcp test {catalogue.unlisted[0].name}` lists its tools" if unlisted else ""
     detail = f"{names}; tools not listed yet: {unlisted}" if unlisted else names
     return Check("mcp", "ok", detail or "no servers; `nexus mcp add` adds a server", hint)
@@ -453,7 +455,7 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
     checks += [Check(program, "note", f"not imported: {files}", hint.format(program)) for program, files in waiting]
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all"))
-    if named := [f"`{one.name}`" for one in list_checks(project, settings.check, runs_project=False)]:
+    if named := [f"`{edit_check.name}`" for edit_check in list_checks(project, settings.check, runs_project=False)]:
         checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
     walls = inspect_sandbox(settings.sandbox, found, project, folder)
     checks += _sandbox_checks(walls, settings.sandbox.backend)

@@ -110,15 +110,15 @@ def save_export(pieces: Iterable[str], path: Path, *, beside: bool) -> Path:
     """
     try:
         file = _new(path, beside)
-        made = Path(file.name)
+        folder = Path(file.name)
         try:
             with file:
                 file.writelines(pieces)
         except BaseException:
             with suppress(OSError):
-                made.unlink()
+                folder.unlink()
             raise
-        return made
+        return folder
     except (OSError, ValueError) as error:
         why = reason_of(error) if isinstance(error, OSError) else "not a valid file name"
         raise NexusError("usage", f"{path} cannot be written", why.lower(), "Choose another file") from error

@@ -101,7 +101,7 @@ def _permissions(table: object) -> Iterator[str]:
 
 def _plugins(table: object, project: Path) -> Iterator[str]:
     """Yield a line for each plugin that a project wants and the person does not have."""
-    there = {one.name for one in installed_plugins()}
+    there = {installed_plugin.name for installed_plugin in installed_plugins()}
     for named in (str(one) for one, on in (table.items() if isinstance(table, dict) else ()) if on is True):
         plugin, _, market = named.partition("@")
         if plugin not in there:

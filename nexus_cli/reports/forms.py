@@ -22,7 +22,7 @@ from nexus_cli.reports.text.look import ReportStyle
 from nexus_cli.text.terminal_sanitizer import sanitize
 
 SUFFIX = "_text"
-MODULES = tuple(one.name for one in pkgutil.iter_modules(reports.__path__) if not one.ispkg)
+MODULES = tuple(module.name for module in pkgutil.iter_modules(reports.__path__) if not module.ispkg)
 
 
 @cache

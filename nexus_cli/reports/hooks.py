@@ -37,7 +37,7 @@ def hooks_text(value: JsonObject, width: int) -> Lines:
 
 def count_hooks(hooks: Sequence[JsonObject]) -> str:
     """Return `2 hooks; 1 more not trusted (/hooks)`, in a shell `(nexus hooks)`, for the status."""
-    states = [one["state"] for one in hooks]
+    states = [hook["state"] for hook in hooks]
     active, others = states.count(ACTIVE), [state for state in dict.fromkeys(states) if state != ACTIVE]
     more = [f"{states.count(state)} {state}" for state in sorted(others, key=lambda state: state != UNTRUSTED)]
     return "; ".join([f"{active} active", *more]) + name_commands(" (nexus hooks)")

@@ -141,7 +141,7 @@ def instructions_report(
             findings.append({"kind": "long", "path": name, "line": 0, "text": what, "other": ""})
     lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
     findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
-    always = sum(one["tokens"] for one in files if not one["paths"])
+    always = sum(file["tokens"] for file in files if not file["paths"])
     window = info or ModelInfo("", "openai", 128_000, known=False)
     cap = View.of("", "", TokenBudget.of(window.window, window.max_output), count).instruction_cap
     return {
@@ -206,11 +206,13 @@ def _find_opposed(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
 def _find_configured(lines: Iterable[Line], root: Path) -> Iterator[InstructionFinding]:
     """Yield lines that repeat a script or a setting of the project, or give a number that differs from it."""
     settings, scripts = [*_read_settings(root)], _read_scripts(root)
-    manager = next((one for one in settings if one.key == "packageManager"), None)
+    manager = next(
+        (configured_value for configured_value in settings if configured_value.key == "packageManager"), None
+    )
     for line in lines:
-        for one in _SCRIPT.finditer(line.text):
-            if place := scripts.get((("make" if one[3] else "npm"), one[2] or one[4])):
-                if manager and one[1] and one[1] != manager.value:
+        for match in _SCRIPT.finditer(line.text):
+            if place := scripts.get((("make" if match[3] else "npm"), match[2] or match[4])):
+                if manager and match[1] and match[1] != manager.value:
                     yield line.finding("contradiction", f"{manager.path}: {manager.key} = {manager.value}")
                 else:
                     yield line.finding("stated", place)
@@ -269,10 +271,10 @@ def _read_table(path: Path, parse: Callable[[str], Any]) -> JsonObject:
 
 def _read(path: Path) -> str:
     try:
-        found = read_text(path, MOST_BYTES)
+        file_text = read_text(path, MOST_BYTES)
     except NexusError:
         return ""
-    return found.text if found else ""
+    return file_text.text if file_text else ""
 
 
 def check_written(path: Path, count: Count, most: int, succeeded: Collection[str]) -> tuple[list[str], str]:

@@ -46,7 +46,7 @@ def server_tools_text(value: JsonObject, width: int) -> Lines:
     """List the tools of one server that was just asked, and what they cost."""
     tools = value["tools"]
     head = f"{plural(len(tools), 'tool')}, {value['tokens']:,} tokens, {value['seconds']:.1f} s"
-    rows = [f"  {one['name']}  {one['description']}" for one in tools]
+    rows = [f"  {tool['name']}  {tool['description']}" for tool in tools]
     notes = [line for note in value["left_out"] for line in filled(note, width)]
     return [*filled(head, width), *(cut_line(row, min(width, LONGEST)) for row in rows), *notes]
 

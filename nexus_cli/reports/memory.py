@@ -75,8 +75,8 @@ def search_facts(
     """Return the kept facts that fit `text`, the best first; raise `NexusError("usage", ...)` if it is empty."""
     if not text.strip():
         raise NexusError("usage", "nothing to search for", "the text is empty", "Enter text to search for")
-    found = ledger.facts.search(text, project, slots, HITS + 1)
-    return facts_report(ledger, found[:HITS], here, more=len(found) > HITS, project=project, text=text, whole=True)
+    facts = ledger.facts.search(text, project, slots, HITS + 1)
+    return facts_report(ledger, facts[:HITS], here, more=len(facts) > HITS, project=project, text=text, whole=True)
 
 
 def facts_report(ledger: Ledger, facts: Sequence[Fact], here: str = "", **more: Any) -> FactsReport:

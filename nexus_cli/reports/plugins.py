@@ -87,7 +87,7 @@ def find_problems(plugins: Sequence[InstalledPlugin], cwd: Path) -> dict[str, di
     session find it; "" for those that have. Blocks."""
     guides = [guide for kind in (SKILL, COMMAND) for guide in find_guides(cwd, kind, plugins)[0]]
     guides += find_all_agents(cwd, plugins)[0]
-    hidden = {(one.kind, one.path): one.problem or "its name is taken" * one.shadowed for one in guides}
+    hidden = {(skill.kind, skill.path): skill.problem or "its name is taken" * skill.shadowed for skill in guides}
     servers = read_servers(cwd, plugins=plugins)
     found: dict[str, dict[str, str]] = {}
     for plugin in plugins:

@@ -150,8 +150,8 @@ def compare_requests(before: RequestView | None, after: RequestView) -> Differen
 def _sections(view: RequestView | None) -> dict[str, SectionDifference]:
     """Return the sections of the system text by id. Event sections are reported apart: they stay where they were
     sent."""
-    rows = [one for one in view.request.sections if one["layer"] == "system"] if view else []
-    return {one["id"]: {"id": one["id"], **_seen(one), "counted": one["counted"]} for one in rows}
+    rows = [section for section in view.request.sections if section["layer"] == "system"] if view else []
+    return {row["id"]: {"id": row["id"], **_seen(row), "counted": row["counted"]} for row in rows}
 
 
 def _text(section: JsonObject) -> tuple[Any, ...]:

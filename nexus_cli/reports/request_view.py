@@ -264,7 +264,9 @@ def change_notice(before: Epoch, after: Epoch) -> str:
 
 def _sections_with(log: LaneLog, rows: Sequence[RequestRow], row: RequestRow) -> SectionRows:
     """Return the event sections sent with `row`: those of the plans of entries that no earlier row contains."""
-    before = max((one.manifest.last for one in rows if one.manifest.step < row.manifest.step), default=0)
+    before = max(
+        (request_row.manifest.last for request_row in rows if request_row.manifest.step < row.manifest.step), default=0
+    )
     return _merge_plans([memo for memo in log.memos(PLAN) if before < memo.entry <= row.manifest.last])
 
 
@@ -286,9 +288,9 @@ def largest_items(
 ) -> list[LargestPart]:
     """Return the `MOST` largest parts: `what`, `tokens` (of `items` times `scale`), `entry` for history."""
     found: list[tuple[int, str, WindowItem | None]] = [
-        (one["tokens"], f"section {one['id']}", None) for one in sections
+        (section["tokens"], f"section {section['id']}", None) for section in sections
     ]
-    found += [(one["tokens"], f"schema of {one['name']}", None) for one in tools]
+    found += [(tool["tokens"], f"schema of {tool['name']}", None) for tool in tools]
     found += [(round(item.tokens * scale), "", item) for item in items]
     chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
     named = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}

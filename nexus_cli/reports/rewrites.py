@@ -48,13 +48,13 @@ def list_rewrites(ledger: Ledger, session: str, settings: Settings) -> list[Rewr
         return []
     rows = log.requests()
     summaries = [row for other in others if other.agent == SUMMARY for row in other.requests()]
-    made, before = [], ""
+    rewrite_rows, before = [], ""
     for place, memo in enumerate(memos):
         paid = [row for row in summaries if before < row.manifest.at <= memo.at]
         model = log.epoch(memo.value["epoch"]).model
-        made.append(_row(ledger, settings, model, memo, _requests_since(rows, memos[place:]), paid))
+        rewrite_rows.append(_row(ledger, settings, model, memo, _requests_since(rows, memos[place:]), paid))
         before = memo.at
-    return made
+    return rewrite_rows
 
 
 def _requests_since(rows: Sequence[RequestRow], memos: Sequence[Memo]) -> list[RequestRow]:
@@ -92,11 +92,11 @@ def rewrite_lines(rows: Sequence[JsonObject], width: int) -> Lines:
     heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
     if rows:
         yield from block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width)
-    for one in rows[-LISTED:]:
-        pays = "" if one["pays"] else " (does not pay for itself)"
-        yield from filled(f"{one['cause']}: {one['why']}{pays}", width, "    ", "  ")
+    for row in rows[-LISTED:]:
+        pays = "" if row["pays"] else " (does not pay for itself)"
+        yield from filled(f"{row['cause']}: {row['why']}{pays}", width, "    ", "  ")
     if len(rows) > LISTED:
-        costs = [cost for one in rows for cost in (one["cost"], one["summary_usd"])]
+        costs = [cost for row in rows for cost in (row["cost"], row["summary_usd"])]
         paid = "" if None in costs else f" cost {dollars(sum(costs))}"
         hidden = plural(len(rows) - LISTED, "earlier rewrite")
         yield from filled(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", width, "  ")

@@ -61,9 +61,9 @@ class RunningReport(VersionedReport):
 def running_report(ledger: Ledger) -> RunningReport:
     """Return open sessions, the busy ones first, and the runs that are queued, running or waiting."""
     owners = ledger.find_owners()
-    found = [_session_row(ledger, name, owner) for name, owner in owners.items() if not name.startswith("run-")]
-    rows = [one for one in found if one is not None]
-    by_session = {one.id: one for one in rows}
+    runnings = [_session_row(ledger, name, owner) for name, owner in owners.items() if not name.startswith("run-")]
+    rows = [running for running in runnings if running is not None]
+    by_session = {row.id: row for row in rows}
     if ledger.has_runs():
         for run in describe_runs(ledger, ledger.runs.list_runs((QUEUED, RUNNING, WAITING), limit=200)):
             if here := by_session.get(run["session"] or ""):
@@ -74,7 +74,7 @@ def running_report(ledger: Ledger) -> RunningReport:
             )
             facts = run["title"], run["waits_for"], run["folder"], run["updated"]
             rows.append(RunningObject(run["id"], run["id"], "run", state, *facts))
-    rows.sort(key=lambda one: (get_args(RunningState).index(one.state), one.id))
+    rows.sort(key=lambda row: (get_args(RunningState).index(row.state), row.id))
     return {"version": 1, "running": to_json_value(rows)}
 
 
@@ -106,7 +106,7 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
     calls = open_calls(next(Replay(log).newest_turns(), ()))
     if not calls:
         return "runs", None
-    started = [one for one in calls if log.was_started(one.call.id)]
+    started = [event for event in calls if log.was_started(event.call.id)]
     first = (started or calls)[0]
     return "runs" if started else "asks", f"{first.call.name} {first.subject}".strip()[:TITLE]
 

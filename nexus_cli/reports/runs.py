@@ -204,7 +204,7 @@ def _describe(ledger: Ledger, run: Run, name_of: Callable[[str, int | None], str
         "session": run.session or None,
         "waits_for": run.waits.why if run.waits else None,
         "waits_since": format_moment(run.waits.value.get("since")) or run.updated if run.waits else None,
-        "came": "; ".join(name_signal(one.kind, one.value) for one in pending) or None,
+        "came": "; ".join(name_signal(signal.kind, signal.value) for signal in pending) or None,
         "wake_at": format_moment(run.waits.until if run.waits else None),
         "resumes": _count_resumes(run),
         "created": run.created,
@@ -222,7 +222,7 @@ def name_signal(kind: str, value: JsonObject) -> str:
     """Describe a signal for people: `Ana said yes`, `service ci: check_run failure`; of other kinds the kind alone."""
     if kind == APPROVAL:
         answers = (value.get("answers") or {"": value}).values()
-        return "; ".join(dict.fromkeys(_describe_answer(one) for one in answers))
+        return "; ".join(dict.fromkeys(_describe_answer(answer) for answer in answers))
     if kind == MISSED:
         return one_line(f"an event that the run did not wait for: {value['why']}")
     if kind not in ("service", JOINED):
@@ -290,9 +290,9 @@ def run_report(ledger: Ledger, run: Run, done: str = "") -> RunReport:
     """Return one run with `trigger`, `signals` (`at`, `kind`, `value`, `taken`), `report`, and `done`: what a command
     did with it, "" for nothing."""
     signals = [
-        to_json_value(one) | {"taken": taken}
+        to_json_value(signal) | {"taken": taken}
         for taken in (True, False)
-        for one in ledger.runs.signals(run.key, taken=taken)
+        for signal in ledger.runs.signals(run.key, taken=taken)
     ]
     questions = run.waits.value.get("questions", []) if run.waits else []
     more = {"trigger": dict(run.trigger), "signals": signals, "report": run.report, "questions": list(questions)}
@@ -419,7 +419,7 @@ def _parts(value: JsonObject) -> Iterator[str]:
         yield f"waits: {_name_wait(value)}"
         yield from filter(None, [_last_error(value)])
     if questions := value["questions"] if not value["came"] else ():
-        yield from (f"needs approval: {one['what']} ({one['why']})" for one in questions)
+        yield from (f"needs approval: {question['what']} ({question['why']})" for question in questions)
         yield name_commands(f"to answer: nexus runs resume {value['id']}")
     joined = [one for one in value["signals"] if one["kind"] == JOINED][SHOWN_EVENTS:]
     for one in (one for one in value["signals"] if one not in joined):

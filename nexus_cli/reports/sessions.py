@@ -98,8 +98,8 @@ def list_sessions(ledger: Ledger, folder: str | None = None, limit: int = 50, *,
 
 def list_in_worktree(ledger: Ledger, project: str | None, worktree: str, limit: int) -> SessionsReport:
     """Return the newest sessions of a project, or of all, in worktrees of this name, with the runs of `nexus ask`."""
-    found = ledger.sessions_in_worktree(project, worktree)
-    return _list_value(ledger, found[:limit], len(found), 0)
+    sessions = ledger.sessions_in_worktree(project, worktree)
+    return _list_value(ledger, sessions[:limit], len(sessions), 0)
 
 
 def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: int) -> SessionsReport:
@@ -164,8 +164,8 @@ def last_exchange(session: Session) -> JsonObject:
     info = session.ledger.session(session.id)
     turn = next(replay.newest_turns(), [])
     events = [past.event for past in turn]
-    said = [one.text for one in events if isinstance(one, TurnStart | SteeringMessage)]
-    answers = [one.text for one in events if isinstance(one, Text)]
+    said = [event.text for event in events if isinstance(event, TurnStart | SteeringMessage)]
+    answers = [event.text for event in events if isinstance(event, Text)]
     return {
         **NOTHING,
         "session": info.id,
@@ -174,8 +174,8 @@ def last_exchange(session: Session) -> JsonObject:
         "user": "\n\n".join(filter(None, said)),
         "assistant": answers[-1] if answers else "",
         "open": [
-            {"name": one.call.name, "subject": one.subject, "started": replay.record.was_started(one.call.id)}
-            for one in open_calls(turn)
+            {"name": event.call.name, "subject": event.subject, "started": replay.record.was_started(event.call.id)}
+            for event in open_calls(turn)
         ],
         "finished": not session.is_open() and not ends_unfinished(replay.record),
         "at": turn[-1].at if turn else info.updated,

@@ -96,15 +96,15 @@ def _find_files(place: Path) -> Iterator[Path]:
 
 def _check_file(path: Path, shown: str) -> Iterator[str]:
     try:
-        found = read_text(path, LIMIT)
+        file_text = read_text(path, LIMIT)
     except NexusError as error:
         yield f"{shown}: {one_line(error.why)}; left out"
         return
-    if found is None:
+    if file_text is None:
         yield f"{shown}: not a regular file; skipped"
         return
-    front = split_guide(found.text, str(path))
-    lines = found.text.splitlines()
+    front = split_guide(file_text.text, str(path))
+    lines = file_text.text.splitlines()
     if front.problem:
         yield f"{shown}:1: {front.problem}; left out"
     for key, said in _check_fields(front.fields, path):

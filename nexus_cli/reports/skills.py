@@ -58,7 +58,7 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
     return {
         "version": 1,
         "skills": [ListedSkill(to_json_value(one), catalogue=places.get(id(one), "")) for one in skills],
-        "commands": [CommandObject(to_json_value(one), built_in=one.name in built_in) for one in commands],
+        "commands": [CommandObject(to_json_value(command), built_in=command.name in built_in) for command in commands],
         "agents": agents,
         "untrusted": untrusted + untrusted_commands + untrusted_agents,
     }

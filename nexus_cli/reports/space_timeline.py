@@ -63,7 +63,7 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
         "space": {"id": space.id, "name": space.name, "members": to_json_value(space.members)},
         "reader": reader.name if reader is not None and is_member else None,
         "earlier": total - len(messages),
-        "rows": [_message_row(one, seen, runs.get(one.key, ()), agents) for one in messages],
+        "rows": [_message_row(message, seen, runs.get(message.key, ()), agents) for message in messages],
         "totals": {"rows": total, "messages": total, "runs": count, "cost_usd": round_dollars(dollars)},
     }
 
@@ -71,13 +71,13 @@ def space_timeline(ledger: Ledger, space: Space, reader: Entity | None, last: in
 def find_reader(space: Space, named: str) -> Entity | None:
     """Return the member `name` or raise `NexusError`; without a name the only person, None for several."""
     if not named:
-        people = [one for one in space.members if one.kind == HUMAN]
+        people = [member for member in space.members if member.kind == HUMAN]
         return people[0] if len(people) == 1 else None
-    found = next((one for one in space.members if fold_name(one.name) == fold_name(named.strip())), None)
-    if found is None:
-        members = ", ".join(one.name for one in space.members) or "none"
+    entity = next((member for member in space.members if fold_name(member.name) == fold_name(named.strip())), None)
+    if entity is None:
+        members = ", ".join(member.name for member in space.members) or "none"
         raise NexusError("usage", f"--as {named[:80]}", f"{space.name} has no such member", f"Members: {members}")
-    return found
+    return entity
 
 
 class _Agents:

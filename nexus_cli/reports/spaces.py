@@ -40,15 +40,15 @@ def space_messages_text(value: JsonObject, width: int) -> Lines:
         return
     if before := value["unread_before"]:
         yield from filled(f"{plural(before, 'earlier message')} unread: --last {before + len(messages)}", width)
-    day, parted = "", not any(one["seen"] for one in messages)
-    for one in messages:
-        if (today := format_local_minute(one["at"], "%Y-%m-%d")) != day:
+    day, parted = "", not any(message["seen"] for message in messages)
+    for message in messages:
+        if (today := format_local_minute(message["at"], "%Y-%m-%d")) != day:
             day = today
             yield from ["", day]
-        if not parted and not one["seen"]:
+        if not parted and not message["seen"]:
             parted = True
             yield new_line(width)
-        yield from message_lines(one, width)
+        yield from message_lines(message, width)
 
 
 def agent_goals_text(value: JsonObject, width: int) -> Lines:

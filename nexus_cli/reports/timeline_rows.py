@@ -292,9 +292,9 @@ class ReadEntries:
             entries = [*log.read(first, entries[0].id - 1), *entries]
         self._decisions = {memo.value["id"]: memo.value for memo in log.memos(DECISION, first=first)}
         self._calls: dict[str, TimelineCall] = {
-            one.call.id: {"id": one.call.id, "name": one.call.name, "subject": one.subject}
+            event.call.id: {"id": event.call.id, "name": event.call.name, "subject": event.subject}
             for entry in entries
-            for one in self._replay.calls_of(entry)
+            for event in self._replay.calls_of(entry)
         }
 
     def find_place(self, at: str) -> int:

@@ -122,7 +122,7 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
     `loaded` are the person's settings without the project's. Each of `items` is trusted separately.
     """
     problems = [one_line(found.problem)] if found.problem else []
-    problems += [one_line(str(one)) for one in found.left_out]
+    problems += [one_line(str(left_out)) for left_out in found.left_out]
     said = ProjectSettings({})
     if FILE in found.files:
         try:
@@ -143,7 +143,7 @@ def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) ->
             if name != FILE
         ],
         "items": [*_items(project, found)],
-        "active": [*dict.fromkeys(ACTIVE[one.kind] for one in found.items.values() if one.kind in ACTIVE)],
+        "active": [*dict.fromkeys(ACTIVE[item.kind] for item in found.items.values() if item.kind in ACTIVE)],
         "unsupported": list_gaps(project),
         "problems": problems,
     }

@@ -67,11 +67,11 @@ def count_turns(data: Path, session: str, seconds: float) -> dict[int, TurnCount
 
 def count_turn(data: Path, session: str, turn: int, seconds: float) -> TurnCount | None:
     """Count what one turn changed, lines for at most `seconds`; None if nothing of it is in force."""
-    found = changes_by_turn(data, session).get(turn)
-    if found is None or not found.in_force:
+    turn_changes = changes_by_turn(data, session).get(turn)
+    if turn_changes is None or not turn_changes.in_force:
         return None
     with ContentReader(data) as reader:
-        return _count(found, reader, time.monotonic() + seconds)
+        return _count(turn_changes, reader, time.monotonic() + seconds)
 
 
 def count_newest_turn(session: Session) -> str:
@@ -92,7 +92,7 @@ def count_newest_turn(session: Session) -> str:
 def _count(turn: TurnChanges, reader: ContentReader, end: float) -> TurnCount:
     lines = _count_lines(turn.changes, reader, end) if len(turn.changes) <= MOST else None
     files = sum(not change.is_whole_folder for change in turn.changes) or len(turn.changes)
-    is_kept = all(one.before.kind != FILE or one.before.content for one in turn.changes)
+    is_kept = all(path_change.before.kind != FILE or path_change.before.content for path_change in turn.changes)
     return TurnCount(files, lines, turn.in_force, turn.was_killed, is_kept)
 
 

@@ -35,7 +35,7 @@ def undo_text(value: JsonObject, width: int) -> Lines:
     kinds = [("restored", value["restored"]), ("removed", value["removed"])]
     counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
     references = value.get("references", [])
-    back = _name_references([one for one in references if one["restored"]])
+    back = _name_references([reference for reference in references if reference["restored"]])
     if back:
         counts.append(f"{plural(len(back), 'reference')} restored")
     if value["kept"]:
@@ -50,7 +50,7 @@ def undo_text(value: JsonObject, width: int) -> Lines:
         rows.append(f"kept      {one['path']} ({one['why']}){where}")
     yield from _listed(rows, width)
     yield from _listed([f"{'restored' if one['before'] else 'removed':<9} {name}" for name, one in back.items()], width)
-    for name, one in _name_references([one for one in references if not one["restored"]]).items():
+    for name, one in _name_references([reference for reference in references if not reference["restored"]]).items():
         if one["command"] != (value["head_moved"] or {}).get("command"):
             how = ". To move it back:" if one["command"] else ""
             yield from wrapped(f"kept      {name} (moved since){how}", width, "  ")
@@ -92,10 +92,10 @@ def _count(paths: Sequence[str]) -> str:
 def _name_references(rows: Sequence[JsonObject]) -> dict[str, JsonObject]:
     """Return references by the name that a person knows them by; the list of stashes goes with the newest."""
     found: dict[str, JsonObject] = {}
-    for one in rows:
-        kind, _, rest = one["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
+    for row in rows:
+        kind, _, rest = row["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
         name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else kind
-        found.setdefault(_plain(f"{name} of {one['repository']}" if one["repository"] else name), one)
+        found.setdefault(_plain(f"{name} of {row['repository']}" if row["repository"] else name), row)
     return found
 
 
@@ -133,7 +133,9 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
             size += len(diff)
             text.append(diff)
             unread += [] if diff else [name]
-    moved = [asdict(one) for step in steps for one in step.references if one.before != one.after]
+    moved = [
+        asdict(reference) for step in steps for reference in step.references if reference.before != reference.after
+    ]
     text += [f"{name}: {_describe_move(one)}\n" for name, one in _name_references(moved).items()]
     return turn, "".join(text), unread
 

@@ -116,10 +116,10 @@ def _namer(ledger: Ledger, by: UsageBy) -> Callable[[UsageTotal], str]:
         case "project" | "model" | "day":
             return attrgetter(by)
         case "key":
-            return lambda one: _key_of(one.model)
+            return lambda total: _key_of(total.model)
         case "recipe" | "person" | "agent" | "plan":
             names, nobody = names_of_sessions(ledger.db, by), "you" if by == "person" else ""
-            return lambda one: names.get(one.session, nobody)
+            return lambda total: names.get(total.session, nobody)
         case _:
             assert_never(by)
 
@@ -137,7 +137,7 @@ def _imported(ledger: Ledger) -> list[ImportedUsage]:
     found = []
     for program in dict.fromkeys(memo["from"] for memo in memos):
         used = [memo["usage"].values() for memo in memos if memo["from"] == program]
-        sums = {name: sum(one[name] for usages in used for one in usages) for name in IMPORTED_TOKENS}
+        sums = {name: sum(usage[name] for usages in used for usage in usages) for name in IMPORTED_TOKENS}
         found.append({"from": program, "sessions": len(used), **sums})
     return cast("list[ImportedUsage]", found)
 
@@ -148,15 +148,15 @@ def _sum_by(
     """Return the sums by `key`, which they have as `name`, the most expensive first; days, and all sums `in_order`, in
     the order of `totals`."""
     groups: dict[str, list[UsageTotal]] = {}
-    for one in totals:
-        groups.setdefault(key(one), []).append(one)
+    for total in totals:
+        groups.setdefault(key(total), []).append(total)
     sums = [{name: group, **_sum(rows)} for group, rows in groups.items()]
     return sums if in_order or name == "day" else sorted(sums, key=lambda row: (-row["known_usd"], -row["input"]))
 
 
 def _sum(totals: Sequence[UsageTotal]) -> JsonObject:
-    total = sum((one.total for one in totals), UsageSum())
-    return {"sessions": len({one.session for one in totals}), **to_json_value(total)}
+    total = sum((usage_total.total for usage_total in totals), UsageSum())
+    return {"sessions": len({usage_total.session for usage_total in totals}), **to_json_value(total)}
 
 
 def usage_text(value: JsonObject, width: int) -> Lines:

@@ -377,7 +377,11 @@ class AgentDispatcher:
         options = self.session.state.options
         servers = options.servers if options else ()
         found = await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)
-        return {"commands": [{"name": one.name, "usage": one.usage, "help": one.help} for one in found.values()]}
+        return {
+            "commands": [
+                {"name": command.name, "usage": command.usage, "help": command.help} for command in found.values()
+            ]
+        }
 
     @rpc_method(REFUSED)
     async def choose(self, id: str, key: str | None = None) -> CommandResult:
@@ -489,8 +493,8 @@ class AgentDispatcher:
         conversation = self.session.context.conversation
         total = conversation.last
         last = min(total, offset + limit)
-        found = await asyncio.to_thread(conversation.read, offset + 1, last) if offset < total else ()
-        return {"messages": [_message_value(entry) for entry in found], "total": total}
+        entries = await asyncio.to_thread(conversation.read, offset + 1, last) if offset < total else ()
+        return {"messages": [_message_value(entry) for entry in entries], "total": total}
 
     @rpc_method(REFUSED)
     async def get_conversation(self, turns: Annotated[int, number(1, MOST_TURNS)] = 10) -> ConversationObject:

@@ -122,9 +122,9 @@ class Listener:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._news.wait()
-        found = list(self._queue.items)
+        feed_items = list(self._queue.items)
         self._queue, self._gap = BoundedQueue(), None
-        return None if self._ended and not found else found
+        return None if self._ended and not feed_items else feed_items
 
 
 class EventFeed:

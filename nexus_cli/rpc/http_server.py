@@ -129,7 +129,11 @@ class RpcServer:
         if server is None:
             return _FullProtocol()
         # The server does not yet know of a connection that was just aborted.
-        held = [one.transport for one in server.connections if one.transport and not one.transport.is_closing()]
+        held = [
+            connection.transport
+            for connection in server.connections
+            if connection.transport and not connection.transport.is_closing()
+        ]
         self._known.intersection_update(held)
         while len(held) >= MOST_CONNECTIONS:
             oldest = next((one for one in held if one not in self._known), None)

@@ -100,9 +100,9 @@ def _read_method(function: Any, of_agent: bool) -> Method:
     texts = dict(line.split(": ", 1) for line in lines.splitlines())
     hints = type_hints(function)
     params = {"agent_id": AGENT_ID} if of_agent else {}
-    for name, one in signature(function).parameters.items():
+    for name, parameter in signature(function).parameters.items():
         if name != "self":
-            is_required = one.default is Parameter.empty
+            is_required = parameter.default is Parameter.empty
             params[name] = Param(name=name, description=texts[name], required=is_required, schema=_schema(hints[name]))
     errors = (NO_SUCH_AGENT,) * of_agent + getattr(function, _ERRORS)
     result = json_type(hints["return"])
@@ -115,10 +115,13 @@ def read_verb(verb: Verb) -> Method:
     about = " ".join(verb.help.partition("\n\n")[0].split())
     about += "" if verb.authority is Authority.READS else " Requires level edit."
     params = {"cwd": FOLDER}
-    for one in verb.parameters:
-        is_required = one.default is Parameter.empty
-        params[one.name] = Param(
-            name=one.name, description=one.option.help, required=is_required, schema=json_schema(one.kind)
+    for parameter in verb.parameters:
+        is_required = parameter.default is Parameter.empty
+        params[parameter.name] = Param(
+            name=parameter.name,
+            description=parameter.option.help,
+            required=is_required,
+            schema=json_schema(parameter.kind),
         )
     result = json_type(verb.value_type if read is read_value else type_hints(read)["return"])
     return Method(name, about, {key: params[key] for key in takes}, result, (REFUSED,), False, verb)

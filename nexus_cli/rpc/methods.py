@@ -159,13 +159,13 @@ class PoolMethods(ServerMethods):
         folder = self._resolve(cwd) if cwd or not session else None
         given = Limits(**(limits or {}))
         config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, given, effort, strict=True)
-        made = await self.pool.create(agent_id, config)
-        bound = made.session.dispatcher.limits.to_json()
+        agent = await self.pool.create(agent_id, config)
+        bound = agent.session.dispatcher.limits.to_json()
         named = cast("AgentLimits", {name: bound[name] for name in AgentLimits.__annotations__ if name in bound})
         return {
-            "agent_id": made.agent_id,
-            "session": made.session.id,
-            **level_fields(made.session.dispatcher.level),
+            "agent_id": agent.agent_id,
+            "session": agent.session.id,
+            **level_fields(agent.session.dispatcher.level),
             "limits": named,
         }
 

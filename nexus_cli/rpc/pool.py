@@ -282,12 +282,12 @@ class AgentPool:
     def _find_session(self, key: str) -> SessionInfo:
         """Return the session to continue; raise `InUseError` if an agent of the pool, or a worker of one, has it."""
         ledger = self.open_ledger()
-        found = ledger.find_session(key)
-        name = next((agent.agent_id for agent in self.list() if agent.session.id == found.id), "")
-        if name or ledger.is_locked(found.id):
+        session = ledger.find_session(key)
+        name = next((agent.agent_id for agent in self.list() if agent.session.id == session.id), "")
+        if name or ledger.is_locked(session.id):
             why = f"agent {name} is using it" if name else "a worker is using it"
-            raise InUseError(f"session {found.id} is open elsewhere", why, "Use or destroy its agent, or retry later")
-        return found
+            raise InUseError(f"session {session.id} is open elsewhere", why, "Use or destroy its agent, or retry later")
+        return session
 
     def _folder_of(self, resumed: SessionInfo | None) -> Path:
         """Return the folder of a new session, or of one to continue: a colleague's continues in the server's own clone

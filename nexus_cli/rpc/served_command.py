@@ -60,7 +60,7 @@ class ServedContext:
     def take_calls(self) -> list[TerminalCall]:
         """Remove and return the actions for the client's terminal, in order; the start of a turn is the last one."""
         calls, self._calls = self._calls, []
-        return sorted(calls, key=lambda one: one["method"] == "start")
+        return sorted(calls, key=lambda call: call["method"] == "start")
 
     @property
     def session(self) -> Session:

@@ -123,7 +123,7 @@ class TriggerDoor:
     def _list_queued(self, service: Service) -> dict[str, str]:
         """Return the signatures of the deliveries that queued runs, for a machine that has seen none."""
         runs = self._ledger.runs.list_runs(limit=NEWEST, type="service", title=service.name)[::-1]
-        pairs = ((one.options.get(DELIVERY), one.trigger.get("event", "")) for one in runs)
+        pairs = ((run.options.get(DELIVERY), run.trigger.get("event", "")) for run in runs)
         return {
             str(one[0]): digest_headers(str(one[1]), str(event))
             for one, event in pairs

@@ -244,9 +244,11 @@ class _Reader:
         kind = node.type
         if kind == "command":
             inputs = (*self._inputs(children), *self.fed.pop(node.id, []), *self._piped(piped))
-            made = self._read_command(children, self.extras.pop(node.id, []), inputs)
-            made = replace(made, is_certain=certain, reads_pipe=piped >= 0, is_nested=nested, place=node.start_byte)
-            self.line.commands.append(made)
+            command = self._read_command(children, self.extras.pop(node.id, []), inputs)
+            command = replace(
+                command, is_certain=certain, reads_pipe=piped >= 0, is_nested=nested, place=node.start_byte
+            )
+            self.line.commands.append(command)
         elif kind == "for_statement":
             self._bind_loop(children)
         elif kind in ("declaration_command", "unset_command"):
@@ -290,13 +292,13 @@ class _Reader:
         if not is_plain or not _LOWER.fullmatch(self._text(children[1])):
             self.line.doubts["a loop"] = None
             return
-        words = tuple(self._word(one) for one in children[3:-1] if one.is_named and one.type != "comment")
+        words = tuple(self._word(node) for node in children[3:-1] if node.is_named and node.type != "comment")
         body = children[-1]
         self.line.bindings.append(Binding(self._text(children[1]), words, body.start_byte, body.end_byte))
 
     def _find_extras(self, children: list[Node]) -> None:
         """Note the words and the input of a command that stand behind it, where the parser leaves them."""
-        extras = [one for child in children[1:] for one in _targets(child)[1:]]
+        extras = [target for child in children[1:] for target in _targets(child)[1:]]
         owner: Node | None = children[0]
         while extras and owner is not None and owner.type != "command":
             owner = owner.named_children[-1] if owner.named_children else None
@@ -305,10 +307,10 @@ class _Reader:
         elif extras:
             self._mark_unclear("words after a redirect")
         # In `a <<END | b` the parser leaves `b` in the redirect.
-        later = [one for child in children[1:] for part in child.children for one in (part, *part.children)]
-        for one in [owner, *(one for one in later if one.type == "command")]:
-            if one is not None:
-                self.fed[one.id] = self._inputs(children[1:])
+        later = [node for child in children[1:] for part in child.children for node in (part, *part.children)]
+        for node in [owner, *(node for node in later if node.type == "command")]:
+            if node is not None:
+                self.fed[node.id] = self._inputs(children[1:])
 
     def _inputs(self, redirects: list[Node]) -> list[str]:
         """Return the texts of here-documents and here-strings; of the former not the parser's text, which loses blanks
@@ -323,14 +325,14 @@ class _Reader:
 
     def _piped(self, start: int) -> list[str]:
         """Return the words that `echo` and `printf` put out in the pipeline that begins at `start`, -1 for none."""
-        made = [one.words for one in self.line.commands if 0 <= start <= one.place]
-        return [" ".join(one.text for one in words[1:]) for words in made if words[0].text in ("echo", "printf")]
+        made = [command.words for command in self.line.commands if 0 <= start <= command.place]
+        return [" ".join(word.text for word in words[1:]) for words in made if words[0].text in ("echo", "printf")]
 
     def _add_heredoc(self, node: Node, children: list[Node]) -> None:
         """Add the text of a here-document, and the commands in backticks in it."""
         (body,) = self._inputs([node])
         self.line.inputs.append(body)
-        start = next((self._text(one) for one in children if one.type == "heredoc_start"), "")
+        start = next((self._text(child) for child in children if child.type == "heredoc_start"), "")
         if not {"'", '"', "\\"} & set(start):
             found = re.findall(r"`((?:[^`\\]|\\.)*)`", body, re.DOTALL)
             self.line.codes += [re.sub(r"\\([\\`$])", r"\1", code).replace("\\\n", "") for code in found]
@@ -422,41 +424,44 @@ class _Reader:
 
     def _expand_braces(self, node: Node) -> tuple[WordPiece, ...]:
         """Return a variable with the words that bash makes of one group of braces; () for more than that, a doubt."""
-        found = _BRACES.fullmatch(self._text(node))
-        if found is None:
+        match = _BRACES.fullmatch(self._text(node))
+        if match is None:
             self.line.doubts["a brace expansion"] = None
             return ()
         self.line.forms["a brace expansion"] = None
-        made = [found[1] + one + found[3] for one in found[2].split(",")]
+        made = [match[1] + part + match[3] for part in match[2].split(",")]
         words = tuple(Word(text, has_glob="*" in text, has_tilde=text.startswith("~")) for text in made)
-        self.line.bindings.append(Binding(found[0], words, 0, len(self.source)))
-        return (WordPiece(found[0], is_variable=True),)
+        self.line.bindings.append(Binding(match[0], words, 0, len(self.source)))
+        return (WordPiece(match[0], is_variable=True),)
 
     def _computed(self, nodes: list[Node]) -> tuple[WordPiece, ...]:
         """Return the pieces of a word that bash computes, or () where one is more than a variable or a substitution."""
-        found: list[WordPiece] = []
+        pieces: list[WordPiece] = []
         for node in nodes:
             read = self._piece(node)
             if read is not None:
-                found.append(WordPiece(*read))
+                pieces.append(WordPiece(*read))
                 continue
             is_string = node.type == "string"
             place = node.start_byte + is_string
-            for one in [one for one in node.children if one.type in _FORMS] if is_string else [node]:
+            for one in [child for child in node.children if child.type in _FORMS] if is_string else [node]:
                 # The parser counts blanks between two of them to the second one.
                 source = self.source[one.start_byte : one.end_byte]
                 start = one.end_byte - len(source.lstrip(b" \t\n"))
                 text = self.source[place:start].decode("utf-8", "replace")
-                found += [WordPiece(text, "\0" * len(text)), self._expansion(one)]
+                pieces += [WordPiece(text, "\0" * len(text)), self._expansion(one)]
                 place = one.end_byte
             text = self.source[place : node.end_byte - is_string].decode("utf-8", "replace")
-            found.append(WordPiece(text, "\0" * len(text)))
-            if any({"$", "`", "\\", '"'} & set(piece.text) for piece in found if not piece.is_variable):
+            pieces.append(WordPiece(text, "\0" * len(text)))
+            if any({"$", "`", "\\", '"'} & set(piece.text) for piece in pieces if not piece.is_variable):
                 return ()
-        shapes = "".join(piece.shape for piece in found)
-        is_read = all(one.is_variable or one.is_output or one.shape or not one.text for one in found)
+        shapes = "".join(piece.shape for piece in pieces)
+        is_read = all(
+            word_piece.is_variable or word_piece.is_output or word_piece.shape or not word_piece.text
+            for word_piece in pieces
+        )
         is_read = is_read and not {"{", "~"} & set(shapes)
-        return tuple(piece for piece in found if piece != WordPiece()) if is_read else ()
+        return tuple(piece for piece in pieces if piece != WordPiece()) if is_read else ()
 
     def _expansion(self, node: Node) -> WordPiece:
         """Return the piece of a variable or a substitution; for any other one that stands for nothing known."""
@@ -494,7 +499,7 @@ def _targets(redirect: Node) -> list[Node]:
     """Return the words of a redirect: its target, and what the parser took for a second one."""
     if not redirect.type.endswith("_redirect"):
         return []
-    return [one for one in redirect.children if one.is_named and one.type not in _NO_TARGETS]
+    return [child for child in redirect.children if child.is_named and child.type not in _NO_TARGETS]
 
 
 def _unescape(text: str) -> tuple[str, str] | None:
@@ -524,16 +529,16 @@ def _decode_ansi(text: str) -> str | None:
             parts.append(text[place])
             place += 1
             continue
-        found = _ANSI.match(text, place)
-        if found is None:
+        match = _ANSI.match(text, place)
+        if match is None:
             return None
-        hexadecimal = found[1] or found[2] or found[3]
-        if hexadecimal or found[4]:
-            code = int(hexadecimal, 16) if hexadecimal else int(found[4], 8) & 0xFF
+        hexadecimal = match[1] or match[2] or match[3]
+        if hexadecimal or match[4]:
+            code = int(hexadecimal, 16) if hexadecimal else int(match[4], 8) & 0xFF
             if not 0 < code < 0x110000:
                 return None
             parts.append(chr(code))
         else:
-            parts.append(_ESCAPES.get(found[5] or "", "") or found[6])
-        place = found.end()
+            parts.append(_ESCAPES.get(match[5] or "", "") or match[6])
+        place = match.end()
     return "".join(parts)

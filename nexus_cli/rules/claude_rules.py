@@ -44,10 +44,10 @@ def claude_rules(items: Iterable[TrustItem]) -> Iterator[tuple[Literal["deny", "
 
 def map_claude_rule(decision: str, written: str) -> list[str]:
     """Return our rules for one of Claude's; raise `ValueError` with the reason if there are none."""
-    found = _RULE.fullmatch(written.strip())
-    if found is None:
+    match = _RULE.fullmatch(written.strip())
+    if match is None:
         raise ValueError("expected TOOL or TOOL(PATTERN)")
-    name, pattern = found[1], found[2]
+    name, pattern = match[1], match[2]
     if name.startswith("mcp__"):
         if pattern is not None:
             raise ValueError("an MCP tool takes no pattern in nexus")

@@ -106,20 +106,20 @@ def decide_command(
     folders = Folders.of(cwd, project, line, added)
     looks = [
         (
-            _find_reason(one, line, search, folders, writes=writes),
-            _find_restriction(one, line, search, folders) if search.has_rules else None,
+            _find_reason(simple_command, line, search, folders, writes=writes),
+            _find_restriction(simple_command, line, search, folders) if search.has_rules else None,
         )
-        for one in line.commands
+        for simple_command in line.commands
     ]
     closed = _closed_redirects(line, search, folders) if search.has_rules else []
     only_reads = not closed and not any(reason or restricted for reason, restricted in looks)
     hidden = _find_hidden(command, line, search) if search.strict else []
-    if any(one.name in os.environ for one in line.bindings):
+    if any(binding.name in os.environ for binding in line.bindings):
         line.doubts["an assignment to an environment variable"] = None
     redirects = _check_redirects(line, folders)
     named = [*line.doubts, *redirects]
     printed = {VARIABLE} if _only_prints_variables(line, looks) else set()
-    doubts = [*named, *([] if only_reads else [one for one in line.forms if one not in printed])]
+    doubts = [*named, *([] if only_reads else [form for form in line.forms if form not in printed])]
     if not doubts and not looks and not hidden:
         doubts = named = ["an empty command"]
     profile: Profile = "none" if level == ALL or outside or not confined else "net" if network else "write"
@@ -135,7 +135,12 @@ def decide_command(
         return CommandDecision("deny", profile, tuple(parts), denied.why)
     asks = [] if level == ALL else _find_reasons(command, line, doubts, parts, level, rules)
     wishes = _find_wishes(confined, network, outside)
-    if wishes and not doubts and not any(one.opens_file for one in line.redirects) and _are_lifted(parts, rules):
+    if (
+        wishes
+        and not doubts
+        and not any(redirect.opens_file for redirect in line.redirects)
+        and _are_lifted(parts, rules)
+    ):
         wishes = []
     if level != ALL and (asks or wishes):
         stored = () if wishes or doubts or rules.broken else _prefixes(line.commands, parts)
@@ -175,7 +180,7 @@ def _find_reason(command: SimpleCommand, line: CommandLine, search: _Search, fol
     if reason and command.words and program_name(command.words[0]) in _SHELL_STATE:
         folders.is_lost = True
     strict = () if reason else (*search.strict, *search.reads)
-    passed = next((one for one in strict if reaches_unnamed(command, one.effect)), None)
+    passed = next((rule for rule in strict if reaches_unnamed(command, rule.effect)), None)
     if passed is not None:
         reason = f"it may match {passed.decision} {passed.text}: its arguments are not known before the command runs"
     return reason
@@ -239,10 +244,10 @@ def _find_hidden(command: str, line: CommandLine, search: _Search) -> list[Comma
     for text in further[:MOST_INNER]:
         nested = read_command_line(text)
         line.is_unclear = line.is_unclear or nested.is_unclear
-        for one in nested.commands:
-            found = search.find(one, nested.inputs)
+        for simple_command in nested.commands:
+            found = search.find(simple_command, nested.inputs)
             if found is not None:
-                parts.append(CommandPart(tuple(word.text for word in one.words), *found))
+                parts.append(CommandPart(tuple(word.text for word in simple_command.words), *found))
     if line.is_unclear and search.level == ALL:
         parts += [CommandPart((command[:200],), *found) for found in search.find_shown(command, partly=True)]
     return parts
@@ -286,9 +291,9 @@ def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> l
     """Return parts for the redirects that read or write what a deny or ask rule names, or that may read such a file,
     wherever the line was."""
     level, parts = search.level, list[CommandPart]()
-    for one in line.redirects:
-        operator, target = one.operator, one.target
-        written = find_written(SimpleCommand(()), [one], search.writes, folders)
+    for redirect in line.redirects:
+        operator, target = redirect.operator, redirect.target
+        written = find_written(SimpleCommand(()), [redirect], search.writes, folders)
         if written is not None and (level != ALL or written.decision == "deny"):
             why = f"it writes a file covered by {written.decision} {written.text} ({written.origin})"
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
@@ -356,17 +361,31 @@ class _Search:
 
     def __init__(self, rules: RuleSet, level: str, line: str, *, hides: bool) -> None:
         self.strict = [*rules.of("deny"), *([] if level == ALL else rules.of("ask"))]
-        self.writes = [one for decision in STRICT for one in rules.of(decision, Effect.EDIT) if one.pattern]
-        self.reads = [one for decision in STRICT for one in rules.of(decision, Effect.READ)]
+        self.writes = [
+            permission_rule
+            for decision in STRICT
+            for permission_rule in rules.of(decision, Effect.EDIT)
+            if permission_rule.pattern
+        ]
+        self.reads = [permission_rule for decision in STRICT for permission_rule in rules.of(decision, Effect.READ)]
         # Git reads what it has stored of a file, which no wall hides, and the walls do not look for files in `.git`.
         hides = hides and "git" not in line
         self.open = [
-            one
-            for one in self.reads
-            if not (hides and one.decision == "deny" and one.pattern and ".git" not in one.pattern)
+            permission_rule
+            for permission_rule in self.reads
+            if not (
+                hides
+                and permission_rule.decision == "deny"
+                and permission_rule.pattern
+                and ".git" not in permission_rule.pattern
+            )
         ]
         """Those of `reads` that a glob below the folder of a command may reach."""
-        self.open_anywhere = [one for one in self.reads if one in self.open or "/" not in one.pattern.rstrip("/")]
+        self.open_anywhere = [
+            permission_rule
+            for permission_rule in self.reads
+            if permission_rule in self.open or "/" not in permission_rule.pattern.rstrip("/")
+        ]
         """Those that any word which bash computes may reach: the walls look for names in the project alone."""
         self.has_rules = any((self.strict, self.writes, self.reads))
         self.names = {rule.program for rule in self.strict if rule.argv}
@@ -377,24 +396,24 @@ class _Search:
 
     def find(self, command: SimpleCommand, inputs: Iterable[str]) -> Found | None:
         """Return the strictest decision with its rule and one line, or None."""
-        found = self._collect(command, list(inputs))
+        collected = self._collect(command, list(inputs))
         asked: Found | None = None
         for rule in self.strict:
-            matches = {rule.match(words) for words in found.sure}
+            matches = {rule.match(words) for words in collected.sure}
             if "yes" in matches:
                 return rule.decision, rule.text, rule.origin, f"{rule.decision} {rule.text} ({rule.origin})"
             if asked is None and (
                 "maybe" in matches
-                or any(rule.match(words) != "no" for words in found.unsure)
-                or any(rule.is_shown(code) for code in found.codes)
+                or any(rule.match(words) != "no" for words in collected.unsure)
+                or any(rule.is_shown(code) for code in collected.codes)
             ):
                 asked = self._doubt(rule, f"it may match {rule.decision} {rule.text} ({rule.origin})")
-            if asked is None and any(rule.match(words) != "no" for words in found.passed):
+            if asked is None and any(rule.match(words) != "no" for words in collected.passed):
                 program = shorten(program_name(command.words[0]))
                 asked = self._doubt(
                     rule, f"{program} may run a command that matches {rule.decision} {rule.text} ({rule.origin})"
                 )
-        if asked is None and found.is_hidden:
+        if asked is None and collected.is_hidden:
             why = f"it runs code from outside the line, which {self.strict[0].decision} {self.strict[0].text} may match"
             shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
             asked = next(iter(shown), None)
@@ -413,50 +432,53 @@ class _Search:
 
     def _collect(self, command: SimpleCommand, inputs: list[str]) -> _Collected:
         """Return all commands that a command runs: itself, those inside it, and what programs get that may run it."""
-        made = _Collected()
-        made.codes += [self.line] if sets_program(command.assignments) else []
-        queue = deque([(command, 0, inputs, made.sure)])
+        collected = _Collected()
+        collected.codes += [self.line] if sets_program(command.assignments) else []
+        queue = deque([(command, 0, inputs, collected.sure)])
         while queue:
-            one, depth, texts_in, kept = queue.pop()
-            if not one.words:
+            simple_command, depth, texts_in, kept = queue.pop()
+            if not simple_command.words:
                 continue
             self.left -= depth > 0
-            if depth > DEEPEST or made.count() > MOST_INNER or self.left < 0:
-                made.is_hidden = True
-                return made
-            is_passed = kept is made.passed
-            guessed = made.passed if is_passed else made.unsure
-            texts = texts_in if program_name(one.words[0]) in SHELLS else []
-            for words, known in readings(one.words):
+            if depth > DEEPEST or collected.count() > MOST_INNER or self.left < 0:
+                collected.is_hidden = True
+                return collected
+            is_passed = kept is collected.passed
+            guessed = collected.passed if is_passed else collected.unsure
+            texts = texts_in if program_name(simple_command.words[0]) in SHELLS else []
+            for words, known in readings(simple_command.words):
                 if not is_passed or words[0].is_plain:
                     (kept if known else guessed).append(words)
-                if not known or (words is not one.words and program_name(words[0]) != "git"):
+                if not known or (words is not simple_command.words and program_name(words[0]) != "git"):
                     continue
-                inner = find_inner(words, one.reads_pipe)
-                made.is_hidden = made.is_hidden or (inner.is_hidden and not is_passed)
-                made.codes += [*inner.codes, *(texts_in if inner.reads_code else [])]
-                made.codes += [self.line] if inner.reads_code and one.reads_pipe else []
-                queue += [(SimpleCommand(it, inputs=one.inputs), depth + 1, texts_in, kept) for it in inner.commands]
+                inner = find_inner(words, simple_command.reads_pipe)
+                collected.is_hidden = collected.is_hidden or (inner.is_hidden and not is_passed)
+                collected.codes += [*inner.codes, *(texts_in if inner.reads_code else [])]
+                collected.codes += [self.line] if inner.reads_code and simple_command.reads_pipe else []
+                queue += [
+                    (SimpleCommand(it, inputs=simple_command.inputs), depth + 1, texts_in, kept)
+                    for it in inner.commands
+                ]
                 queue += [(SimpleCommand(it), depth + 1, [], guessed) for it in inner.guesses]
                 texts = [*texts, *inner.texts]
             for text in [*texts, *(text.replace("\\\n", "") for text in texts if "\\\n" in text)]:
                 line = read_command_line(text)
-                made.is_hidden = made.is_hidden or (line.is_unclear and not is_passed)
+                collected.is_hidden = collected.is_hidden or (line.is_unclear and not is_passed)
                 queue += [(part, depth + 1, line.inputs, kept) for part in line.commands]
                 queue += [(SimpleCommand((Word("eval"), Word(it))), depth + 1, [], kept) for it in line.codes]
-            passed, passed_texts = find_passed(one, self.names)
-            queue.extendleft((SimpleCommand(it), depth + 1, list[str](), made.passed) for it in passed)
+            passed, passed_texts = find_passed(simple_command, self.names)
+            queue.extendleft((SimpleCommand(it), depth + 1, list[str](), collected.passed) for it in passed)
             for text in passed_texts:
                 line = read_command_line(text)
-                made.codes += [text] if line.is_unclear else []
-                queue.extendleft((part, depth + 1, line.inputs, made.passed) for part in line.commands)
-        return made
+                collected.codes += [text] if line.is_unclear else []
+                queue.extendleft((part, depth + 1, line.inputs, collected.passed) for part in line.commands)
+        return collected
 
 
 def _check_redirects(line: CommandLine, folders: Folders) -> list[str]:
     """Return the redirects that write, or read outside the project, in words."""
     found = []
-    for operator, target, place in (one for one in line.redirects if one.opens_file):
+    for operator, target, place in (redirect for redirect in line.redirects if redirect.opens_file):
         if operator in (">", ">>", "&>", ">&") and target.is_plain and target.text == "/dev/null":
             continue
         if operator == "<":

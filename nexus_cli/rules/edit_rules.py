@@ -40,11 +40,11 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
     """
     decision, text = _split_decision(typed)
     known = DECISIONS if decision is None else (decision,)
-    found = [one for one in in_force.rules if one.text == text and one.decision in known]
-    keys = {rules_key(one): one for one in known} | {one.key: one.decision for one in found if one.folder}
+    rules = [rule for rule in in_force.rules if rule.text == text and rule.decision in known]
+    keys = {rules_key(one): one for one in known} | {rule.key: rule.decision for rule in rules if rule.folder}
     removed = [one for key, one in keys.items() if change_list(places(), key, text, add=False)]
     if not removed:
-        why = f"it comes from {found[0].origin}" if found else "there is no such rule"
+        why = f"it comes from {rules[0].origin}" if rules else "there is no such rule"
         raise NexusError("usage", text, why, LISTED)
     return [f"{decision} {text}" for decision in dict.fromkeys(removed)]
 

@@ -54,14 +54,14 @@ def find_code(name: str, arguments: Sequence[str]) -> tuple[list[str], bool]:
     text = " ".join(arguments)
     if is_interpreter(name):
         interpreter = _INTERPRETERS[name.rstrip("0123456789.")]
-        is_inline = any(one.startswith(flag) for one in arguments for flag in interpreter)
-        return ([text] if is_inline else []), not any(not one.startswith("-") for one in arguments)
+        is_inline = any(argument.startswith(flag) for argument in arguments for flag in interpreter)
+        return ([text] if is_inline else []), not any(not argument.startswith("-") for argument in arguments)
     if name in AWKS:
         return ([text] if any(sign in text for sign in ("system", "|", "@")) else []), False
     if name == "sed":
-        return [one for one in arguments if not is_plain_sed(one)], False
+        return [argument for argument in arguments if not is_plain_sed(argument)], False
     if name != "git":
         return [], False
     codes = [f"git {value}" for flag, value in pairwise(arguments) if flag == "-c"]
-    subcommand = next((one for one in arguments if not one.startswith("-")), "")
+    subcommand = next((argument for argument in arguments if not argument.startswith("-")), "")
     return codes + ([f"git {text}" if subcommand == "config" else text] if subcommand in _GIT_CODE else []), False

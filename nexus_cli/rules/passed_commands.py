@@ -71,7 +71,7 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[Wo
     texts += command.inputs if runs_input else ()
     # A long text is parsed only where it can hold what a rule names.
     parts = [one.removesuffix("*") for one in names]
-    named = [text for text in texts if any(one in text.casefold() for one in parts) and not _QUERY.match(text)]
+    named = [text for text in texts if any(part in text.casefold() for part in parts) and not _QUERY.match(text)]
     return list(_commands(words, start, names)), named
 
 
@@ -122,8 +122,8 @@ def _is_prose(before: str, text: str, letters: frozenset[str]) -> bool:
         flags = option[1:3] if option != before else option[-1:]  # `-mTEXT`, `-amTEXT`; `-am TEXT`
         if not letters.isdisjoint(flags):
             return True
-    key = found[0] if (found := _KEYS.match(text)) else ""
-    return not _PROSE.isdisjoint(one.lstrip("-") for one in f"{option}={key}".split("="))
+    key = match[0] if (match := _KEYS.match(text)) else ""
+    return not _PROSE.isdisjoint(part.lstrip("-") for part in f"{option}={key}".split("="))
 
 
 def _code_of(word: Word) -> list[str]:
@@ -131,4 +131,4 @@ def _code_of(word: Word) -> list[str]:
     text = word.text
     if not word.is_known or not any(sign.isspace() for sign in text.strip()):
         return []
-    return [text[found.end() :] if (found := _KEYS.match(text)) else text]
+    return [text[match.end() :] if (match := _KEYS.match(text)) else text]

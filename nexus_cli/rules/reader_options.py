@@ -134,10 +134,10 @@ def can_write_nothing(command: SimpleCommand) -> bool:
         return False  # a file may have the name of an option
     texts = [word.text for word in command.words[1:]]
     row = _OPTIONS.get(name, ReaderOptions())
-    operands = sum(one == "-" or not one.startswith("-") for one in texts)
+    operands = sum(text == "-" or not text.startswith("-") for text in texts)
     if name != "sed" and (not row.is_complete or operands > row.most_operands):
         return False
-    return not any(_pattern(row.writes, row.runs).match(one) for one in texts) and _has_plain_scripts(command)
+    return not any(_pattern(row.writes, row.runs).match(text) for text in texts) and _has_plain_scripts(command)
 
 
 def reaches_unnamed(command: SimpleCommand, effect: Effect | None) -> bool:
@@ -148,7 +148,7 @@ def reaches_unnamed(command: SimpleCommand, effect: Effect | None) -> bool:
     names = {text.rpartition("/")[2] for text in texts}
     rows = [_OPTIONS[name] for name in names & _OPTIONS.keys()]
     patterns = [_pattern(row.runs, row.opens if effect is Effect.READ else "") for row in rows]
-    return any(one.match(text) for one in patterns for text in texts) or not _has_plain_scripts(command)
+    return any(pattern.match(text) for pattern in patterns for text in texts) or not _has_plain_scripts(command)
 
 
 def _has_plain_scripts(command: SimpleCommand) -> bool:
@@ -163,4 +163,4 @@ def _has_plain_scripts(command: SimpleCommand) -> bool:
 
 @cache
 def _pattern(*words: str) -> re.Pattern[str]:
-    return re.compile("|".join(one for one in words if one) or r"(?!)")
+    return re.compile("|".join(word for word in words if word) or r"(?!)")

@@ -150,8 +150,8 @@ def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
         _check_date(words[1:])
     _check_words(words, name, command, folders)
     if name in ("xargs", "find", "fd", "fdfind"):
-        found = find_inner(words)
-        for rest in [*found.commands, *found.guesses]:
+        inner_commands = find_inner(words)
+        for rest in [*inner_commands.commands, *inner_commands.guesses]:
             _check(rest, command, folders)
 
 
@@ -230,7 +230,7 @@ def _check_words(words: Sequence[Word], name: str, command: SimpleCommand, folde
     code = operands[0] if is_code and operands else None
     is_text = name in _TEXTS
     is_handed_on = "a command substitution" in folders.line.forms or any(
-        one.words and one.words[0].text == "xargs" for one in folders.line.commands
+        simple_command.words and simple_command.words[0].text == "xargs" for simple_command in folders.line.commands
     )
     if not operands and name in _READS_FOLDER:
         for folder in (folders.assumed, *folders.others):
@@ -306,15 +306,15 @@ def _check_computed(word: Word, is_shown: bool, command: SimpleCommand, folders:
 
 def _check_variable(name: str, is_first: bool, is_shown: bool, command: SimpleCommand, folders: Folders) -> None:
     """Raise `NotReadOnly` for a variable that the line does not set, or sets to a path outside the project."""
-    bound = [one for one in folders.line.bindings if one.name == name]
+    bound = [binding for binding in folders.line.bindings if binding.name == name]
     if not bound and name in _SHOWN and is_shown:
         return
-    if not any(one.start <= command.place < one.end for one in bound):
+    if not any(binding.start <= command.place < binding.end for binding in bound):
         raise NotReadOnly(f"the value of ${name[:40]} is not known before the command runs")
-    folders.forms += sum(len(one.words) for one in bound)
+    folders.forms += sum(len(binding.words) for binding in bound)
     if folders.forms > MOST_VALUES:
         raise NotReadOnly("its variables have too many possible values to check")
-    for value in (word for one in bound for word in one.words):
+    for value in (word for binding in bound for word in binding.words):
         if not value.is_known:
             _check_computed(value, is_shown, command, folders)
         elif is_shown and not {"*", "?", "["} & set(value.text):

@@ -193,18 +193,20 @@ class RuleSet:
                 own += self.of("deny", Effect.READ)
         elif tool.effect is Effect.RUN:  # it has no command line to compare with a pattern
             own += [rule for rule in general if not rule.pattern and rule.decision != "allow"]
-        found = find_by_path(own, paths, project, added)
-        if found is None and tool.finds_files:  # a deny rule is for the tool to obey: it leaves those files out
+        permission_rule = find_by_path(own, paths, project, added)
+        if (
+            permission_rule is None and tool.finds_files
+        ):  # a deny rule is for the tool to obey: it leaves those files out
             general_rule = find_by_path(general, paths, project, added)
             if general_rule is not None and general_rule.decision == "allow" and general_rule.pattern:
                 return general_rule
-        return found
+        return permission_rule
 
     def find_for_address(self, tool: Tool, address: str) -> PermissionRule | None:
         """Return the rule that decides on a call of `tool` to a network address; None: no rule says anything."""
         own = [rule for rule in self.rules if rule.names(tool)]
-        found = [rule for rule in own if not rule.pattern or address_matches(rule.decision, rule.pattern, address)]
-        return min(found, key=lambda rule: (DECISIONS.index(rule.decision), not rule.pattern), default=None)
+        rules = [rule for rule in own if not rule.pattern or address_matches(rule.decision, rule.pattern, address)]
+        return min(rules, key=lambda rule: (DECISIONS.index(rule.decision), not rule.pattern), default=None)
 
     def keeping_from(self, tool: Tool) -> RuleSet:
         """Return the deny rules that keep a file from a search by `tool`: its own, and of one that shows content those
@@ -276,12 +278,12 @@ def parse_rule(
     decision: Decision, text: str, tools: Mapping[str, Tool], file: str = "", line: int = 0
 ) -> PermissionRule:
     """Return the rule that `text` is; raise `ValueError` with one line that says what is wrong."""
-    found = _FORM.fullmatch(text.strip())
-    if found is None or find_hidden_sign(text):
+    match = _FORM.fullmatch(text.strip())
+    if match is None or find_hidden_sign(text):
         raise ValueError(f"{_quote(text)} is not a rule; expected TOOL or TOOL(PATTERN), such as bash(npm test *)")
-    name = found[1]
-    pattern = found[2]
-    tool = tools.get(found[1])
+    name = match[1]
+    pattern = match[2]
+    tool = tools.get(match[1])
     if tool is None and name.startswith(SERVER_TOOLS):
         if pattern is not None:
             raise ValueError(f"{_quote(text)}: a tool of an MCP server takes no pattern")
@@ -372,12 +374,12 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet
 
 def _rules_of_worktree(rules: Iterable[PermissionRule], source: Path) -> list[PermissionRule]:
     """Return the deny and ask rules that name places of `source` by absolute paths, for the same places here."""
-    found = []
+    permission_rules = []
     for rule in rules:
         if rule.decision != "allow" and not rule.names_commands and rule.pattern.startswith(("/", "~")):
             inside = _cut_pattern(os.path.expanduser(rule.pattern), source)
-            found += [replace(rule, pattern=inside)] if inside else []
-    return found
+            permission_rules += [replace(rule, pattern=inside)] if inside else []
+    return permission_rules
 
 
 def _cut_pattern(pattern: str, folder: Path) -> str:
@@ -405,13 +407,13 @@ class _Collector:
 
     def add_project(self, root: Path) -> None:
         """Add the trusted rules of the project at `root` that were not added before."""
-        found = trust.read_configuration(root, ("rule",))
-        items = {key: item for key, item in trust.trusted_items(root, found).items() if key not in self.items}
+        configuration = trust.read_configuration(root, ("rule",))
+        items = {key: item for key, item in trust.trusted_items(root, configuration).items() if key not in self.items}
         self.items |= items
         rules = [item for item in items.values() if item.kind == "rule"]
         own = [item.definition.removesuffix("\n").partition(" ") for item in rules if item.file == FILE]
         values = {rules_key(kind): tuple(rule for of, _, rule in own if of == kind) for kind in ("deny", "ask")}
-        text = found.files.get(FILE, b"").decode("utf-8-sig", "replace")
+        text = configuration.files.get(FILE, b"").decode("utf-8-sig", "replace")
         self.add_file(values, text, str(root / FOLDER / FILE), ("deny", "ask"))
         for decision, rule, file in claude_rules(rules):
             with suppress(ValueError):  # `nexus trust` has told it
@@ -441,7 +443,7 @@ class _Collector:
                         self.broken.append(f"{with_tilde(file)} line {line}")
         mine = self.rules[first:]
         for rule in mine:
-            stricter = next((one for one in mine if _overrides(one, rule)), None)
+            stricter = next((permission_rule for permission_rule in mine if _overrides(permission_rule, rule)), None)
             if stricter is not None:
                 self.problems.append(
                     f"{file} line {rule.line}: {rule.decision} {_quote(rule.text)} has no effect: "
@@ -450,9 +452,9 @@ class _Collector:
 
     def check_examples(self, written: str, examples: tuple[str, ...], where: str, project: Path) -> None:
         """Compare a rule with its examples; one that begins with `!` must not match."""
-        rule = next((one for one in self.rules if one.text == written), None)
+        rule = next((permission_rule for permission_rule in self.rules if permission_rule.text == written), None)
         if rule is None:
-            hint = suggest_name(written, [one.text for one in self.rules], "", 0.4)
+            hint = suggest_name(written, [permission_rule.text for permission_rule in self.rules], "", 0.4)
             problem = f"{where}: there is no rule {_quote(written)} for these examples. {hint}"
             self.problems.append(problem.rstrip(". "))
             return

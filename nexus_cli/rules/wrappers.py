@@ -204,8 +204,8 @@ def find_wrapper(words: Words) -> tuple[Wrapper | None, int]:
     """Return the table of the wrapper that `words` begins with, and the number of words of its name."""
     name = program_name(words[0])
     for count in (3, 2, 1):
-        if len(words) >= count and (found := WRAPPERS.get(" ".join([name, *(w.text for w in words[1:count])]))):
-            return found, count
+        if len(words) >= count and (wrapper := WRAPPERS.get(" ".join([name, *(w.text for w in words[1:count])]))):
+            return wrapper, count
     return None, 0
 
 
@@ -250,7 +250,7 @@ def _unwrap(words: Words, wrapper: Wrapper, head: int, inner: InnerCommands) -> 
     feeds = program_name(words[0]) in ("xargs", "parallel")
     if rest:
         before = "\0".join(word.text for word in words[: len(words) - len(rest)])
-        sign = found[1] if feeds and (found := _REPLACED.search(before)) else "{}"
+        sign = match[1] if feeds and (match := _REPLACED.search(before)) else "{}"
         inner.commands.append((*_with_unknown(rest, sign), Word("$@", False)) if feeds else rest)
         inner.is_hidden = inner.is_hidden or (feeds and program_name(rest[0]) in SHELLS and len(rest) == 1)
     if words[0].text == "coproc" and any("{" in word.text for word in words):  # the parser knows no such group

@@ -36,7 +36,10 @@ def find_written(
     first = folders.line.commands[:1]
     moves = bool(first and first[0].words and program_name(first[0].words[0]) == "cd")
     start = folders.entered[1] if moves and len(folders.entered) > 1 else folders.start
-    words = [*_written_words(command.words), *(one.target for one in redirects if one.operator in REDIRECTS)]
+    words = [
+        *_written_words(command.words),
+        *(redirect.target for redirect in redirects if redirect.operator in REDIRECTS),
+    ]
     texts = [path for word in words for path in _paths_of(word)]
     try:
         named = [os.path.realpath(os.path.join(folders.assumed if command.words else start, text)) for text in texts]

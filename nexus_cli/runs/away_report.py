@@ -55,8 +55,8 @@ def take_away_notes(ledger: Ledger, folder: Path) -> list[AwayNote]:
 
 def waiting_runs(ledger: Ledger, folder: Path) -> list[Run]:
     """Return the unattended runs of a project that wait for a person's approval or reply, oldest first."""
-    found = [run for run in ledger.runs.waiting() if run.type in UNATTENDED and _awaits_person(ledger, run)]
-    return _in_project(ledger, sorted(found, key=lambda run: run.key), ledger.project_of(folder))
+    runs = [run for run in ledger.runs.waiting() if run.type in UNATTENDED and _awaits_person(ledger, run)]
+    return _in_project(ledger, sorted(runs, key=lambda run: run.key), ledger.project_of(folder))
 
 
 def describe_rest(ledger: Ledger, run: Run) -> str:
@@ -83,7 +83,7 @@ def _awaits_person(ledger: Ledger, run: Run) -> bool:
     with suppress(NexusError):
         named = run.waits.value["from"]
         members = ledger.spaces.get(run.waits.value["space"]).members
-        return any(one.kind == HUMAN and (not named or one.key in named) for one in members)
+        return any(member.kind == HUMAN and (not named or member.key in named) for member in members)
     return False
 
 

@@ -285,7 +285,7 @@ class RunDriver:
 
     def _tell_joined(self, session: Session) -> None:
         """Tell the turn of the events that have joined the run since the last time, with the next request."""
-        if events := [one for one in self._untold(session) if one.key > self.told]:
+        if events := [signal for signal in self._untold(session) if signal.key > self.told]:
             self.told = events[-1].key
             session.tell(name_joined(events, self.run.title), JOINED, {"last": self.told})
 
@@ -382,7 +382,7 @@ class RunDriver:
         ledger, run, entity = self.ledger, self.run, self.run.entity
         facts = ServiceMaker(RunFacts, lambda session: LedgerRunFacts(ledger, run))
         spaces = () if entity is None else (ServiceMaker(Spaces, partial(run_spaces, entity=entity)),)
-        return (*(one for one in SERVICES if one is not SPACES), facts, *spaces)
+        return (*(maker for maker in SERVICES if maker is not SPACES), facts, *spaces)
 
     def _limits(self, said: JsonObject, settings: Settings, model: str, session: str) -> Limits:
         """Return the limits of the run. Its steps and dollars cover the whole run, however often it waits; after a

@@ -70,11 +70,11 @@ async def resume_run(session: Session, turn: Turn) -> None:
 
 async def _run_turn(session: Session, ledger: Ledger, run: Run, turn: Turn) -> None:
     signals = ledger.runs.signals(run.key)
-    made = keep_conversation(await resume_trigger(session, run, signals))
+    trigger = keep_conversation(await resume_trigger(session, run, signals))
     taken = {"run": run.key, "signals": [signal.key for signal in signals]}
     watch = asyncio.create_task(_stop_if_cancelled(session, ledger, run))
     try:
-        outcome = await turn(run, replace(made, notes={**made.notes, CLAIMED_RUN: taken}))
+        outcome = await turn(run, replace(trigger, notes={**trigger.notes, CLAIMED_RUN: taken}))
     finally:
         watch.cancel()
     kind = outcome.error["kind"] if outcome is not None and outcome.error else ""

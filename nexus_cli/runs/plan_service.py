@@ -281,10 +281,10 @@ def _is_open_in(ledger: Ledger, folder: Path) -> bool:
 
 
 def _last_run(ledger: Ledger, plan: Plan) -> LastRun | None:
-    found = describe_runs(ledger, ledger.runs.list_runs(limit=1, plan=plan.key))
-    if not found:
+    runs = describe_runs(ledger, ledger.runs.list_runs(limit=1, plan=plan.key))
+    if not runs:
         return None
-    run = found[0]
+    run = runs[0]
     return {
         "id": run["id"],
         "state": run["state"],
@@ -320,11 +320,11 @@ class PlanService(Plans):
         ledger = self._session.ledger
         made = (self._session.id, call_id)
         plans = ledger.plans.list_plans() if ledger else []
-        found = [one for one in plans if (one.options.get("session"), one.options.get("call")) == made]
+        found = [plan for plan in plans if (plan.options.get("session"), plan.options.get("call")) == made]
         return ToolResult(_line(plan_value(found[0], ledger.runs.now()))) if ledger and found else None
 
     def _add(self, ledger: Ledger, call_id: str, request: PlanRequest) -> ToolResult:
-        theirs = [one for one in ledger.plans.list_plans() if one.options.get("by") == AGENT and one.next_at]
+        theirs = [plan for plan in ledger.plans.list_plans() if plan.options.get("by") == AGENT and plan.next_at]
         if len(theirs) >= MOST_OF_AGENTS:
             why = f"agents have made {len(theirs)}"
             raise NexusError("limit", "no more plans", why, "Remove one, or ask the person")
@@ -422,7 +422,7 @@ class PlanService(Plans):
 
     def _remove(self, ledger: Ledger, name: str) -> ToolResult:
         plan = ledger.plans.find(name)
-        if plan.options.get("by") != AGENT or plan.id not in {one["id"] for one in self._own_plans(ledger)}:
+        if plan.options.get("by") != AGENT or plan.id not in {schedule["id"] for schedule in self._own_plans(ledger)}:
             raise NexusError(
                 "usage", plan.id, "the person created it, or it belongs to another project", "They can remove it"
             )
@@ -431,8 +431,8 @@ class PlanService(Plans):
 
     def _own_plans(self, ledger: Ledger) -> list[ScheduleObject]:
         here, now = ledger.project_of(self._session.folder), ledger.runs.now()
-        found = [one for one in ledger.plans.list_plans() if one.next_at is not None]
-        return [plan_value(one, now) for one in found if ledger.project_of(Path(one.options["folder"])) == here]
+        plans = [plan for plan in ledger.plans.list_plans() if plan.next_at is not None]
+        return [plan_value(plan, now) for plan in plans if ledger.project_of(Path(plan.options["folder"])) == here]
 
 
 def _line(value: JsonObject) -> str:

@@ -45,9 +45,9 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
     text = f"You waited for this: {run.waits.why}. After {format_duration(waited)}: {what}. Continue from here."
     payloads = tuple(payload_block(one.value["payload"]) for one in signals if one.kind == "service")
     text = "\n\n".join((text, *payloads))
-    made = Trigger(text, "resume", pasted=payloads, actor="nexus", facts=facts, fresh=True, came=tuple(came))
+    trigger = Trigger(text, "resume", pasted=payloads, actor="nexus", facts=facts, fresh=True, came=tuple(came))
     is_warm = waited <= WARM_SECONDS and run.waits.kind != "reply"  # a space is read as one timeline
-    return keep_conversation(made) if is_warm else made
+    return keep_conversation(trigger) if is_warm else trigger
 
 
 def keep_conversation(trigger: Trigger) -> Trigger:
@@ -75,7 +75,7 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
 
 def _describe_missed(run: Run, taken: Sequence[Signal]) -> str:
     """Describe the events of the service that came during the wait of `run` and did not match, "" if none came."""
-    missed = [one.value for one in taken if one.kind == MISSED and one.value["wait"] == run.resumes]
+    missed = [signal.value for signal in taken if signal.kind == MISSED and signal.value["wait"] == run.resumes]
     if not missed or run.waits is None:
         return ""
     reasons = ", ".join(list(dict.fromkeys(one["why"] for one in missed))[-MOST_REASONS:])
@@ -87,7 +87,9 @@ def event_lines(run: Run, signals: Sequence[Signal]) -> list[str]:
     """Return the signals that came while `run` waited as lines of the timeline, oldest first, without replies."""
     assert run.waits is not None
     return [
-        f"{format_stamp(one.at)} nexus: {describe_signal(run.waits, one)}" for one in signals if one.kind != "reply"
+        f"{format_stamp(signal.at)} nexus: {describe_signal(run.waits, signal)}"
+        for signal in signals
+        if signal.kind != "reply"
     ]
 
 
@@ -95,7 +97,7 @@ async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal],
     """Record the messages in the space of a wait. The reply is marked unless another entry has the mark."""
     ledger, value = session.ledger, wait.value
     assert ledger is not None
-    replies = [one.value["message"] for one in signals if one.kind == "reply"] if marked else []
+    replies = [signal.value["message"] for signal in signals if signal.kind == "reply"] if marked else []
     space, agent = ledger.spaces.get(value["space"]), ledger.spaces.get_entity(value["sender"])
 
     async def load(state: SessionState) -> None:

@@ -79,19 +79,19 @@ class RunApprover:
             return None
         asked = [
             {
-                "call": one.call.id,
-                "tool": one.call.name,
-                "what": one.what,
-                "why": one.why,
-                "detail": one.detail[:LONGEST_DETAIL],
-                "always": one.always,
-                "kind": one.kind,
-                "profile": one.profile,
-                "scope": _scope(one),
+                "call": question.call.id,
+                "tool": question.call.name,
+                "what": question.what,
+                "why": question.why,
+                "detail": question.detail[:LONGEST_DETAIL],
+                "always": question.always,
+                "kind": question.kind,
+                "profile": question.profile,
+                "scope": _scope(question),
             }
-            for one in self.deferred
+            for question in self.deferred
         ]
-        named = name_first([one.what[:200] for one in self.deferred], 1)
+        named = name_first([question.what[:200] for question in self.deferred], 1)
         return Wait(APPROVAL, f"approval: {named}", {"questions": asked})
 
 
@@ -135,8 +135,8 @@ async def ask_person(ledger: Ledger, run: Run, approver: Approver, by: str, aske
     asking = [asyncio.ensure_future(approver.ask(_read_question(one, asker))) for one in run.waits.value["questions"]]
     answers, texts = list[str](), list[str]()
     try:
-        for one in asking:
-            match await one:
+        for task in asking:
+            match await task:
                 case Allow(always):
                     answers.append(SESSION if always else YES)
                     texts.append("")
@@ -146,8 +146,8 @@ async def ask_person(ledger: Ledger, run: Run, approver: Approver, by: str, aske
                 case _:
                     return None
     finally:
-        for one in asking:
-            one.cancel()
+        for task in asking:
+            task.cancel()
     return await asyncio.to_thread(answer_run, ledger, run, answers, texts, by)
 
 

@@ -38,8 +38,12 @@ def describe_end(session: Session, run: Run) -> JsonObject:
     work = WorkLog(session.dispatcher.registry.get)
     for entry in log.read(1, log.last_id()):
         work.add(entry)
-    last = {_without_view(one.command): one for one in work.commands.values()}
-    failed = [{"command": one.command, "status": _status(one)} for one in last.values() if one.is_failing]
+    last = {_without_view(command_run.command): command_run for command_run in work.commands.values()}
+    failed = [
+        {"command": command_run.command, "status": _status(command_run)}
+        for command_run in last.values()
+        if command_run.is_failing
+    ]
     notes = [memo.value for memo in log.memos(WORK) if not memo.value.get("worktree")]
     changed = list(dict.fromkeys(os.path.relpath(path, folder) for note in notes for path in note.get("files", ())))
     has_more = any(note.get("more") for note in notes)  # files without a name may be any of these

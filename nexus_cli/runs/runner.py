@@ -142,8 +142,8 @@ class Runner:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
         self._watch.close()
-        made, self._made = self._made, None
-        await close_if_closable(made)
+        provider, self._made = self._made, None
+        await close_if_closable(provider)
 
     # Watching
 
@@ -153,7 +153,7 @@ class Runner:
         for producer in self._producers:
             moment = await producer.look(self._ledger)
             seconds.append(None if moment is None else max(0.0, moment - self._ledger.runs.now()))
-        return min((one for one in seconds if one is not None), default=None)
+        return min((second for second in seconds if second is not None), default=None)
 
     async def _wait(self, wake: float | None, ended: asyncio.Task[Any]) -> None:
         """Wait for something to do: a change of the ledger, a time, the end of a run."""
@@ -185,8 +185,8 @@ class Runner:
     def _take_due(self, where: JsonObject) -> list[int]:
         """Claim due runs as far as there is room; return their keys."""
         taken = list[int]()
-        while len(self._tasks) < self._at_once and (found := self._candidates(where)):
-            for run in found:
+        while len(self._tasks) < self._at_once and (runs := self._candidates(where)):
+            for run in runs:
                 if len(self._tasks) >= self._at_once:
                     break
                 if run.is_paused:

@@ -244,7 +244,7 @@ def _record_missed(ledger: Ledger, service: Service, event: ServiceEvent) -> Non
         if wait is None or wait.kind != "service" or wait.value["service"] != service.name:
             continue
         unmet = _find_unmet(wait.value["match"], event)
-        before = [one.value for one in ledger.runs.signals(run.key, taken=True) if one.kind == MISSED]
+        before = [signal.value for signal in ledger.runs.signals(run.key, taken=True) if signal.kind == MISSED]
         why = explain_unmet(unmet, event.payload, event.event)
         value = {"wait": run.resumes, "delivery": event.key, "why": why}
         if unmet and len(before) < MOST_MISSED and not (event.key and value in before):
@@ -260,7 +260,7 @@ def _began(ledger: Ledger, run: Run) -> str:
 
 def _find_unmet(conditions: Iterable[str], event: ServiceEvent) -> str:
     """Return the first condition that an event does not meet, "" if it meets all."""
-    return next((one for one in conditions if not holds(one, event.payload, event.event)), "")
+    return next((condition for condition in conditions if not holds(condition, event.payload, event.event)), "")
 
 
 def _awaits(run: Run, service: Service, event: ServiceEvent) -> bool:
@@ -297,7 +297,7 @@ def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, re
 
 def name_joined(events: Sequence[Signal], service: str) -> str:
     """Return the message that tells a run of further events with its key, a line for each, as data."""
-    lines = [f"{one.at} {one.value['line']}" for one in events[:MOST_TOLD]]
+    lines = [f"{event.at} {event.value['line']}" for event in events[:MOST_TOLD]]
     lines += [f"and {len(events) - MOST_TOLD} more"] if events[MOST_TOLD:] else []
     came = f"{plural(len(events), 'further event')} of {service} came for what this run works on"
     other = f"no other run looks into {'them' if events[1:] else 'it'}"

@@ -158,8 +158,8 @@ def _has_failures(session: Session) -> bool:
 
 
 def _has_learned(session: Session) -> bool:
-    found = session.ledger.facts.list_facts(limit=NEWEST) if session.ledger else []
-    return any(fact.session == session.id for fact in found)
+    facts = session.ledger.facts.list_facts(limit=NEWEST) if session.ledger else []
+    return any(fact.session == session.id for fact in facts)
 
 
 def _say_nothing(words: str) -> None:

@@ -95,7 +95,7 @@ def form_payload(body: bytes) -> bytes | dict[str, str]:
 def find_cause(sender: str, payload: Any) -> str:
     """Return the repository and the commit or pull request of an event, "" if it names none of them."""
     templates = (f"{{{place}}} {{{field}}}" for field in CAUSES.get(sender, ()) for place in _REPOSITORIES)
-    return next(filter(None, (fill_fields(one, payload) for one in templates)), "")
+    return next(filter(None, (fill_fields(template, payload) for template in templates)), "")
 
 
 def read_event(sender: str, headers: Mapping[str, str], payload: Any) -> ServiceEvent:

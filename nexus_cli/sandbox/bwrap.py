@@ -54,10 +54,12 @@ def bwrap_arguments(
             continue
         if os.path.isdir(path):
             # Parents first: mounted later, a folder would cover what is below it.
-            inside = sorted(one for one in profile.shown if is_below(str(one), [path]))
+            inside = sorted(folder for folder in profile.shown if is_below(str(folder), [path]))
             line += ["--tmpfs", path, *_show(inside, profile)]
             # Kept read-only is what is shown in it: anything else would come back into sight.
-            line += _keep_read_only([one for one in read_only if is_below(str(one), map(str, inside))], profile)
+            line += _keep_read_only(
+                [folder for folder in read_only if is_below(str(folder), map(str, inside))], profile
+            )
             line += ["--remount-ro", path]
             covered.append(path)
         elif os.path.exists(path):
@@ -74,7 +76,7 @@ def open_command(
 ) -> Iterator[tuple[list[str], int]]:
     """Yield the command line that runs `argv` under bubblewrap, and the descriptor from which bubblewrap reads its
     `arguments`: a list of processes in the sandbox has the command, not its walls."""
-    with open_memory_file(b"".join(os.fsencode(one) + b"\0" for one in arguments)) as handle:
+    with open_memory_file(b"".join(os.fsencode(argument) + b"\0" for argument in arguments)) as handle:
         yield [str(program), "--args", str(handle), "--", *argv], handle
 
 

@@ -92,19 +92,19 @@ class CommandGuard:
                 raise strays
             with FileLock.wait_for(self._folder / "lock", _PATIENCE):
                 running_guards.remove(self.accept)
-                found = restore_protected(self.snapshot, _since(self._path))
-                _keep_left(self._kept, found)
+                restored_paths = restore_protected(self.snapshot, _since(self._path))
+                _keep_left(self._kept, restored_paths)
                 os.rename(self._path, self._known)
                 _last[self.snapshot.project] = self.snapshot, read_version(self._known)
         except Exception as error:  # whatever failed, the record stays for the next command to compare
-            told = error.told if isinstance(error, NotCompared) else []
+            paths = error.told if isinstance(error, NotCompared) else []
             failure = _describe_failure(self.snapshot.project, error)
-            return [failure, *self.told, *_lines(told, self.snapshot.project)]
+            return [failure, *self.told, *_lines(paths, self.snapshot.project)]
         finally:
             if self.accept in running_guards:
                 running_guards.remove(self.accept)
             os.close(self._record)
-        return [*self.told, *_lines(found, self.snapshot.project), *self._describe_bounds()]
+        return [*self.told, *_lines(restored_paths, self.snapshot.project), *self._describe_bounds()]
 
     def _describe_bounds(self) -> list[str]:
         """Describe the bounds of the guard in the project, each line once in a process."""
@@ -169,14 +169,14 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
             running.append(snapshot)
             continue
         try:
-            found = restore_protected(snapshot.without_kept(), _since(path))
+            restored_paths = restore_protected(snapshot.without_kept(), _since(path))
         except OSError as error:
             raise UncheckedError("; ".join([_describe_failure(snapshot.project, error), *told])) from error
-        copies = f"; copies of what the command left: {kept}" if _keep_left(kept, found) else ""
+        copies = f"; copies of what the command left: {kept}" if _keep_left(kept, restored_paths) else ""
         path.unlink()
-        if found:
+        if restored_paths:
             told.append(f"checked the protected files after an interrupted command{copies}")
-            told += _lines(found, snapshot.project)
+            told += _lines(restored_paths, snapshot.project)
     return running, told
 
 
@@ -189,11 +189,11 @@ def _read(path: Path) -> ProtectedSnapshot:
 
 def _read_known(project: str, path: Path) -> tuple[ProtectedSnapshot | None, bool]:
     """Return the snapshot after a project's last command, None if unknown, and True if the file at `path` has it."""
-    found, file = _last.get(project, (None, ()))
-    if found is None:
+    snapshot, file = _last.get(project, (None, ()))
+    if snapshot is None:
         with suppress(OSError, ValueError):
             return _read(path), True
-    return found, bool(file) and file == read_version(path)
+    return snapshot, bool(file) and file == read_version(path)
 
 
 def _since(path: Path) -> int:
@@ -203,15 +203,15 @@ def _since(path: Path) -> int:
 
 def _prune(folder: Path) -> None:
     """Delete the oldest snapshots beyond `_MOST_KNOWN`."""
-    found = sorted(folder.glob(f"*{_KNOWN}"), key=lambda path: path.stat().st_mtime_ns)
-    for path in found[:-_MOST_KNOWN]:
+    paths = sorted(folder.glob(f"*{_KNOWN}"), key=lambda path: path.stat().st_mtime_ns)
+    for path in paths[:-_MOST_KNOWN]:
         path.unlink(missing_ok=True)
 
 
 def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> bool:
     """Copy the files that commands had left in protected places to a private folder; True if there were some, and no
     write failed."""
-    files = [(path, content) for one in told for path, content in one.left.items()]
+    files = [(path, content) for restored_path in told for path, content in restored_path.left.items()]
     with suppress(OSError):
         for number, (path, content) in enumerate(files):
             moment = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}"
@@ -222,7 +222,7 @@ def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> bool:
 
 
 def _lines(told: Iterable[RestoredPath], project: str) -> list[str]:
-    return [f"{one.path.removeprefix(f'{project}/')}: {one.what}" for one in told]
+    return [f"{restored_path.path.removeprefix(f'{project}/')}: {restored_path.what}" for restored_path in told]
 
 
 def _describe_failure(project: str, error: Exception) -> str:

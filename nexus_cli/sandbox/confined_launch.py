@@ -34,7 +34,7 @@ def restrict_thread(rules: int, program: bytes) -> None:
 
 def launch() -> None:
     """Restrict this process as `confinement.launch_arguments` says, and execute the rest of the command line."""
-    handles = [int(one) for one in sys.argv[1].split(",")]
+    handles = [int(part) for part in sys.argv[1].split(",")]
     try:
         restrict_thread(handles[0], os.read(handles[1], _MOST_FILTER))
         for handle in handles:

@@ -139,8 +139,8 @@ class Confinement:
         self._watched[me] = []
         try:
             if self.backend is not Backend.NONE:
-                for one in self.profile.each_guarded():
-                    guards.append(CommandGuard(one))
+                for profile in self.profile.each_guarded():
+                    guards.append(CommandGuard(profile))
                 if self.profile.name == "read" and self.profile.temp is not None:
                     self._temps[me] = tempfile.mkdtemp(dir=self.profile.temp)
             yield told
@@ -166,7 +166,7 @@ class Confinement:
     def _mount_points(self) -> list[Path]:
         """Return the protected paths to mount read-only."""
         guards = self._guards.get(threading.get_ident())
-        looks = [one.snapshot for one in guards] if guards else map(take_snapshot, self.profile.each_guarded())
+        looks = [guard.snapshot for guard in guards] if guards else map(take_snapshot, self.profile.each_guarded())
         for_hook = self.profile.claude_home is not None
         return [path for look in looks for path in look.mount_points(for_hook=for_hook)]
 

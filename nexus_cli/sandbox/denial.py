@@ -112,7 +112,9 @@ def _describe_failure(
     tail = output[-_TAIL:]
     if not status:
         return _describe_path(profile, tail, outside, command) if _END.search(command) else ""
-    needs_network = any(not _LOOPBACK.search(_END.split(command[one.end() :])[0]) for one in _PROGRAM.finditer(command))
+    needs_network = any(
+        not _LOOPBACK.search(_END.split(command[match.end() :])[0]) for match in _PROGRAM.finditer(command)
+    )
     lines = [line] if (line := _describe_path(profile, tail, outside)) else []
     refused = _SOCKET.search(tail)
     if lines and (profile.network or not needs_network):
@@ -128,18 +130,18 @@ def _describe_failure(
 def _describe_path(profile: SandboxProfile, tail: str, outside: str, command: str = "") -> str:
     """Return the line about the first path in the output (and in `command`) that the sandbox refused, "" if it refused
     none."""
-    for found in _WRITE.finditer(tail):
-        named = next(filter(None, found.groups()))
+    for match in _WRITE.finditer(tail):
+        named = next(filter(None, match.groups()))
         path = os.path.normpath(os.path.join(profile.cwd, named))
         if path.startswith(_BASH_SOCKETS) or (command and named not in command):
             continue
         if is_below(path, map(str, profile.denied)):
             return f"[sandbox: a deny rule hides {path}]"
-        if is_below(path, profile.kept) or any(re.match(one, fold_path(path)) for one in profile.kept_patterns):
+        if is_below(path, profile.kept) or any(re.match(pattern, fold_path(path)) for pattern in profile.kept_patterns):
             return f"[sandbox: a deny rule makes {path} read-only]"
         if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):
             return f"[sandbox: {path} is hidden; {outside}]"
-        if profile.name == "read" or "no such file" in found[0].lower():
+        if profile.name == "read" or "no such file" in match[0].lower():
             continue
         if not is_below(os.path.realpath(path), map(str, profile.roots)):
             return f"[sandbox: write to {path} refused; {outside}]"

@@ -59,8 +59,8 @@ def read_git_settings(environ: Environ, project: Path) -> GitSettings:
     key = (str(project), *(environ.get(name, "") for name in names))
     kept = _kept.get(key)
     if kept is None or any(read_version(path) != stamp for path, stamp in kept[0].items()):
-        looked_at, found = _list_settings(environ, project)
-        kept = _kept[key] = {path: read_version(path) for path in looked_at}, found
+        looked_at, settings = _list_settings(environ, project)
+        kept = _kept[key] = {path: read_version(path) for path in looked_at}, settings
     return kept[1]
 
 

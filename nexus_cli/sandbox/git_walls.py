@@ -55,15 +55,15 @@ def find_pipe(project: Path) -> str:
     """Return the path of a pipe in the place of a file of git, or named by the repository's settings, for which git
     waits; "" if there is none."""
     project = real_path(project)
-    found = [
+    paths = [
         Path(folder, name)
         for place in (project, *list_git_folders(project))
         for folder, _, names in islice(os.walk(place), _MOST_SEARCHED)
         for name in names
         if place != project or _OF_GIT_NAMES.search(f"{folder}/{name}".removeprefix(str(project.parent)))
     ]
-    found += find_named([path for path in found if path.name in _CONFIGURATIONS], project)
-    return next((str(path) for path in found if path.is_fifo()), "")
+    paths += find_named([path for path in paths if path.name in _CONFIGURATIONS], project)
+    return next((str(path) for path in paths if path.is_fifo()), "")
 
 
 def _refuse_unless_plain(project: Path) -> None:
@@ -94,7 +94,7 @@ def _submodule_folder(project: Path) -> Path | None:
     """Return the git folder of a submodule, in that of the repository above it; None if it does not name `project`."""
     folder = read_git_file(project) or project
     with suppress(OSError, ValueError):
-        found = _WORKTREE.search(read_beginning(folder / "config", MOST_OF_LINK))
-        if found and real_path(folder / os.fsdecode(found[1])) == project:
+        match = _WORKTREE.search(read_beginning(folder / "config", MOST_OF_LINK))
+        if match and real_path(folder / os.fsdecode(match[1])) == project:
             return folder
     return None

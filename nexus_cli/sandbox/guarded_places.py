@@ -142,7 +142,9 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
     """
     common = find_common(tree, git)
     places = [git, *([common] if common != git and tree.holds(common) else [])]
-    texts = (tree.read(f"{one}/{name}", MOST_CONFIGURATION) for one in places for name in ("config", "config.worktree"))
+    texts = (
+        tree.read(f"{place}/{name}", MOST_CONFIGURATION) for place in places for name in ("config", "config.worktree")
+    )
     for name in (os.path.expanduser(name) for text in texts for name in named_files(text or b"")):
         # An included path is relative to the configuration, a hooks path to the work tree.
         for base in (folder, git):

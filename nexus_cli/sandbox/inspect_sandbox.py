@@ -54,7 +54,7 @@ def inspect_sandbox(settings: SandboxSettings, own: Places, project: Path, cwd: 
     temp = TempFolder(own)
     try:
         for name in names:
-            made = make_profile(
+            profile = make_profile(
                 name,
                 project=project,
                 cwd=cwd,
@@ -64,7 +64,7 @@ def inspect_sandbox(settings: SandboxSettings, own: Places, project: Path, cwd: 
                 unix_sockets=settings.unix_sockets,
                 make_caches=False,
             )
-            profiles[name] = _profile_value(made, probe)
+            profiles[name] = _profile_value(profile, probe)
     finally:
         temp.close()
     return SandboxReport(**to_json_value(probe), abi=probe.abi, profiles=profiles)

@@ -24,7 +24,7 @@ def find_matches(tree: RealTree, project: str, patterns: Sequence[str]) -> tuple
     names were compared. Skips git's folder, and what is in folders that tools install or build into."""
     if not patterns:
         return [], True
-    expressions, found, left = [re.compile(one) for one in patterns], list[str](), MOST_NAMES
+    expressions, found, left = [re.compile(pattern) for pattern in patterns], list[str](), MOST_NAMES
     waiting = deque([project])
     while waiting:
         folder = waiting.popleft()
@@ -33,7 +33,7 @@ def find_matches(tree: RealTree, project: str, patterns: Sequence[str]) -> tuple
             if left < 0:
                 return found, False
             path, folded = f"{folder}/{name}", fold_name(name)
-            if folded != GIT_FOLDER and any(one.match(fold_path(path)) for one in expressions):
+            if folded != GIT_FOLDER and any(expression.match(fold_path(path)) for expression in expressions):
                 found.append(path)
             elif is_folder and folded != GIT_FOLDER and folded not in MADE_BY_TOOLS:
                 waiting.append(path)

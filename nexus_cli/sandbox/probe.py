@@ -80,20 +80,22 @@ def find_backend(
     """
     if setting == "off":
         return BackendProbe(Backend.NONE, 'the setting sandbox.backend is "off"')
-    candidates = [one for one in _candidates(project, abi) if setting in ("auto", "required", one.backend)]
+    candidates = [
+        candidate for candidate in _candidates(project, abi) if setting in ("auto", "required", candidate.backend)
+    ]
     if not candidates:
         return BackendProbe(Backend.NONE, _why_none(setting))
     proven = _read_proven(own, setting) if keep else ""
     reasons: list[str] = []
-    for one in candidates:
-        if proven and _identity(one) == proven:
-            return BackendProbe(one.backend, "; ".join(reasons), one.abi, one.program, WALLS)
-        held, why = _try_walls(one)
+    for candidate in candidates:
+        if proven and _identity(candidate) == proven:
+            return BackendProbe(candidate.backend, "; ".join(reasons), candidate.abi, candidate.program, WALLS)
+        held, why = _try_walls(candidate)
         if not why:
             if keep:
-                _keep_proven(own, setting, _identity(one))
-            return BackendProbe(one.backend, "; ".join(reasons), one.abi, one.program, held)
-        reasons.append(f"{one.backend}: {why}")
+                _keep_proven(own, setting, _identity(candidate))
+            return BackendProbe(candidate.backend, "; ".join(reasons), candidate.abi, candidate.program, held)
+        reasons.append(f"{candidate.backend}: {why}")
     return BackendProbe(Backend.NONE, "; ".join(reasons))
 
 
@@ -103,14 +105,14 @@ def _candidates(project: Path | None, abi: int) -> list[BackendProbe]:
         return [BackendProbe(Backend.SEATBELT)] if os.path.exists(SANDBOX_EXEC) else []
     if not sys.platform.startswith("linux") or not can_filter():
         return []
-    found = []
+    probes = []
     program = find_bwrap(project)
     if program is not None:
-        found.append(BackendProbe(Backend.BWRAP, program=program))
+        probes.append(BackendProbe(Backend.BWRAP, program=program))
     version = min(landlock_abi(), abi)
     if version > 0:
-        found.append(BackendProbe(Backend.LANDLOCK, abi=version))
-    return found
+        probes.append(BackendProbe(Backend.LANDLOCK, abi=version))
+    return probes
 
 
 def _why_none(setting: str) -> str:
@@ -174,8 +176,8 @@ def _run_attempts(
     """Run the attempts, and the command line `before` them, in the profile `write` of a new scene, or in `profile`."""
     inside, outside, secret = folder / "inside", folder / "outside", folder / "hidden"
     if profile is None:
-        for made in (inside, outside, secret):
-            made.mkdir()
+        for path in (inside, outside, secret):
+            path.mkdir()
         (outside / "read").write_text("x")
         (secret / "key").write_text("x")
         profile = SandboxProfile("write", inside, inside, writable=(inside,), hidden=(secret,))

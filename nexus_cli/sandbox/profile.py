@@ -108,12 +108,12 @@ class SandboxProfile:
         """Yield a profile for the project, and one for each added folder as a project: `guarded` names its places."""
         if self.guarded:
             yield self
-        for one in self.added:
-            yield replace(self, project=one, cwd=one, guarded=(one,), added=(), git_folder=None)
+        for path in self.added:
+            yield replace(self, project=path, cwd=path, guarded=(path,), added=(), git_folder=None)
 
     def for_hook(self, own: Places) -> SandboxProfile:
         """Return the profile for a hook, whose logs are often in `~/.claude`."""
-        cache = next((one for one in self.writable if one.is_relative_to(os.path.realpath(own.cache))), None)
+        cache = next((path for path in self.writable if path.is_relative_to(os.path.realpath(own.cache))), None)
         with suppress(OSError):
             # Not in the cache itself: commands must not make links there.
             return replace(self, claude_home=private_dir(own.cache / "claude" / cache.name)) if cache else self
@@ -188,7 +188,7 @@ def make_profile(
         network=name == "net",
         unix_sockets=unix_sockets,
         temp=temp,
-        caches=tuple(one for made in folder for one in find_caches(made, home, environ, name == "net", writable)),
+        caches=tuple(cache for made in folder for cache in find_caches(made, home, environ, name == "net", writable)),
         notes=tuple(notes),
     )
 
@@ -210,7 +210,7 @@ def _narrow(
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
     """Return True if `path` is one of `folders` or inside one; all are real paths."""
-    return any(is_in(path, one) for one in folders)
+    return any(is_in(path, folder) for folder in folders)
 
 
 def has_above(path: str, folders: Collection[str]) -> bool:
@@ -224,17 +224,17 @@ def has_above(path: str, folders: Collection[str]) -> bool:
 
 
 def _find_shown(project: Path, own: Places) -> Paths:
-    found = [Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path)]
+    paths = [Path(os.path.realpath(path.parent), path.name) for path in shown_paths(own) if os.path.lexists(path)]
     worktree = find_worktree(project, own)
     if worktree is None:
-        return tuple(found)
+        return tuple(paths)
     # The worktree's record names the project whose trust applies to it; its repository borrows objects of that one's.
     lenders: list[Path] = []
     while worktree is not None and len(lenders) < _NESTED:
         lenders.append(worktree.repository)
-        found.append(worktree.home / RECORD)
+        paths.append(worktree.home / RECORD)
         worktree = find_worktree(worktree.source, own)
-    return (*found, project, *lenders)
+    return (*paths, project, *lenders)
 
 
 def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
@@ -299,11 +299,11 @@ class TempFolder:
         """Create the folder. Raises `OSError` if no place for it is writable."""
         base = next((base for base in ("/tmp", "/var/tmp") if os.access(base, os.W_OK)), None)
         _remove_stale(base or str(private_dir(own.cache)))
-        made = real_path(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache))
+        path = real_path(tempfile.mkdtemp(prefix=_NEW, dir=base or own.cache))
         # Locked while this process lives, so that others do not remove the folder. Renamed once it is locked.
-        self._lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-        self.path = made.rename(made.with_name(_PREFIX + made.name.removeprefix(_NEW)))
+        self.path = path.rename(path.with_name(_PREFIX + path.name.removeprefix(_NEW)))
 
     def close(self) -> None:
         """Remove the folder. May be called twice."""

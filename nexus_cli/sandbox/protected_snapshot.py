@@ -104,16 +104,16 @@ class ProtectedSnapshot:
     def mount_points(self, *, for_hook: bool = False) -> list[Path]:
         """Return the paths to mount read-only: existing and no links, at most `MOST_MOUNTS`, the shallowest first. A
         hook may write beside what is in `.claude`: all but a log is removed afterwards."""
-        found = []
+        paths = []
         open_folder = f"{self.project}/{CLAUDE}" if for_hook else ""
         for path, node in self.nodes.items():
             folder = path.rpartition("/")[0]
             above = None if folder == open_folder else self.nodes.get(folder)
             is_top = path != open_folder and (above is None or above.passage)
             if not node.passage and node.kind != stat.S_IFLNK and is_top:
-                found.append(Path(path))
-        found = sorted(filter(os.path.lexists, found), key=lambda path: len(path.parts))[:MOST_MOUNTS]
-        return [*found, *map(Path, self.held)]
+                paths.append(Path(path))
+        paths = sorted(filter(os.path.lexists, paths), key=lambda path: len(path.parts))[:MOST_MOUNTS]
+        return [*paths, *map(Path, self.held)]
 
     def links_out(self) -> list[str]:
         """Return the protected paths that are links out of the project, but for those that a worktree of nexus has."""
@@ -226,30 +226,30 @@ def take_snapshot(
     `running` has the snapshots of commands that run now and may write here too: their nodes are used instead of the
     current state, which those commands may have changed.
     """
-    made = ProtectedSnapshot(str(profile.project), chain=tuple(map(str, profile.guarded)))
+    snapshot = ProtectedSnapshot(str(profile.project), chain=tuple(map(str, profile.guarded)))
     roots = guarded_roots(profile.project, profile.git_folder)
     tree = RealTree(roots)
     try:
         for root in roots:
             if (about := tree.stat(root)) is not None:
-                made.roots[root] = about.st_dev, about.st_ino
-        found, made.has_more = find_folders(tree, made.project, made.chain, known.folders if known else {})
+                snapshot.roots[root] = about.st_dev, about.st_ino
+        found, snapshot.has_more = find_folders(tree, snapshot.project, snapshot.chain, known.folders if known else {})
         for other in running:
-            _inherit(made, other)
-        folders = {path: folder for path, folder in found.items() if path not in made.folders}
-        gits = {git: git for git in roots[1:] if git not in made.gits.values()}
-        gits |= _find_repositories(tree, folders, made, known)
-        made.folders |= folders
-        _find_kept(tree, profile, made)
-        nodes, partial = made.look(tree, folders, gits.values(), known.nodes if known else {})
+            _inherit(snapshot, other)
+        folders = {path: folder for path, folder in found.items() if path not in snapshot.folders}
+        gits = {git: git for git in roots[1:] if git not in snapshot.gits.values()}
+        gits |= _find_repositories(tree, folders, snapshot, known)
+        snapshot.folders |= folders
+        _find_kept(tree, profile, snapshot)
+        nodes, partial = snapshot.look(tree, folders, gits.values(), known.nodes if known else {})
         found_gits = ((git, tree.stat(git)) for git in gits.values())
-        made.places |= {git: (about.st_dev, about.st_ino) for git, about in found_gits if about is not None}
+        snapshot.places |= {git: (about.st_dev, about.st_ino) for git, about in found_gits if about is not None}
     finally:
         tree.close()
-    made.gits |= gits
-    made.partial |= partial
-    made.nodes = dict(sorted((nodes | made.nodes).items()))
-    return made
+    snapshot.gits |= gits
+    snapshot.partial |= partial
+    snapshot.nodes = dict(sorted((nodes | snapshot.nodes).items()))
+    return snapshot
 
 
 def _find_kept(tree: RealTree, profile: SandboxProfile, made: ProtectedSnapshot) -> None:

@@ -80,10 +80,12 @@ def restore_protected(before: ProtectedSnapshot, since: int) -> list[RestoredPat
             comparison.run()
         except Exception as error:  # whatever failed, the project was not fully compared
             comparison.failed.append(error)
-        told = sorted(comparison.told, key=lambda one: one.what in ("restored", "removed"))
+        restored_paths = sorted(
+            comparison.told, key=lambda restored_path: restored_path.what in ("restored", "removed")
+        )
         if comparison.failed:
-            raise NotCompared(str(comparison.failed[0]), told)
-        return told
+            raise NotCompared(str(comparison.failed[0]), restored_paths)
+        return restored_paths
     finally:
         tree.close()
 
@@ -190,8 +192,8 @@ class _Comparison:
         if about is not None and about.st_ino == place[1]:
             return
         moved = self._find_moved(place[:2])
-        found = tree.stat(moved) if moved else None
-        if found is None or place_of(found) != place:  # git or an editor of the person has replaced it
+        status = tree.stat(moved) if moved else None
+        if status is None or place_of(status) != place:  # git or an editor of the person has replaced it
             return
         self._take_away(path)
         for way, _ in name_with_ways(self._before.project, [path]):

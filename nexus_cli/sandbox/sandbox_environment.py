@@ -90,7 +90,7 @@ def _move_paths(env: dict[str, str], project: Path) -> dict[str, str]:
         env["PYTHONPATH"] = os.pathsep.join([*modules, *filter(None, [env.get("PYTHONPATH", "")])])
     for name in _PATHS:
         entries = env.get(name, "").split(os.pathsep)
-        copies = ((one, record.folder / one[len(root) :]) for one in entries)
+        copies = ((entry, record.folder / entry[len(root) :]) for entry in entries)
         moved = [str(copy) if one.startswith(root) and copy.is_dir() else one for one, copy in copies]
         if moved != entries:
             env[name] = os.pathsep.join(moved)
@@ -123,7 +123,7 @@ def mask_secrets(text: str, environ: Environ, passed: Collection[str] = ()) -> t
     if not names:
         return text, ()
     longest = sorted(names, key=len, reverse=True)
-    masked = re.sub("|".join(map(re.escape, longest)), lambda found: f"[{names[found[0]]}]", text)
+    masked = re.sub("|".join(map(re.escape, longest)), lambda match: f"[{names[match[0]]}]", text)
     return masked, tuple(sorted(names.values()))
 
 

@@ -65,7 +65,9 @@ def seatbelt_arguments(profile: SandboxProfile, argv: Sequence[str], read_only: 
 
     lines += [f"(allow file-write* (subpath {name(root)}))\n" for root in profile.roots]
     # Sorted, parents first: a hidden place may contain a shown one, and that a hidden one in turn.
-    for path, is_shown in sorted([*((one, False) for one in profile.hidden), *((one, True) for one in profile.shown)]):
+    for path, is_shown in sorted(
+        [*((folder, False) for folder in profile.hidden), *((folder, True) for folder in profile.shown)]
+    ):
         if not is_shown:
             lines.append(f"(deny file-read* file-write* (subpath {name(path)}))\n")
             continue

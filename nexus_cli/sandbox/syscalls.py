@@ -39,7 +39,7 @@ class _FilterProgram(ctypes.Structure):
 def syscall(number: int, *arguments: object) -> int:
     """Make one system call and return its result."""
     # Pass every integer as a full register: a narrower one would leave its upper half undefined.
-    whole = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    whole = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
     return _checked(_LIBC.syscall(ctypes.c_long(number), *whole))
 
 
@@ -79,7 +79,7 @@ def has_filter() -> bool:
 
 
 def _prctl(option: int, *arguments: object) -> int:
-    whole = [ctypes.c_ulong(one) if isinstance(one, int) else one for one in arguments]
+    whole = [ctypes.c_ulong(argument) if isinstance(argument, int) else argument for argument in arguments]
     padded = whole + [ctypes.c_ulong(0)] * (4 - len(whole))
     return _checked(_LIBC.prctl(ctypes.c_int(option), *padded))
 

@@ -71,7 +71,7 @@ def tool_folders(environ: Environ) -> list[Path]:
 
 
 def _holds_programs(real: str, chains: Sequence[str]) -> bool:
-    return os.path.basename(real) in _PROGRAMS or any(is_below(real, one) for one in chains)
+    return os.path.basename(real) in _PROGRAMS or any(is_below(real, chain) for chain in chains)
 
 
 def _follow_links(folder: str) -> Paths:
@@ -110,7 +110,7 @@ def hidden_settings(folders: Iterable[Path]) -> Iterator[Path]:
 
 def _scan(folder: str) -> tuple[dict[str, int], Paths]:
     stamps: dict[str, int] = {}
-    found: list[Path] = []
+    paths: list[Path] = []
     level = [folder]
     for _ in range(_DEEPEST + 1):
         deeper: list[str] = []
@@ -120,13 +120,13 @@ def _scan(folder: str) -> tuple[dict[str, int], Paths]:
                 with os.scandir(one) as entries:
                     for entry in entries:
                         if _SETTINGS.fullmatch(entry.name):
-                            found.append(Path(entry.path))
+                            paths.append(Path(entry.path))
                         elif entry.name not in _PLAIN and entry.is_dir(follow_symlinks=False):
                             deeper.append(entry.path)
             except OSError:
                 continue
         level = deeper
-    return stamps, tuple(found)
+    return stamps, tuple(paths)
 
 
 def _mtime(path: str) -> int:

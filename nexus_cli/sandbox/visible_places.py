@@ -54,13 +54,13 @@ _NEEDED = (
 
 def closed_places(project: Path, environ: Environ) -> Paths:
     """Return the real paths that `read` hides besides credentials, but none inside the real path `project`."""
-    found = [Path(path) for path in _CLOSED if os.path.lexists(path)]
+    paths = [Path(path) for path in _CLOSED if os.path.lexists(path)]
     with suppress(OSError):
         tops = sorted(entry.path for entry in os.scandir("/") if not entry.is_symlink() and entry.name not in _SYSTEM)
-        found += map(Path, tops)
+        paths += map(Path, tops)
     programs = {Path(f"/{name}") for name in _SYSTEM} | {Path("/usr/bin"), Path("/usr/sbin"), Path("/")}
-    found += [home for home in map(real_path, home_folders(environ.get("HOME", ""))) if home not in programs]
-    return tuple(path for path in dict.fromkeys(found) if not path.is_relative_to(project))
+    paths += [home for home in map(real_path, home_folders(environ.get("HOME", ""))) if home not in programs]
+    return tuple(path for path in dict.fromkeys(paths) if not path.is_relative_to(project))
 
 
 def shown_places(project: Path, cwd: Path, git: Path | None, own: Places, environ: Environ) -> Paths:
@@ -72,18 +72,18 @@ def shown_places(project: Path, cwd: Path, git: Path | None, own: Places, enviro
     skills = own.config / "skills"
     with suppress(OSError):
         tools += [skills, *(Path(entry.path) for entry in os.scandir(skills) if entry.is_symlink())]
-    found = [*tools, defaults_dir(), *read_git_settings(environ, project).shown]
+    paths = [*tools, defaults_dir(), *read_git_settings(environ, project).shown]
     # The link to `nexus` may be made after the profile (`config/host_environment.add_own_program`).
     always = [project, cwd, *([git] if git else []), real_path(own.cache) / "bin"]
-    return tuple(dict.fromkeys([*always, *_existing(found)]))
+    return tuple(dict.fromkeys([*always, *_existing(paths)]))
 
 
 def hidden_in_tools(shown: Iterable[Path], always: Iterable[Path]) -> Paths:
     """Return the settings files with passwords in the `shown` folders, leaving out those in `always` and in nexus."""
     kept = (*always, PACKAGE)
     tools = (path for path in shown if not path.is_symlink() and path.is_dir())
-    found = hidden_settings(path for path in tools if not any(map(path.is_relative_to, kept)))
-    return tuple(path for path in found if not any(map(path.is_relative_to, kept)))
+    paths = hidden_settings(path for path in tools if not any(map(path.is_relative_to, kept)))
+    return tuple(path for path in paths if not any(map(path.is_relative_to, kept)))
 
 
 def _existing(paths: Iterable[Path]) -> Iterator[Path]:

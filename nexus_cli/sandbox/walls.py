@@ -176,7 +176,7 @@ class Walls:
                     handles.append(opened.enter_context(_open_real(place)))
                     line.extend((option, f"/proc/self/fd/{handles[-1]}", place))
 
-            for place in sorted({one for path in self._system for one in follow_links(path)}):
+            for place in sorted({link for path in self._system for link in follow_links(path)}):
                 if is_below(place, inside):
                     continue
                 if os.path.islink(place):

@@ -78,16 +78,16 @@ class ChangedSections:
 
     def to_json(self) -> list[JsonDict]:
         """Return its sections for `nexus docs json`."""
-        return [one.to_json(cached=False) for one in self.plan.chosen if not one.is_off]
+        return [choice.to_json(cached=False) for choice in self.plan.chosen if not choice.is_off]
 
     def facts(self) -> list[Mapping[str, str]]:
         """Return the facts that it contains as text: sticky ones may have shrunk to a pointer."""
-        in_words = (one for one in self.plan.sent if not one.section.sticky or one.name != "pointer")
-        return [one.section.fact for one in in_words if one.section.fact]
+        in_words = (choice for choice in self.plan.sent if not choice.section.sticky or choice.name != "pointer")
+        return [word.section.fact for word in in_words if word.section.fact]
 
     def fact_ids(self) -> list[str]:
         """Return all facts of its sections, also those that only the drop of a section has."""
-        return [fact for one in self.plan.chosen if not one.is_off for fact in one.section.fact_ids]
+        return [fact for choice in self.plan.chosen if not choice.is_off for fact in choice.section.fact_ids]
 
 
 @dataclass
@@ -132,16 +132,16 @@ class SectionCollector:
         sections, skipped = await self.sections(Layer.SYSTEM)
         left: list[PendingDrop] = []
         learned = {name: learned_multiplier(*counts) for name, counts in self.misses().items()}
-        factor: Callable[[Section], float] = lambda one: self._multiplier(one) * learned.get(one.id, 1.0)  # noqa: E731
+        factor: Callable[[Section], float] = lambda section: self._multiplier(section) * learned.get(section.id, 1.0)  # noqa: E731
         plan = plan_sections(sections, self.budget, self.view.count, factor)
-        told = (replace(one, learned=learned.get(one.section.id, 1.0)) for one in plan.chosen)
-        made = self._with_drops(replace(plan, chosen=tuple(told)), left)
+        told = (replace(choice, learned=learned.get(choice.section.id, 1.0)) for choice in plan.chosen)
+        section_plan = self._with_drops(replace(plan, chosen=tuple(told)), left)
         lost = []
         for name, why in skipped.items():
-            one = SectionChoice.skipped(name, why)
+            choice = SectionChoice.skipped(name, why)
             required = self.contributors[name].required
-            lost.append(replace(one, drop=self.left_out.record(one, left)) if required else one)
-        return replace(made, chosen=(*made.chosen, *lost)), tuple(left)
+            lost.append(replace(choice, drop=self.left_out.record(choice, left)) if required else choice)
+        return replace(section_plan, chosen=(*section_plan.chosen, *lost)), tuple(left)
 
     def read_in_background(self, names: Iterable[str]) -> None:
         """Read these required contributors, which were missing at the beginning of an epoch; see `reader.arrived`."""
@@ -161,7 +161,9 @@ class SectionCollector:
         """True if a tool result should carry a section that cannot wait for the person's next message, or if the person
         should be told of a problem with what it is made of."""
         return any(
-            one.id in self.recipe.overrides or self._has_news(one) for one in self.contributors.values() if one.prompt
+            contributor.id in self.recipe.overrides or self._has_news(contributor)
+            for contributor in self.contributors.values()
+            if contributor.prompt
         )
 
     def _has_news(self, contributor: Contributor) -> bool:
@@ -184,20 +186,24 @@ class SectionCollector:
         The caller reports with `mark_sent` that a request has them. Sections without room are sent as soon as they fit.
         """
         count, cap = self.view.count, self.preamble_cap
-        found, _ = await self.sections(Layer.EVENT, prompt=prompt)
-        changed = [section for section in found if not self._is_sent(section)]
-        made = self._preamble_plan(changed, cap)
+        sections, _ = await self.sections(Layer.EVENT, prompt=prompt)
+        changed = [section for section in sections if not self._is_sent(section)]
+        section_plan = self._preamble_plan(changed, cap)
         line_room = min(60, cap // 4)
-        if any(one.is_left_out for one in made.chosen):
-            made = self._preamble_plan(changed, cap - line_room)
-        made = self._with_drops(made)
-        missed = {one.section.id: one.drop for one in made.chosen if one.is_left_out and one.drop not in self._missed}
-        texts = [one.text for one in made.sent]
+        if any(choice.is_left_out for choice in section_plan.chosen):
+            section_plan = self._preamble_plan(changed, cap - line_room)
+        section_plan = self._with_drops(section_plan)
+        missed = {
+            choice.section.id: choice.drop
+            for choice in section_plan.chosen
+            if choice.is_left_out and choice.drop not in self._missed
+        }
+        texts = [choice.text for choice in section_plan.sent]
         line = left_out_line(missed, line_room, count)
-        digests = {one.section.id: one.section.digest for one in made.sent}
-        used = made.used - JOINT + (count(line) + JOINT if line else 0)
-        made = _explain_raise(made, cap, used if used > cap else 0)
-        return ChangedSections([*texts, line] if line else texts, made, digests, tuple(missed.values()))
+        digests = {choice.section.id: choice.section.digest for choice in section_plan.sent}
+        used = section_plan.used - JOINT + (count(line) + JOINT if line else 0)
+        section_plan = _explain_raise(section_plan, cap, used if used > cap else 0)
+        return ChangedSections([*texts, line] if line else texts, section_plan, digests, tuple(missed.values()))
 
     def _preamble_plan(self, changed: Sequence[Section], cap: int) -> SectionPlan:
         """Plan the sections for `cap` tokens, or for the shortest forms of the sticky sections if these need more.
@@ -205,11 +211,13 @@ class SectionCollector:
         Notices with room only for a pointer wait for the next request, unless this one would send nothing else.
         """
         cap = max(0, cap) + JOINT  # n texts are joined by n - 1 line ends
-        made = plan_sections(changed, cap, self.view.count, self._multiplier)
-        if len(changed) > 1 and any(one.section.id == NOTICES and one.name == "pointer" for one in made.chosen):
+        section_plan = plan_sections(changed, cap, self.view.count, self._multiplier)
+        if len(changed) > 1 and any(
+            choice.section.id == NOTICES and choice.name == "pointer" for choice in section_plan.chosen
+        ):
             others = [section for section in changed if section.id != NOTICES]
             return plan_sections(others, cap, self.view.count, self._multiplier)
-        return made
+        return section_plan
 
     def mark_sent(self, changed: ChangedSections) -> None:
         """Record that a request has these sections."""
@@ -250,8 +258,12 @@ class SectionCollector:
     ) -> tuple[list[Section], dict[str, str]]:
         """Return the current sections of a layer's contributors in order, and the reasons for skipped ones. `only`
         names one contributor; `prompt` selects those that cannot wait."""
-        of_layer = (one for one in self.contributors.values() if one.layer is layer and only in ("", one.id))
-        asked = [one for one in of_layer if one.prompt or not prompt]
+        of_layer = (
+            contributor
+            for contributor in self.contributors.values()
+            if contributor.layer is layer and only in ("", contributor.id)
+        )
+        asked = [contributor for contributor in of_layer if contributor.prompt or not prompt]
         found, skipped, lines = await self.reader.sections(asked, self.view, self.recipe, self.budget)
         for line in dict.fromkeys(lines):
             if line not in self._notified:
@@ -264,11 +276,13 @@ class SectionCollector:
 
     def _with_drops(self, made: SectionPlan, later: list[PendingDrop] | None = None) -> SectionPlan:
         """Return the plan with a drop for each section that is shortened or left out, recorded now or `later`."""
-        return replace(made, chosen=tuple(self._with_drop(one, later) if one.is_short else one for one in made.chosen))
+        return replace(
+            made, chosen=tuple(self._with_drop(choice, later) if choice.is_short else choice for choice in made.chosen)
+        )
 
-    def _with_drop(self, one: SectionChoice, later: list[PendingDrop] | None) -> SectionChoice:
-        drop = self.left_out.record(one, later)
-        named = replace(one, section=one.section.with_drop_id(drop), drop=drop)
+    def _with_drop(self, choice: SectionChoice, later: list[PendingDrop] | None) -> SectionChoice:
+        drop = self.left_out.record(choice, later)
+        named = replace(choice, section=choice.section.with_drop_id(drop), drop=drop)
         return replace(named, tokens=self.view.count(named.text)) if named.text else named
 
 
@@ -276,18 +290,22 @@ def _explain_raise(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
     """Return the plan of a preamble. If its cap was raised, the first short sticky section has the reason, else the
     first sticky one."""
     made = replace(made, budget=cap, raised=raised)
-    sticky = [one for one in made.sent if one.section.sticky]
+    sticky = [choice for choice in made.sent if choice.section.sticky]
     if not raised or not sticky:
         return made
-    saying = next((one for one in sticky if one.is_short), sticky[0])
+    saying = next((choice for choice in sticky if choice.is_short), sticky[0])
     raise_note = "the pool of ", cap, " tokens was raised to ", raised, " for the shortest forms of sticky sections"
     explained = replace(saying, why=join_why(saying.why, raise_note))
-    return replace(made, chosen=tuple(explained if one is saying else one for one in made.chosen))
+    return replace(made, chosen=tuple(explained if choice is saying else choice for choice in made.chosen))
 
 
 def system_text(made: SectionPlan, count: Count) -> str:
     """Return the system text of an epoch; its last lines name drops and contributors that could not be read."""
-    missed = {one.section.id: one.drop for one in made.chosen if one.drop and one.is_left_out and not one.is_unread}
+    missed = {
+        choice.section.id: choice.drop
+        for choice in made.chosen
+        if choice.drop and choice.is_left_out and not choice.is_unread
+    }
     line = left_out_line(missed, LINE_TOKENS, count)
-    unread = [f"[nexus: {one.section.full}]" for one in made.chosen if one.drop and one.is_unread]
-    return "\n\n".join([*(one.text for one in made.sent), *([line] if line else []), *unread])
+    unread = [f"[nexus: {choice.section.full}]" for choice in made.chosen if choice.drop and choice.is_unread]
+    return "\n\n".join([*(choice.text for choice in made.sent), *([line] if line else []), *unread])

@@ -72,14 +72,19 @@ def _find_files(names: Sequence[str], cwd: Path) -> Iterator[IdentityFile]:
 def _read_file(read: Callable[[], FileText | None], path: Path, name: str, origin: str) -> IdentityFile:
     where = replace_surrogates(str(path))
     try:
-        found = read()
+        file_text = read()
     except NexusError as error:
         return IdentityFile(name, "", where, origin, one_line(f"{error.message}; skipped"))
-    if found is None:
+    if file_text is None:
         return IdentityFile(name, "", where, origin, one_line(odd_file(path)))
-    text = trim_text(found.text)
+    text = trim_text(file_text.text)
     return IdentityFile(
-        name, replace_surrogates(text + unread_note(found.beyond, name)), where, origin, found.notice, found.beyond
+        name,
+        replace_surrogates(text + unread_note(file_text.beyond, name)),
+        where,
+        origin,
+        file_text.notice,
+        file_text.beyond,
     )
 
 

@@ -82,14 +82,14 @@ def instruction_layers(cwd: Path | None, is_denied: Callable[[Path], bool] | Non
     gate = UnaskedFiles(project_root(cwd), is_denied) if cwd is not None else None
     layers = load_layers(cwd, for_session=True, gate=gate)
     reader = _ImportReader({os.path.realpath(layer.path) for layer in layers if layer.path})
-    found: list[ContextLayer] = []
+    context_layers: list[ContextLayer] = []
     for layer in layers:
         if gate is None or layer.name == "global":
-            found += reader.with_imports(layer, None)
-            found += reader.personal_rules(gate.project if gate else None)
+            context_layers += reader.with_imports(layer, None)
+            context_layers += reader.personal_rules(gate.project if gate else None)
         else:
-            found += reader.with_rules(layer, gate)
-    return [layer for layer in found if layer.text or layer.notice]
+            context_layers += reader.with_rules(layer, gate)
+    return [layer for layer in context_layers if layer.text or layer.notice]
 
 
 def layers_below(
@@ -109,12 +109,12 @@ def layers_below(
     own = (Path(folder) for folder in sorted(folders) if any(map(os.path.lexists, _named_in(folder))))
     layers = [load_folder(folder, gate) for folder in islice(own, MOST_FOLDERS) if _is_own(folder, gate.project)]
     reader = _ImportReader({os.path.realpath(layer.path) for layer in known() if layer.path} if layers else set())
-    found: list[ContextLayer] = []
+    context_layers: list[ContextLayer] = []
     for layer in layers:
         is_new = layer.path is None or reader.is_new(layer.path)
-        found += reader.with_rules(layer if is_new else ContextLayer(layer.name, layer.folder), gate, inside)
-        found.append(_skill_layer(layer.folder))
-    return [layer for layer in found if layer.text or layer.notice]
+        context_layers += reader.with_rules(layer if is_new else ContextLayer(layer.name, layer.folder), gate, inside)
+        context_layers.append(_skill_layer(layer.folder))
+    return [layer for layer in context_layers if layer.text or layer.notice]
 
 
 def list_instructions(cwd: Path, is_denied: Callable[[Path], bool]) -> Iterator[tuple[ContextLayer, tuple[str, ...]]]:
@@ -147,7 +147,7 @@ def _named_in(folder: str) -> Iterator[str]:
 def _is_own(folder: Path, project: Path) -> bool:
     """Return True if neither `folder` nor one between it and `project` is made by tools or a repository of its own."""
     names = folder.relative_to(project).parts
-    is_repository = any(os.path.lexists(one / ".git") for one in (folder, *folder.parents)[: len(names)])
+    is_repository = any(os.path.lexists(path / ".git") for path in (folder, *folder.parents)[: len(names)])
     return not is_repository and _NOT_OWN.isdisjoint(map(str.casefold, names))
 
 
@@ -176,7 +176,7 @@ def _skill_layer(folder: Path) -> ContextLayer:
 
 def _read_skill_layer(folder: Path) -> ContextLayer:
     guides, waiting = list_project_guides(folder, SKILL)
-    lines = [f"- {one.name}: {one.description} ({one.path})" for one in guides if one.is_offered]
+    lines = [f"- {guide.name}: {guide.description} ({guide.path})" for guide in guides if guide.is_offered]
     place = one_line(shlex.quote(str(folder)))
     notice = f"{plural(len(waiting), 'skill')} of {place} not active (see `nexus trust {place}`)" if waiting else ""
     return ContextLayer("local", folder, text="\n".join([SKILL_HEADER, *lines] if lines else []), notice=notice)
@@ -209,12 +209,12 @@ class _ImportReader:
     def with_rules(self, layer: ContextLayer, gate: UnaskedFiles, paths: Sequence[str] = ()) -> list[ContextLayer]:
         """Return `layer` with its imports, what is beside it, and the rules of its folder that always count or name one
         of `paths`."""
-        found = [*self.with_imports(layer, gate), *self._beside(layer, gate)]
+        layers = [*self.with_imports(layer, gate), *self._beside(layer, gate)]
         for rule in list_rules(layer.folder, gate):
             if (not rule.globs or any(map(rule.names, paths))) and self.is_new(rule.path):
-                made = _rule_layer(layer.name, rule)
-                found += [made] if rule.globs else self.with_imports(made, gate)
-        return found
+                context_layer = _rule_layer(layer.name, rule)
+                layers += [context_layer] if rule.globs else self.with_imports(context_layer, gate)
+        return layers
 
     def personal_rules(self, project: Path | None) -> list[ContextLayer]:
         """Return the person's rules that always count, in any project."""
@@ -234,10 +234,10 @@ class _ImportReader:
             text = source.load() or ""
             if source.is_refused and source.notice in layer.notice:
                 continue
-            made = ContextLayer(
+            context_layer = ContextLayer(
                 layer.name, layer.folder, path, text, source.notice, beyond=source.beyond, part=one_line(name)
             )
-            own, *imported = self.with_imports(made, gate)
+            own, *imported = self.with_imports(context_layer, gate)
             says_more = text.strip() != layer.text.strip() and bool(_IMPORT.sub("", own.text).strip())
             yield from (own, *imported) if says_more or own.notice else imported
 
@@ -258,11 +258,11 @@ class _ImportReader:
                 break
             self.looked_for += 1
             path = Path(join_path(layer.path.parent, os.path.expanduser(name)))
-            made, problem = self._read(layer, name, path, gate, chain)
+            context_layer, problem = self._read(layer, name, path, gate, chain)
             if problem:
                 problems[one_line(f"@{name} (line {number}) {problem}")] = None
-            if made:
-                parts += self.with_imports(made, gate, chain, first)
+            if context_layer:
+                parts += self.with_imports(context_layer, gate, chain, first)
         if _COMMENTED.search(first):
             layer = replace(layer, text=trim_text(BLOCK.sub(r"\1", layer.text)))
         if not problems:
@@ -287,17 +287,17 @@ class _ImportReader:
         if self.count >= MOST:
             return None, f"exceeds the limit of {MOST} files per session"
         try:
-            found = read_unasked(gate, path, LIMIT) if gate else read_text(Path(real), LIMIT)
+            file_text = read_unasked(gate, path, LIMIT) if gate else read_text(Path(real), LIMIT)
         except FileRefused as refused:
             return None, str(refused)
         except NexusError as error:
             return None, one_line(error.why)
-        if found is None:
+        if file_text is None:
             return None, "is not a file"
         self.seen.add(real)
         self.count += 1
         part = replace_surrogates(os.path.relpath(path, layer.folder) if gate else str(path))
-        text = trim_text(found.text)
+        text = trim_text(file_text.text)
         return ContextLayer(
-            layer.name, layer.folder, path, text, found.notice, beyond=found.beyond, part=one_line(part)
+            layer.name, layer.folder, path, text, file_text.notice, beyond=file_text.beyond, part=one_line(part)
         ), ""

@@ -84,10 +84,10 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
     A rule that the project's gate refuses, with `is_denied`, has a notice and no text."""
     folder = real_path(cwd)
     gate = UnaskedFiles(project_root(folder), is_denied)
-    found = [rule for above in project_folders(folder) for rule in list_rules(above, gate)]
-    known = {os.path.realpath(rule.path) for rule in found}
+    rules = [rule for above in project_folders(folder) for rule in list_rules(above, gate)]
+    known = {os.path.realpath(rule.path) for rule in rules}
     personal = [rule for rule in list_personal_rules(gate.project) if os.path.realpath(rule.path) not in known]
-    return (*personal, *found)
+    return (*personal, *rules)
 
 
 def list_personal_rules(project: Path) -> list[PathRule]:
@@ -105,13 +105,13 @@ def list_rules(folder: Path, gate: UnaskedFiles) -> Iterator[PathRule]:
             return
         with open_folder(gate.check(place, by_name=True)) as opened:
             names = (path for path, _ in islice(walk_below(opened), _MOST_NAMES) if path.endswith(".md"))
-            found = [place / name for name in islice(names, MOST + 1)]
+            paths = [place / name for name in islice(names, MOST + 1)]
     except OSError:
         return
     except FileRefused as refused:
         yield PathRule(place, folder, (), "", f"{_shown(place)} {refused}; skipped")
         return
-    for path in sorted(found)[:MOST]:
+    for path in sorted(paths)[:MOST]:
         try:
             version = file_version(os.stat(path))
             gate.check(path, by_name=True)
@@ -134,19 +134,19 @@ def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
     """Return the rule of a file. Raises `FileRefused`."""
     shown = _shown(path)
     try:
-        found = read_unasked(gate, path, LIMIT, by_name=True)
+        file_text = read_unasked(gate, path, LIMIT, by_name=True)
     except NexusError as error:
         return PathRule(path, folder, (), "", f"{one_line(error.message)}; skipped")
-    if found is None:
+    if file_text is None:
         return PathRule(path, folder, (), "")
-    front = read_front_matter(found.text)
+    front = read_front_matter(file_text.text)
     paths, problem = front.fields.get("paths", ""), front.problem
     if len(paths) > 1 and paths.startswith("[") and "]" not in paths:
         paths, problem = "", "has an unclosed list in `paths`"
     globs = list(_expand(paths))
-    notice = found.notice or (f"{shown} {problem}; the rule always applies" if problem else "")
+    notice = file_text.notice or (f"{shown} {problem}; the rule always applies" if problem else "")
     text = replace_surrogates(trim_text(BLOCK.sub(r"\1", front.text)))
-    return PathRule(path, folder, tuple(globs[:MOST]), text, notice, found.beyond)
+    return PathRule(path, folder, tuple(globs[:MOST]), text, notice, file_text.beyond)
 
 
 def _shown(path: Path) -> str:

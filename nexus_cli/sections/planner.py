@@ -164,12 +164,12 @@ class SectionPlan:
     @property
     def used(self) -> int:
         """Tokens of the sent sections, including those that join them."""
-        return sum(one.tokens + JOINT for one in self.chosen if one.form is not None)
+        return sum(choice.tokens + JOINT for choice in self.chosen if choice.form is not None)
 
     @property
     def sent(self) -> tuple[SectionChoice, ...]:
         """The sections that are sent in some form."""
-        return tuple(one for one in self.chosen if one.form is not None)
+        return tuple(choice for choice in self.chosen if choice.form is not None)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ class SectionPlan:
         first = f"section budget: {self.used:,} of {max(self.budget, self.raised):,} tokens"
         if self.raised:
             first += f"; raised from {self.budget:,} for the shortest forms of sticky sections"
-        return (first, *(f"{one.section.id}: {one.reason}" for one in self.chosen))
+        return (first, *(f"{choice.section.id}: {choice.reason}" for choice in self.chosen))
 
 
 def section_budget(available: int, lowered: int | None = None) -> int:

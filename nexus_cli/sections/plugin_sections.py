@@ -31,8 +31,8 @@ def plugin_contributors(taken: Collection[str]) -> Mapping[str, Contributor]:
     return made
 
 
-def _is_valid(one: Any) -> bool:
-    return isinstance(one, Contributor) and bool(_ID.fullmatch(one.id))
+def _is_valid(contributor: Any) -> bool:
+    return isinstance(contributor, Contributor) and bool(_ID.fullmatch(contributor.id))
 
 
 def _recall(plugin: PythonPlugin, sources: Sources) -> Value:

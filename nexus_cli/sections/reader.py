@@ -66,13 +66,17 @@ class SectionReader:
         values, notices = await self._read(contributors, skipped)
         found: dict[str, Section] = {}
         for rest in (False, True):
-            present = [one for one in contributors if one.rest is rest and one.id in values]
+            present = [
+                contributor for contributor in contributors if contributor.rest is rest and contributor.id in values
+            ]
             if not present:
                 continue
             given = _rest_view(view, recipe, budget, found.values()) if rest else view
             renders = {
-                one.id: DaemonTask(partial(_render, one, values[one.id], given, recipe), RENDER_SECONDS)
-                for one in present
+                contributor.id: DaemonTask(
+                    partial(_render, contributor, values[contributor.id], given, recipe), RENDER_SECONDS
+                )
+                for contributor in present
             }
             await run_tasks(renders.values())
             for name, task in renders.items():
@@ -91,14 +95,14 @@ class SectionReader:
         self, contributors: Sequence[Contributor], skipped: dict[str, str]
     ) -> tuple[dict[str, Value], list[str]]:
         """Return the values by contributor, and notices; add contributors without a value to `skipped`."""
-        required = {one.id for one in contributors if one.required}
-        told_once = {one.id for one in contributors if one.tells_once}
+        required = {contributor.id for contributor in contributors if contributor.required}
+        told_once = {contributor.id for contributor in contributors if contributor.tells_once}
         tasks: dict[str, DaemonTask[Read]] = {}
-        for one in contributors:
-            hung = self.hung.get(one.id)
-            if hung is not None and hung.succeeded and one.required:
-                self.values[one.id] = hung.value[0]
-            tasks[one.id] = self._task(one) if hung is None or hung.ended else hung
+        for contributor in contributors:
+            hung = self.hung.get(contributor.id)
+            if hung is not None and hung.succeeded and contributor.required:
+                self.values[contributor.id] = hung.value[0]
+            tasks[contributor.id] = self._task(contributor) if hung is None or hung.ended else hung
         await run_tasks(tasks.values())
         values, notices = dict[str, Value](), list[str]()
         for name, task in tasks.items():
@@ -179,8 +183,8 @@ def _render(contributor: Contributor, value: Value, view: View, recipe: Recipe) 
 def _rest_view(view: View, recipe: Recipe, budget: int, others: Iterable[Section]) -> View:
     """Return the view of a contributor that takes the rest: its cap is what `others` leave, at least half of it."""
     cap = min(view.instruction_cap, budget)
-    wanted = [one for one in others if recipe.multiplier(one.phase.label, one.id) > 0]
-    left = budget - sum(view.count(one.full) + JOINT for one in wanted)
+    wanted = [section for section in others if recipe.multiplier(section.phase.label, section.id) > 0]
+    left = budget - sum(view.count(section.full) + JOINT for section in wanted)
     return replace(view, instruction_cap=max(cap // 2, min(cap, left)))
 
 

@@ -87,10 +87,10 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
     if NAME.fullmatch(name):
         for folder in folders:
             path = folder / f"{name}.toml"
-            found = read_text(path)
-            if found is not None:
+            file_text = read_text(path)
+            if file_text is not None:
                 where = one_line(str(path))
-                return Recipe(name, source=where, **recipe_file.read_recipe(found.text, where, _beside(folder)))
+                return Recipe(name, source=where, **recipe_file.read_recipe(file_text.text, where, _beside(folder)))
             odd = odd or (one_line(str(path)) if os.path.lexists(path) else "")
         if project is not None and name in project.names():
             where = one_line(str(project.folder / f"{name}.toml"))
@@ -113,7 +113,7 @@ def _beside(folder: Path) -> recipe_file.Beside:
     """Return a reader of text files in the folder of a recipe; it returns None if a file does not exist."""
 
     def read(name: str) -> str | None:
-        found = read_text(folder / name, recipe_file.MOST_BYTES)
-        return found.text if found else None
+        file_text = read_text(folder / name, recipe_file.MOST_BYTES)
+        return file_text.text if file_text else None
 
     return read

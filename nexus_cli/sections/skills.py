@@ -149,19 +149,19 @@ def find_guides(
         for folder in personal_folders(kind)
         for name, path in list_guide_files(folder, kind)
     ]
-    mine, inactive = {one.path for one in personal}, 0
-    found = [*personal]
+    mine, inactive = {skill.path for skill in personal}, 0
+    skills = [*personal]
     for folder in reversed(project_folders(cwd)):
         there, waiting = list_project_guides(folder, kind)
         inactive += len(waiting)
-        found += [one for one in there if one.path not in mine]  # the home folder may be a project
-    taken = {one.name for one in found if not one.problem}
+        skills += [skill for skill in there if skill.path not in mine]  # the home folder may be a project
+    taken = {skill.name for skill in skills if not skill.problem}
     for guide in _in_plugins(installed_plugins() if plugins is None else plugins, kind):
-        found.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
+        skills.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
         taken.add(guide.name)
     guides: list[Skill] = []
     names: set[str] = set()
-    for guide in sorted(found, key=lambda one: one.name.casefold()):
+    for guide in sorted(skills, key=lambda skill: skill.name.casefold()):
         guides.append(replace(guide, shadowed=True) if guide.name in names else guide)
         if not guide.problem:
             names.add(guide.name)
@@ -176,15 +176,15 @@ def list_project_guides(folder: Path, kind: str) -> tuple[list[Skill], list[Skil
     trusted = trusted_items(folder, configuration)
     active, inactive = list[Skill](), list[Skill]()
     for name, item in _list_items(configuration.items.values(), kind)[:MOST]:
-        found = active if item.key in trusted else inactive
-        found.append(read_item_guide(name, item, _place(folder, item), "project"))
+        skills = active if item.key in trusted else inactive
+        skills.append(read_item_guide(name, item, _place(folder, item), "project"))
     return active, inactive
 
 
 def index_guides(guides: Iterable[Skill]) -> dict[str, Skill]:
     """Return guides by name, those of plugins also by `PLUGIN:NAME`."""
-    found = [*guides]
-    return {one.whole_name: one for one in found} | {one.name: one for one in found}
+    skills = [*guides]
+    return {skill.whole_name: skill for skill in skills} | {skill.name: skill for skill in skills}
 
 
 def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> dict[str, str]:
@@ -193,19 +193,19 @@ def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> di
     found: dict[str, str] = {}
     for folder, kind in product(project_folders(cwd), kinds):
         waiting = list_project_guides(folder, kind)[1]
-        found |= {one.name: f"{one.path} is not trusted; run nexus trust" for one in waiting}
-    for one in chain.from_iterable(find_guides(cwd, kind)[0] for kind in kinds):
-        if not (one.is_callable or one.shadowed):
-            found[one.name] = f"{one.path} {one.problem or 'is only for the model (user-invocable)'}"
+        found |= {skill.name: f"{skill.path} is not trusted; run nexus trust" for skill in waiting}
+    for skill in chain.from_iterable(find_guides(cwd, kind)[0] for kind in kinds):
+        if not (skill.is_callable or skill.shadowed):
+            found[skill.name] = f"{skill.path} {skill.problem or 'is only for the model (user-invocable)'}"
     return found
 
 
 def read_guide(skill: Skill) -> str:
     """Return the guide as written, without front matter; raise `NexusError("config", ...)` if that fails."""
-    found = _read(skill.source, skill.path, LIMIT)
-    if found is None:
+    file_text = _read(skill.source, skill.path, LIMIT)
+    if file_text is None:
         raise NexusError("config", skill.path, "no longer exists", "`nexus skill list` lists the skills")
-    return split_guide(found.text, skill.path).text.strip("\n")
+    return split_guide(file_text.text, skill.path).text.strip("\n")
 
 
 def list_files(skill: Skill) -> list[str]:
@@ -230,15 +230,15 @@ def read_file_of(skill: Skill, name: str) -> str:
             data = skill.files.get(path)
             if data is not None and holds_credentials(os.path.basename(path), data):
                 raise FileRefused("holds credentials")
-            found = None if data is None else decode_head(data, path, LIMIT)
+            file_text = None if data is None else decode_head(data, path, LIMIT)
         else:
             root = real_path(skill.source.parent)
-            found = read_unasked(UnaskedFiles(root), root / path, LIMIT)
+            file_text = read_unasked(UnaskedFiles(root), root / path, LIMIT)
     except FileRefused as refused:
         raise NexusError("config", where, str(refused)) from refused
-    if found is None:
+    if file_text is None:
         raise NexusError("config", where, "the skill has no such file")
-    return found.text
+    return file_text.text
 
 
 def list_guide_files(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
@@ -284,8 +284,8 @@ def read_item_guide(name: str, item: TrustItem, where: str, origin: str) -> Skil
     read from here too, so that nothing else of it can run."""
     above = f"{item.file.rpartition('/')[0]}/"
     others = {part.removeprefix(above): data for part, data in item.parts.items() if part not in ("", item.file)}
-    found = _find_guide(name, item.parts[item.file], where, origin, item.kind)
-    return replace(found, files=others) if others and item.kind == SKILL else found
+    skill = _find_guide(name, item.parts[item.file], where, origin, item.kind)
+    return replace(skill, files=others) if others and item.kind == SKILL else skill
 
 
 def _place(root: Path, item: TrustItem) -> str:
@@ -298,8 +298,8 @@ def _in_plugins(plugins: Iterable[InstalledPlugin], kind: str) -> Iterator[Skill
     for plugin in plugins:
         for item, state in plugin.items(kind):
             if state == "active":
-                found = read_item_guide(item.name, item, one_line(str(plugin.root / item.file)), "plugin")
-                yield replace(found, plugin=plugin.name, plugin_root=str(plugin.root))
+                skill = read_item_guide(item.name, item, one_line(str(plugin.root / item.file)), "plugin")
+                yield replace(skill, plugin=plugin.name, plugin_root=str(plugin.root))
 
 
 def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
@@ -310,27 +310,27 @@ def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: 
     except (OSError, ValueError):
         return _make_guide(name, source, where, origin, kind)
     version = file_version(status) if status else source
-    made = _unchanged.find(key, version)
-    if made is None:
-        made = _make_guide(name, source, where, origin, kind)
+    skill = _unchanged.find(key, version)
+    if skill is None:
+        skill = _make_guide(name, source, where, origin, kind)
         if status is None or is_settled(status):
-            _unchanged.keep(key, version, made, len(source) if isinstance(source, bytes) else len(made.description))
-    return made
+            _unchanged.keep(key, version, skill, len(source) if isinstance(source, bytes) else len(skill.description))
+    return skill
 
 
 def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
     name = _name(name)
     try:
-        found = _read(source, where, LIMIT if where.endswith(".toml") else HEAD)
+        file_text = _read(source, where, LIMIT if where.endswith(".toml") else HEAD)
     except NexusError as error:
         return Skill(name, "", where, source, origin, problem=one_line(error.why), kind=kind)
-    if found is None:
+    if file_text is None:
         return Skill(name, "", where, source, origin, problem="is not a regular file", kind=kind)
-    front = split_guide(found.text, where, cut=found.beyond > 0)
+    front = split_guide(file_text.text, where, cut=file_text.beyond > 0)
     described = front.fields.get("description", "")
     is_other = kind == AGENT and "name" not in front.fields  # a page about the agents beside them
     said = described or ("" if front.problem or is_other else _paragraph(front.text))
-    problem = front.problem or _problem(found.text, front, source, where)
+    problem = front.problem or _problem(file_text.text, front, source, where)
     if not problem and not said and kind != COMMAND:
         problem = "has no description"
     named = "" if kind == COMMAND else _name(front.fields.get("name", ""))

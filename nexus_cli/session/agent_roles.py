@@ -42,7 +42,7 @@ def make_agent_recipe(agent: Skill, worker: Recipe, cwd: Path) -> Recipe:
 
 def _read_skills(named: str, cwd: Path) -> Iterator[str]:
     """Yield the text of each skill that an agent begins with, or that it is not there."""
-    known = index_guides(one for one in find_skills(cwd) if one.is_usable) if named else {}
+    known = index_guides(skill for skill in find_skills(cwd) if skill.is_usable) if named else {}
     for name in re.findall(r"[^\s,]+", named):
         yield read_guide(known[name]) if name in known else f"[there is no skill {one_line(name)} here]"
 

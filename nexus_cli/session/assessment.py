@@ -44,9 +44,9 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
 
 def parse_assessment(answer: str) -> Limits:
     """Parse an answer to limits; ignore unknown keys and invalid values."""
-    found = _OBJECT.search(answer)
+    match = _OBJECT.search(answer)
     try:
-        value: Any = json.loads(found[0]) if found else {}
+        value: Any = json.loads(match[0]) if match else {}
     except (ValueError, RecursionError):
         value = {}
     steps, mode = value.get("recommended_iterations"), value.get("recommended_mode")

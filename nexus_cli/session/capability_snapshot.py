@@ -129,7 +129,7 @@ def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
         "host": one_line(os.uname().nodename),
         "model_why": "" if model else _no_model(settings),
         "servers": _list_servers(servers),
-        "plugins": [one.name for one in installed_plugins()] + [one.entry.name for one in python_plugins()],
+        "plugins": [plugin.name for plugin in installed_plugins()] + [plugin.entry.name for plugin in python_plugins()],
         "recipes": sorted({*FRONTS, *recipe_names([places().config / "recipes"]), *(own.names() if own else ())}),
         "project": {
             "folder": str(root),

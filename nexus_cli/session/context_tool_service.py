@@ -34,7 +34,7 @@ class ContextToolService:
         return {
             "budget": to_json_value(request.budget),
             "sections": [*request.sections, *self._event_sections(request.messages_scale)],
-            "drops": [one for one in listed if not one["back"]],
+            "drops": [drop for drop in listed if not drop["back"]],
         }
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
@@ -52,8 +52,8 @@ class ContextToolService:
         if form == "full":
             return whole, drop
         layer = Layer(row["layer"])
-        found, _ = await self.collector.sections(layer, name.partition(".")[0])
-        now = next((section for section in found if section.id == name), None)
+        sections, _ = await self.collector.sections(layer, name.partition(".")[0])
+        now = next((section for section in sections if section.id == name), None)
         if now is None or now.digest != sha256(whole):
             return whole, drop
         return in_form(now.with_drop_id(drop), form), drop
@@ -69,8 +69,8 @@ class ContextToolService:
         for memo in conversation.memos(PLAN):
             if memo.value["epoch"] == conversation.epoch.id:
                 rows = memo.value["sections"]
-                total = round(sum(int(one["tokens"]) for one in rows) * scale)
-                sections.update({one["id"]: one for one in scale_sections(rows, total, scale)})
+                total = round(sum(int(row["tokens"]) for row in rows) * scale)
+                sections.update({section["id"]: section for section in scale_sections(rows, total, scale)})
         return list(sections.values())
 
 

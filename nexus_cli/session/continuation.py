@@ -43,8 +43,8 @@ class Continuation:
 
 async def next_message(continuations: Iterable[Continuation]) -> str:
     """Return the message of the first kind that goes on, "" if the turn ends."""
-    for one in continuations:
-        if text := await one.next_message():
+    for continuation in continuations:
+        if text := await continuation.next_message():
             return text
     return ""
 

@@ -56,7 +56,7 @@ def new_session(options: Options, settings: Settings, services: ServiceMakers) -
             info = load_model_info(known, options.model, settings, waits=True, saves=options.save)
             ledger.calibrate(info.served_name, known.calibration(info.served_name))
         recipe, _ = recipe_of(None, options)
-        made = ledger.create_session(
+        session = ledger.create_session(
             folder=str(options.cwd),
             project=str(project_identity(options.cwd)),
             model=info.name,
@@ -64,7 +64,7 @@ def new_session(options: Options, settings: Settings, services: ServiceMakers) -
             at=format_utc(local_now()),
             front=options.front,
         )
-        yield look_at(ledger, made, options, settings, recipe, services, info, known)
+        yield look_at(ledger, session, options, settings, recipe, services, info, known)
 
 
 def look_at(
@@ -100,9 +100,9 @@ def draft_first(state: SessionState) -> NextEpoch:
     async def work() -> tuple[EpochDraft, ChangedSections]:
         return await prompt.draft_epoch(engine.context), await prompt.collector.changed_sections()
 
-    planned, told = run_to_end(work())
+    planned, sections = run_to_end(work())
     epoch, drops = planned.frame.on(engine.conversation.epoch), _without_texts([*planned.drops, *log.drops()])
-    return NextEpoch(epoch, drops, tuple(notices), told.to_json(), told.text)
+    return NextEpoch(epoch, drops, tuple(notices), sections.to_json(), sections.text)
 
 
 def draft_next(state: SessionState, effort: str) -> NextEpoch:

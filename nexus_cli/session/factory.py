@@ -94,11 +94,11 @@ def open_session(
 
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
         notices.extend(settle_projects([project_root(options.cwd), *options.add_dirs]))
-        found = find_session(ledger, options)
-        with _hold(ledger, found):
-            if found:
-                settle_session(found.id)
-            return _open(ledger, found, options, settings, approver, provider, clock, notices, services)
+        session = find_session(ledger, options)
+        with _hold(ledger, session):
+            if session:
+                settle_session(session.id)
+            return _open(ledger, session, options, settings, approver, provider, clock, notices, services)
 
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
@@ -134,24 +134,24 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
     """Open a session after `earlier`, in the same process and ledger."""
     earlier.refuse_to_leave()
     ledger.save(earlier.id)
-    made = opened(ledger)
-    if made.id != earlier.id:
+    session = opened(ledger)
+    if session.id != earlier.id:
         try:
             earlier.refuse_while_busy()
         except NexusError:
-            ledger.release(made.id)
+            ledger.release(session.id)
             raise
-    made.state = replace(made.state, shares=earlier.state.shares)
-    made.inherit_from(earlier)
-    if (hooks := made.dispatcher.hooks) and (before := earlier.state.dispatcher.hooks):
-        hooks.continue_from(before, is_same=made.id == earlier.id)
+    session.state = replace(session.state, shares=earlier.state.shares)
+    session.inherit_from(earlier)
+    if (hooks := session.dispatcher.hooks) and (before := earlier.state.dispatcher.hooks):
+        hooks.continue_from(before, is_same=session.id == earlier.id)
     earlier.state.dispatcher.call_changes.close()
-    if made.id == earlier.id:
-        made.continue_from(earlier)
+    if session.id == earlier.id:
+        session.continue_from(earlier)
     else:
         earlier.state.dispatcher.permission.close()
         ledger.release(earlier.id)
-    return made
+    return session
 
 
 @contextmanager
@@ -416,7 +416,7 @@ class SessionFactory:
             failed=self.control.emit_notice,
             dropped=self.control.emit_drop,
             settings=self.settings,
-            tools=lambda: [str(one["function"]["name"]) for one in offer.schemas],
+            tools=lambda: [str(schema["function"]["name"]) for schema in offer.schemas],
             runs=approver is not None or limits.allow in UNASKED,
             is_run=is_run,
             **facts.source_fields(),

@@ -119,9 +119,9 @@ class JobPorts:
             for job, process in jobs.items():
                 sockets = await asyncio.to_thread(process.list_listening)
                 if sockets != self._seen.get(job):
-                    found = await asyncio.to_thread(process.find_listeners)
+                    ports = await asyncio.to_thread(process.find_listeners)
                     self._seen[job] = sockets
-                    self._update(job, found[:MOST_PORTS])
+                    self._update(job, ports[:MOST_PORTS])
             for (job, _), port in list(self._ports.items()):
                 if not port.url and not port.why:
                     await self._decide(job, port, asks)
@@ -137,12 +137,12 @@ class JobPorts:
     def find(self, number: int) -> Callable[[], socket.socket] | None:
         """Return a function that connects to the job that listens on a port, None if none does or it cannot be
         reached."""
-        for (_, port), one in self._ports.items():
-            if port == number and one.listener.network == network_of():
-                return partial(socket.create_connection, (one.listener.address, number), _SECONDS)
+        for (_, port), job_port in self._ports.items():
+            if port == number and job_port.listener.network == network_of():
+                return partial(socket.create_connection, (job_port.listener.address, number), _SECONDS)
             network = self._network
-            if port == number and network is not None and one.listener.network == network.name:
-                return partial(network.connect, one.listener.address, number, _SECONDS)
+            if port == number and network is not None and job_port.listener.network == network.name:
+                return partial(network.connect, job_port.listener.address, number, _SECONDS)
         return None
 
     def urls(self, job: str) -> list[str]:
@@ -173,7 +173,7 @@ class JobPorts:
         self._update(job, ())
 
     def _update(self, job: str, found: Iterable[ListeningPort]) -> None:
-        now = {(job, one.port): one for one in found}
+        now = {(job, listening_port.port): listening_port for listening_port in found}
         for key in [key for key in self._ports if key[0] == job and key not in now]:
             gone = self._ports.pop(key)
             if gone.server is not None:

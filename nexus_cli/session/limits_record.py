@@ -54,7 +54,7 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
     `bounds` are the current limits. Limits of signals, those named in `known`, and the permission level, which has its
     own section, are ignored.
     """
-    now = Limits(**{one.name: one.value for one in bounds})
+    now = Limits(**{bound.name: bound.value for bound in bounds})
     if not memos:
         return ""
     before = _set_by_layers(memos[-1].value["limits"])
@@ -101,12 +101,12 @@ def permission_facts(dispatcher: Dispatcher) -> JsonObject:
 
 def _set_by_layers(noted: Iterable[JsonObject]) -> Limits:
     """Return the recorded limits without those of signals."""
-    made = Limits()
+    limits = Limits()
     for one in noted:
         name, said = str(one["name"]), one.get("said") or {"": one["value"]}
         for value in (its for layer, its in said.items() if layer != SIGNALS):
-            made &= Limits.from_json({name: value})
-    return made
+            limits &= Limits.from_json({name: value})
+    return limits
 
 
 def _value_text(name: str, limits: Limits) -> str:

@@ -49,8 +49,10 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
         usage=engine.spending.usage,
         seconds=round(engine.spending.seconds, 3),
         denied=tuple(
-            explain_denial(one.denied_row(), dispatcher.bounds, dispatcher.recipe.name, str(one.checked.tool.effect))
-            for one in dispatcher.denied
+            explain_denial(
+                decision.denied_row(), dispatcher.bounds, dispatcher.recipe.name, str(decision.checked.tool.effect)
+            )
+            for decision in dispatcher.denied
         ),
         changed=tuple(dispatcher.changed),
         retry_after=(error.retry_after or 0.0) if isinstance(error, ProviderError) and error.is_away else None,

@@ -47,7 +47,7 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
     one that is not trusted."""
     here = project_recipes(cwd)
     try:
-        found = load_recipe(name, folders(), here)
+        recipe = load_recipe(name, folders(), here)
     except NexusError as error:
         if error.kind != "usage" or (here and name in here.names()):
             raise
@@ -60,7 +60,7 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         raise NexusError("usage", error.what, why or error.why, TRUST if why else hint) from error
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another recipe with this name takes precedence"
-    return found, (notice,) if shadowed else ()
+    return recipe, (notice,) if shadowed else ()
 
 
 def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None) -> tuple[list[Skill], int]:
@@ -69,12 +69,14 @@ def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None)
     agents, untrusted = find_guides(cwd, AGENT, plugins)
     here = project_recipes(cwd) if agents else None
     taken = {*recipe_names(folders()), *(here.names() if here else ())} if agents else ()
-    return [replace(one, problem=one.problem or TAKEN) if one.name in taken else one for one in agents], untrusted
+    return [
+        replace(agent, problem=agent.problem or TAKEN) if agent.name in taken else agent for agent in agents
+    ], untrusted
 
 
 def find_agents(cwd: Path) -> dict[str, Skill]:
     """Return the agents that can work in a folder, by name. Blocks; raises nothing."""
-    return {one.name: one for one in find_all_agents(cwd)[0] if one.is_usable}
+    return {skill.name: skill for skill in find_all_agents(cwd)[0] if skill.is_usable}
 
 
 def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
@@ -114,9 +116,9 @@ def project_recipes(cwd: Path) -> ProjectRecipes | None:
 def _trust_of(name: str, cwd: Path) -> State:
     """Return the trust state of the project that contains `cwd` if it has a recipe `name`, else `nothing`."""
     root = project_root(cwd)
-    found = read_configuration(root)
-    here = _recipes_in(root, found)
-    return trust_state(root, found) if here and name in here.names() else "nothing"
+    configuration = read_configuration(root)
+    here = _recipes_in(root, configuration)
+    return trust_state(root, configuration) if here and name in here.names() else "nothing"
 
 
 def _recipes_in(root: Path, found: Configuration) -> ProjectRecipes | None:

@@ -66,11 +66,11 @@ def _state(options: Options, settings: Settings, services: ServiceMakers) -> Ite
             yield state
         return
     with readonly_ledger() as ledger:
-        found = find_session(ledger, options)
-        assert found is not None, "a resumed session was found"
+        session = find_session(ledger, options)
+        assert session is not None, "a resumed session was found"
         ledger.record_in_memory()
-        recipe, _ = recipe_of(found, options)
-        yield look_at(ledger, found, options, settings, recipe, services)
+        recipe, _ = recipe_of(session, options)
+        yield look_at(ledger, session, options, settings, recipe, services)
 
 
 async def _assemble_and_close(state: SessionState, trigger: Trigger) -> Rehearsal:
@@ -93,8 +93,8 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
             trigger = await expand_trigger(state, trigger)
         finally:
             state.dispatcher.limits = limits
-    found = find_continuations(state, trigger.until, trigger.schema, has_message=trigger.has_message)
-    await record_trigger(state, trigger, found)
+    continuations = find_continuations(state, trigger.until, trigger.schema, has_message=trigger.has_message)
+    await record_trigger(state, trigger, continuations)
     request, info = await prepare_request(engine, state.dispatcher), engine.model.info
     compacts = request.needs_room(engine.settings.compact.at)
     if not compacts:

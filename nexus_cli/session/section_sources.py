@@ -97,14 +97,14 @@ class SkillCatalogue:
             return []
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
-        called = {found[2] or found[3] for found in _CALL.finditer(message)}
+        called = {match[2] or match[3] for match in _CALL.finditer(message)}
         skills = [one for one in _describe(find_skills(self.cwd)) if one["name"] not in called]
-        texts = [f"{one['name'].replace('-', ' ')} {one['description']}" for one in skills]
+        texts = [f"{skill['name'].replace('-', ' ')} {skill['description']}" for skill in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 
 
 def _describe(skills: tuple[Skill, ...]) -> list[JsonDict]:
-    return [{"name": one.name, "description": one.description} for one in skills if one.is_offered]
+    return [{"name": skill.name, "description": skill.description} for skill in skills if skill.is_offered]
 
 
 LARGEST = 16 * 1024 * 1024
@@ -187,14 +187,14 @@ class SessionSources:
     def files(self) -> Sequence[SeenFile]:
         """Return the session's files with their present state on disk; none if the ledger fails."""
         try:
-            found = self.seen()
+            seen_files = self.seen()
         except NexusError:
             return ()
         left, looked = MOST, []
-        for one in found:
-            disk, moment, used = self._look_at(one, left)
+        for seen_file in seen_files:
+            disk, moment, used = self._look_at(seen_file, left)
             left -= used
-            looked.append(replace(one, disk=disk, moment=moment))
+            looked.append(replace(seen_file, disk=disk, moment=moment))
         return looked
 
     def touched(self) -> Sequence[str]:
@@ -206,7 +206,7 @@ class SessionSources:
         newest = max((item.entry for item in conversation.items if item.is_request), default=0)
         try:
             if self._earlier is None or self.noted is None:
-                self._earlier = [one.path for one in self.seen()]
+                self._earlier = [seen_file.path for seen_file in self.seen()]
             if self._attached[0] != newest:
                 memos = conversation.memos(ATTACHMENTS)
                 paths = [os.path.expanduser(str(file["path"])) for memo in memos for file in memo.value["files"]]
@@ -292,22 +292,22 @@ class SessionSources:
         """Return the entries that the window shows."""
         return {item.entry for item in self.context.conversation.items if item.shows_entry}
 
-    def _look_at(self, one: SeenFile, left: int) -> tuple[str, str, int]:
+    def _look_at(self, seen_file: SeenFile, left: int) -> tuple[str, str, int]:
         """Return the state of a file (`same`, `changed`, `gone`), the time of a change and the number of bytes read."""
         try:
-            status = os.stat(one.path)
+            status = os.stat(seen_file.path)
         except (FileNotFoundError, NotADirectoryError):
             return "gone", "", 0
         except (OSError, ValueError):
             return "same", "", 0
         if not stat.S_ISREG(status.st_mode):
             return "gone", "", 0
-        key = (one.path, one.digest, status.st_ctime_ns, status.st_size)
+        key = (seen_file.path, seen_file.digest, status.st_ctime_ns, status.st_size)
         used = 0
         if key not in self._known:
             small = status.st_size <= min(LARGEST, left)
             used = status.st_size if small else 0
-            self._known[key] = _compare_file(one, status.st_ctime, status.st_mtime, small)
+            self._known[key] = _compare_file(seen_file, status.st_ctime, status.st_mtime, small)
         disk = self._known[key]
         moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
         return disk, moment, used
@@ -319,15 +319,15 @@ def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:
     return {"type": TYPES.get(source, front if source in ("person", "stdin") else source), "source": source}
 
 
-def _compare_file(one: SeenFile, touched: float, changed: float, small: bool) -> str:
+def _compare_file(seen_file: SeenFile, touched: float, changed: float, small: bool) -> str:
     """Compare a file with its last use; return `same` or `changed`. A file with an older ctime is not read."""
-    at = datetime.fromisoformat(one.at).timestamp()
+    at = datetime.fromisoformat(seen_file.at).timestamp()
     if touched <= at:
         return "same"
     if not small:
         return "changed" if changed > at else "same"
     try:
-        return "same" if read_real_file(Path(one.path), LARGEST).digest == one.digest else "changed"
+        return "same" if read_real_file(Path(seen_file.path), LARGEST).digest == seen_file.digest else "changed"
     except (OSError, ToolError):
         return "same"
 
@@ -367,7 +367,7 @@ def _given_prompt(text: str) -> dict[str, Contributor]:
         return {}
     name = "system_prompt"
     section = Section(name, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 100, sticky=True, source="given")
-    made = Contributor(
+    contributor = Contributor(
         name,
         Layer.SYSTEM,
         lambda sources: "",
@@ -376,7 +376,7 @@ def _given_prompt(text: str) -> dict[str, Contributor]:
         verbatim=True,
         required=True,
     )
-    return {name: made}
+    return {name: contributor}
 
 
 def _is_news(options: Options, name: str, text: str) -> bool:

@@ -42,15 +42,15 @@ async def attach_named(state: SessionState, catalogue: Catalogue, open_server: O
     """Return the trigger with what its typed words name. A resource that cannot be read is named in a notice; raise
     `NexusError` for a prompt that cannot, because the message would be without its text."""
     words = typed_words(trigger.text, trigger.pasted)
-    found = _Inputs(state, catalogue, open_server)
+    inputs = _Inputs(state, catalogue, open_server)
     if called := CALL.fullmatch(words):
-        await found.call_prompt(called[1], (called[2] or "").strip())
+        await inputs.call_prompt(called[1], (called[2] or "").strip())
     named = list(dict.fromkeys(RESOURCE.findall(words)))
     for server, uri in named[:MOST_NAMED]:
-        await found.add_resource(server, uri)
+        await inputs.add_resource(server, uri)
     if len(named) > MOST_NAMED:
-        found.tell(f"a message can attach at most {MOST_NAMED} resources; the others are sent as text")
-    return found.add_to(trigger)
+        inputs.tell(f"a message can attach at most {MOST_NAMED} resources; the others are sent as text")
+    return inputs.add_to(trigger)
 
 
 @dataclass

@@ -138,13 +138,15 @@ def offered_services(
 
     `session` is called when the first service is used.
     """
-    found = [one for one in (*OWN_SERVICES, *makers) if one.is_offered is None or one.is_offered(known, options)]
-    return SessionServices({one.protocol: partial(_make, one, session) for one in found})
+    service_makers = [
+        maker for maker in (*OWN_SERVICES, *makers) if maker.is_offered is None or maker.is_offered(known, options)
+    ]
+    return SessionServices({maker.protocol: partial(_make, maker, session) for maker in service_makers})
 
 
 def added_tools(makers: ServiceMakers, services: SessionServices, options: Options) -> list[Tool]:
     """Return the tools that the makers of `services` add, in the order of the makers."""
-    return [tool for one in makers if one.tools and one.protocol in services for tool in one.tools(options)]
+    return [tool for maker in makers if maker.tools and maker.protocol in services for tool in maker.tools(options)]
 
 
 def _make(maker: ServiceMaker[object], session: Callable[[], Session]) -> object:

@@ -369,10 +369,14 @@ class Session:
     def take_back(self, text: str = "") -> list[str]:
         """Withdraw and return undelivered messages to the running turn, oldest first; with `text` the newest such."""
         steering = self._control.steering
-        taken = [one for one in steering if one.text == text][-1:] if text else list(steering)
-        for one in taken:
-            steering.remove(one)
-        return [one.text for one in taken]
+        taken = (
+            [steering_words for steering_words in steering if steering_words.text == text][-1:]
+            if text
+            else list(steering)
+        )
+        for steering_words in taken:
+            steering.remove(steering_words)
+        return [steering_words.text for steering_words in taken]
 
     def take_newest(self) -> str:
         """Withdraw and return the newest of these messages, "" if there are none."""
@@ -559,8 +563,8 @@ class Session:
 
             if line := await warn_of_cold_request(self.state):
                 engine.control.emit_notice(line)
-        for one in continuations:
-            await one.begin()
+        for continuation in continuations:
+            await continuation.begin()
 
     async def _end(self, error: NexusError | None, continuations: Sequence[Continuation]) -> Outcome:
         """Record what the person typed last, end the background work, and return the outcome of a turn that `error`
@@ -581,9 +585,9 @@ class Session:
         ended = outcome(self.state, error)
         if continuations and (hooks := self.state.dispatcher.hooks):
             hooks.end_turn()
-        for one in continuations:
+        for continuation in continuations:
             try:
-                ended = one.close(ended)
+                ended = continuation.close(ended)
             except Exception as problem:  # the others are closed all the same
                 ended = ended.with_error(self._convert_error(problem))
         if self._control.recorder is not None:

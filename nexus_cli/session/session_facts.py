@@ -121,8 +121,8 @@ class SessionFacts(Facts):
         return self.ledger.facts.merge(fact_ids, text, format_utc(self.clock()))
 
     def search(self, text: str, slots: Collection[MemorySlot] = (), limit: int = 20) -> Sequence[Fact]:
-        found = [fact for fact in self._find(text, slots, limit) if fact.statement]
-        return [replace(fact, text=neutralize(fact.text), quote=neutralize(fact.quote)) for fact in found]
+        facts = [fact for fact in self._find(text, slots, limit) if fact.statement]
+        return [replace(fact, text=neutralize(fact.text), quote=neutralize(fact.quote)) for fact in facts]
 
     def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
         kept = self.ledger.facts.kept(self.project)
@@ -145,10 +145,10 @@ class SessionFacts(Facts):
 
         message = typed_text(about) or about[:LONGEST_TOPIC]
         best = rank_relevant([fact.text for fact in kept], message, allow_common=True)
-        found = [kept[index] for index in best[:limit]]
+        facts = [kept[index] for index in best[:limit]]
         if slot is MemorySlot.USER:
-            found += [fact for fact in kept if _ANSWERS.search(fact.statement)]
-        standing = {fact.id: fact for fact in found if fact.statement}
+            facts += [fact for fact in kept if _ANSWERS.search(fact.statement)]
+        standing = {fact.id: fact for fact in facts if fact.statement}
         return list(standing.values())[:limit]
 
     def _require_saving(self, done: str) -> None:

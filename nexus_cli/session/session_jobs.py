@@ -158,17 +158,17 @@ class SessionJobs(Jobs):
 
     def running(self) -> list[str]:
         """Return the ids of the jobs that run."""
-        return [one.id for one in list(self._jobs.values()) if one.state == RUNNING]  # a thread asks too
+        return [job.id for job in list(self._jobs.values()) if job.state == RUNNING]  # a thread asks too
 
     def names(self) -> dict[str, str]:
         every = list(self._jobs.values())  # a thread asks too
-        return {one.id: one.name for one in every if one.process is not None and not one.over.is_set()}
+        return {job.id: job.name for job in every if job.process is not None and not job.over.is_set()}
 
     def addresses(self) -> list[str]:
         return [f"{job} {' '.join(urls)}" for job in self._jobs if (urls := self._ports.urls(job))]
 
     def rows(self) -> list[JsonObject]:
-        return [one.to_json() for one in self._jobs.values()]
+        return [job.to_json() for job in self._jobs.values()]
 
     # Calls
 
@@ -278,7 +278,7 @@ class SessionJobs(Jobs):
 
     async def connect_to(self, address: str) -> Callable[[], socket.socket] | None:
         if not self.running():
-            ends = "; ".join(f"job {one.id} {one.describe()}" for one in self._jobs.values())
+            ends = "; ".join(f"job {job.id} {job.describe()}" for job in self._jobs.values())
             raise NexusError("usage", "no job runs", f"nothing of this session can answer there ({ends})")
         await self._look()
         parts = urlsplit(address)
@@ -323,9 +323,9 @@ class SessionJobs(Jobs):
     def describe_all(self) -> list[JobObject]:
         """Return a row for each job, those of earlier processes first."""
         rows = [*self._earlier.values()]
-        for one in list(self._jobs.values()):  # a thread asks
-            how = " ".join((one.describe(), *self._ports.addresses(one.id)))
-            rows.append(_job_row(one.to_json(), how))
+        for job in list(self._jobs.values()):  # a thread asks
+            how = " ".join((job.describe(), *self._ports.addresses(job.id)))
+            rows.append(_job_row(job.to_json(), how))
         return rows
 
     async def show(self, job: str) -> ToolResult:
@@ -356,19 +356,29 @@ class SessionJobs(Jobs):
         if name in self._earlier:
             row = self._earlier[name]
             return ToolResult(error=f"job {name} ({row['name']}) {row['how']}; its output is not kept", ran=False)
-        if found := self._jobs.get(name):
-            return found
+        if job := self._jobs.get(name):
+            return job
         there = ", ".join(self._jobs) or "none"
         why = f"there is no job {name[:40]!r}. Jobs: {there}" if name else f"the id of a job is missing. Jobs: {there}"
         return ToolResult(error=why, ran=False)
 
     def find_command(self, action: str, job: str = "", text: str = "") -> JsonObject | None:
         """See `Jobs`. Input is a command in all but name: the job may be a shell."""
-        found = self._find(job) if action == "write" else None
-        if not isinstance(found, BackgroundJob) or found.state != RUNNING or isinstance(found.process, AdoptedProcess):
+        background_job = self._find(job) if action == "write" else None
+        if (
+            not isinstance(background_job, BackgroundJob)
+            or background_job.state != RUNNING
+            or isinstance(background_job.process, AdoptedProcess)
+        ):
             return None
-        outside = {"outside": f"job {found.id} runs outside the sandbox"} if found.unconfined else {}
-        return {"command": text, "background": True, "job": found.id, "network": found.network, **outside}
+        outside = {"outside": f"job {background_job.id} runs outside the sandbox"} if background_job.unconfined else {}
+        return {
+            "command": text,
+            "background": True,
+            "job": background_job.id,
+            "network": background_job.network,
+            **outside,
+        }
 
     def _write(self, job: BackgroundJob, text: str) -> ToolResult:
         if job.state != RUNNING or job.process is None:
@@ -437,10 +447,10 @@ class SessionJobs(Jobs):
 
     async def end_all(self) -> list[str]:
         """Stop all jobs; return a line for each that still ran."""
-        still = [one for one in self._jobs.values() if one.state == RUNNING]
-        await asyncio.gather(*(self._stop(one, CLOSED) for one in still))
+        still = [job for job in self._jobs.values() if job.state == RUNNING]
+        await asyncio.gather(*(self._stop(job, CLOSED) for job in still))
         await asyncio.gather(*self._looks)
-        return [f"job {one.id} ended with the session: {one.name}" for one in still]
+        return [f"job {job.id} ended with the session: {job.name}" for job in still]
 
     # Across processes
 
@@ -474,11 +484,11 @@ class SessionJobs(Jobs):
 def recorded_jobs(source: MemoSource, running: Container[str] = ()) -> list[JobObject]:
     """Return the jobs that a session has recorded. Those of an earlier process are closed, unless their session is one
     of `running`."""
-    found = []
+    jobs = []
     for value in _newest_records(source).values():
         is_lost = value["state"] == RUNNING and value["session"] not in running
-        found.append(_job_row({**value, "state": CLOSED} if is_lost else value))
-    return found
+        jobs.append(_job_row({**value, "state": CLOSED} if is_lost else value))
+    return jobs
 
 
 def _newest_records(source: MemoSource) -> dict[str, JsonObject]:

@@ -114,14 +114,14 @@ class SessionServers(ServerTools):
         """See `ServerTools`. Also takes over what has changed in the files since the last turn."""
         options = self._session.state.options
         added = options.servers if options is not None else ()
-        found = await asyncio.to_thread(Catalogue.read, self._session.folder, added)
-        since, self._catalogue = self._catalogue, found
-        for name in found.lists.keys() & since.lists.keys():
-            if found.entries[name] != since.entries[name]:
+        catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder, added)
+        since, self._catalogue = self._catalogue, catalogue
+        for name in catalogue.lists.keys() & since.lists.keys():
+            if catalogue.entries[name] != since.entries[name]:
                 continue
-            if since.lists[name].at >= found.lists[name].at:  # listed while the files were read
-                found.lists[name] = since.lists[name]
-            await self._tell_change(name, since, found)  # another process may have listed them
+            if since.lists[name].at >= catalogue.lists[name].at:  # listed while the files were read
+                catalogue.lists[name] = since.lists[name]
+            await self._tell_change(name, since, catalogue)  # another process may have listed them
         for line in self._catalogue.files.problems:
             self._tell(line)
         for entry in self._catalogue.unlisted:
@@ -223,8 +223,8 @@ class SessionServers(ServerTools):
     async def _is_changed(self, entry: ServerEntry) -> bool:
         """Return True if a server of the project is not in effect any more: it runs without a sandbox, and a call may
         start what an earlier call of the same turn wrote."""
-        found = await asyncio.to_thread(read_servers, self._session.folder)
-        return found.entries.get(entry.name) != entry
+        files = await asyncio.to_thread(read_servers, self._session.folder)
+        return files.entries.get(entry.name) != entry
 
     def _open(self, entry: ServerEntry) -> tuple[Any, ServerEntry]:
         """Return the host, and `entry` with the folder in which its server starts."""
@@ -233,7 +233,7 @@ class SessionServers(ServerTools):
     def _find_tool(self, server: str, tool: str) -> ServerTool | None:
         """Return a tool as its server listed it last."""
         listed = self._catalogue.lists.get(server)
-        return next((one for one in listed.tools if one.name == tool), None) if listed else None
+        return next((server_tool for server_tool in listed.tools if server_tool.name == tool), None) if listed else None
 
     async def _still_lists(self, entry: ServerEntry, tool: ServerTool) -> bool:
         """Ask a server for its tools, and return True if it lists `tool` as before."""
@@ -251,7 +251,11 @@ class SessionServers(ServerTools):
     async def _find_outdated(self) -> list[ServerEntry]:
         """Return the running servers whose tools changed since they were listed."""
         listed = [entry for entry in self._catalogue.entries.values() if entry.sha256 in self._listed]
-        return [one for one in listed if await self._find_revision(one) not in ("", self._listed[one.sha256])]
+        return [
+            server_entry
+            for server_entry in listed
+            if await self._find_revision(server_entry) not in ("", self._listed[server_entry.sha256])
+        ]
 
     def _begin_list(self, entry: ServerEntry) -> asyncio.Task[None]:
         """Ask a server for its tools, unless it is being asked; return the task."""
@@ -265,8 +269,8 @@ class SessionServers(ServerTools):
         try:
             host, opened = self._open(entry)
             offer = await host.list_offer(opened)
-            found = await asyncio.to_thread(make_list, offer)
-            await asyncio.to_thread(store_list, entry, found)
+            tool_list = await asyncio.to_thread(make_list, offer)
+            await asyncio.to_thread(store_list, entry, tool_list)
         except ServerError as error:
             self._failed[entry.sha256] = describe_error(entry.name, error)
             self._tell(describe_error(entry.name, error))
@@ -274,10 +278,10 @@ class SessionServers(ServerTools):
         self._listed[entry.sha256] = offer.revision
         self._failed.pop(entry.sha256, None)
         known = self._catalogue.lists.get(entry.name)
-        if self._catalogue.entries.get(entry.name) != entry or (known and replace(known, at=found.at) == found):
+        if self._catalogue.entries.get(entry.name) != entry or (known and replace(known, at=tool_list.at) == tool_list):
             return  # the known list stays, whose bytes were sent
         since = self._catalogue
-        self._catalogue = now = replace(since, lists={**since.lists, entry.name: found})
+        self._catalogue = now = replace(since, lists={**since.lists, entry.name: tool_list})
         await self._offer()
         await self._tell_change(entry.name, since, now)
 
@@ -288,7 +292,9 @@ class SessionServers(ServerTools):
         for line in found.left_out:
             if known is None or line not in known.left_out:
                 self._tell(f"MCP server {server}: {line}")
-        before, after = ({tool.name for tool in one.tools} if one else set() for one in (known, found))
+        before, after = (
+            {tool.name for tool in tool_list.tools} if tool_list else set() for tool_list in (known, found)
+        )
         if known is None or before != after:
             self._announce(server)
         if known is None or known == found:
@@ -309,7 +315,7 @@ class SessionServers(ServerTools):
         if not self._has_epoch():
             return
         tools = self._session.engine.conversation.epoch.tools
-        sent = {one["function"]["name"]: str(one["function"]["description"]) for one in tools}
+        sent = {tool["function"]["name"]: str(tool["function"]["description"]) for tool in tools}
         for name, sha256 in (self._known or {}).items():
             is_new = before is not None and before.get(name) != sha256
             if name in self._catalogue.lists and (is_new or not self._is_told(name, sent)):
@@ -438,7 +444,7 @@ def _choices(schema: JsonObject) -> tuple[str, ...]:
     if schema.get("type") == "boolean":
         return ("yes", "no")
     values = schema.get("enum", ())
-    return tuple(one_line(str(one)) for one in values[:8]) if isinstance(values, list | tuple) else ()
+    return tuple(one_line(str(value)) for value in values[:8]) if isinstance(values, list | tuple) else ()
 
 
 def _read_answer(text: str, schema: JsonObject) -> Any:

@@ -19,7 +19,7 @@ def settle_projects(projects: Iterable[Path]) -> list[str]:
     if not is_unchecked(Path("/"), own.data):  # as nearly always
         return told
     for project in projects:
-        for folder in (project, *(one.folder for one in read_project_records(project))):
+        for folder in (project, *(record.folder for record in read_project_records(project))):
             if is_unchecked(folder, own.data):
                 from nexus_cli.sandbox.command_guard import settle_project  # noqa: PLC0415  (after a killed process)
 

@@ -68,7 +68,7 @@ LISTED = 20
 def read_skill(cwd: Path, name: str, file: str = "") -> str:
     """Return the guide of a skill of a folder, or a file of it. The skills are read at each call, so that a changed one
     counts no more."""
-    found = index_guides(one for one in find_skills(cwd) if one.is_offered)
+    found = index_guides(skill for skill in find_skills(cwd) if skill.is_offered)
     chosen = found.get(name.strip())
     if chosen is None:
         hint = suggest_name(name.strip(), found, "")
@@ -82,7 +82,7 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
 
 def find_callable(cwd: Path) -> dict[str, Skill]:
     """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
-    return index_guides(one for kind in (COMMAND, SKILL) for one in find_guides(cwd, kind)[0] if one.is_callable)
+    return index_guides(skill for kind in (COMMAND, SKILL) for skill in find_guides(cwd, kind)[0] if skill.is_callable)
 
 
 async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
@@ -123,9 +123,9 @@ def _ask_for_agents(text: str, cwd: Path) -> list[str]:
     names = dict.fromkeys(name if name in agents else name.removeprefix("agent-") for name in named)
     asked = [agents[name] for name in names if name in agents and not (cwd / name).exists()]
     return [
-        f'<agent name="{escape(one.name)}" source="{escape(one.path)}">\n'
-        f'Hand the work to this agent: agent(task, recipe="{one.name}")\n</agent>'
-        for one in asked
+        f'<agent name="{escape(skill.name)}" source="{escape(skill.path)}">\n'
+        f'Hand the work to this agent: agent(task, recipe="{skill.name}")\n</agent>'
+        for skill in asked
     ]
 
 
@@ -227,7 +227,7 @@ class _Expansion:
     def is_unsure(self, command: str) -> bool:
         """Return True if an argument in a line of the shell is in quotes that more than itself is in, or may be in
         those of a command in quotes: what was typed could then run."""
-        filled = [one for one in VALUE.finditer(command) if not one[3] and self._find_value(one) is not None]
+        filled = [match for match in VALUE.finditer(command) if not match[3] and self._find_value(match) is not None]
         if filled and '"' in command and "$(" in command:
             return True
         for found in filled:

@@ -48,31 +48,31 @@ def find_continuations(state: SessionState, until: str, schema: str, *, has_mess
 
     In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
     """
-    found: list[Continuation] = [WorkerReports(state)]
+    continuations: list[Continuation] = [WorkerReports(state)]
     command = until
     if not command and (state.has_more_turns or not has_message):
         command = open_until(state.engine.conversation, state.session_id).get("command", "")
     if command:
         from nexus_cli.session.until_rounds import UntilRounds  # noqa: PLC0415  (few turns work for a command)
 
-        found.append(UntilRounds(state, command, is_new=bool(until)))
-    found.append(StopHooks(state))
+        continuations.append(UntilRounds(state, command, is_new=bool(until)))
+    continuations.append(StopHooks(state))
     if schema:
         from nexus_cli.session.answer_rounds import AnswerRounds  # noqa: PLC0415  (few turns have a schema)
 
-        found.append(AnswerRounds(state, schema))
-    return found
+        continuations.append(AnswerRounds(state, schema))
+    return continuations
 
 
 async def record_trigger(state: SessionState, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
     """Start the conversation, and record the text of a trigger with what its continuations tell the model."""
     await start_conversation(state, trigger.text)
     begun = TurnStart(trigger.text)
-    for one in continuations:
-        if told := one.admit(has_message=trigger.has_message):
+    for continuation in continuations:
+        if told := continuation.admit(has_message=trigger.has_message):
             text = f"{trigger.text}\n\n{told}" if trigger.text else told
             trigger = replace(trigger, text=text, pasted=(*trigger.pasted, told))
-    has_work = any(one.has_work for one in continuations)
+    has_work = any(continuation.has_work for continuation in continuations)
     await admit_trigger(state.engine, state.dispatcher, trigger, may_be_done=has_work)
     state.engine.control.emit(begun)
 

@@ -46,7 +46,7 @@ def add_goal(
 
     def change(found: Entity) -> list[AgentGoal]:
         goals = found.goals
-        is_open = [one["text"] for one in goals if one["done"] is None]
+        is_open = [goal["text"] for goal in goals if goal["done"] is None]
         if text in is_open:
             return goals
         if len(is_open) >= MOST_GOALS:
@@ -54,7 +54,7 @@ def add_goal(
             raise NexusError(
                 "usage", "no more goals", why, f"To close one: nexus space goal {shlex.quote(agent.name)} done ID"
             )
-        number = max((int(one["id"][1:]) for one in goals), default=0) + 1
+        number = max((int(goal["id"][1:]) for goal in goals), default=0) + 1
         return [*goals, make_goal(number, text, priority, long_term=long_term, by=by, at=utc_now())]
 
     return ledger.spaces.change_option(agent, GOALS, change, f"goals of {agent.name}")
@@ -65,13 +65,13 @@ def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
 
     def change(found: Entity) -> list[AgentGoal]:
         goals, at = found.goals, utc_now()
-        is_open = {one["id"] for one in goals if one["done"] is None}
+        is_open = {goal["id"] for goal in goals if goal["done"] is None}
         if unknown := sorted({*ids} - is_open):
             hint = f"nexus space goal {shlex.quote(agent.name)} list shows the goals"
             raise NexusError("usage", f"goal {unknown[0][:40]!r}", "there is no such open goal", hint)
-        goals = [{**one, "done": at} if one["id"] in ids else one for one in goals]
-        done = sorted((one for one in goals if one["done"]), key=lambda one: int(one["id"][1:]))
-        return [one for one in goals if one not in done[:-MOST_DONE]]
+        goals = [{**goal, "done": at} if goal["id"] in ids else goal for goal in goals]
+        done = sorted((goal for goal in goals if goal["done"]), key=lambda goal: int(goal["id"][1:]))
+        return [goal for goal in goals if goal not in done[:-MOST_DONE]]
 
     return ledger.spaces.change_option(agent, GOALS, change, f"goals of {agent.name}")
 

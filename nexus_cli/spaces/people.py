@@ -58,10 +58,10 @@ def _as_name(text: str) -> str:
 def own_entity(ledger: Ledger, settings: Settings) -> Entity:
     """Return the entity of the person, created at their first use of spaces."""
     name = own_name(ledger, settings)
-    found = ledger.spaces.find_entity(name)
-    if fold_name(name) in (AGENT_NAME, fold_name(SELF)) or (found and found.kind == AGENT):
+    entity = ledger.spaces.find_entity(name)
+    if fold_name(name) in (AGENT_NAME, fold_name(SELF)) or (entity and entity.kind == AGENT):
         raise NexusError("config", f"your name in spaces, {name}", "the name is reserved or belongs to an agent", _HINT)
-    return found or ledger.spaces.entity(name, HUMAN)
+    return entity or ledger.spaces.entity(name, HUMAN)
 
 
 def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "") -> Entity:
@@ -70,7 +70,7 @@ def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "
     found = ledger.spaces.find_entity(name)
     if found is None and named:
         otherwise = f"nexus space list shows the members of {space.name}"
-        hint = suggest_name(name, [one.name for one in space.members], otherwise)
+        hint = suggest_name(name, [entity.name for entity in space.members], otherwise)
         raise NexusError("usage", f"--as {name[:LONGEST_NAME]!r}", "no member has this name", hint)
     if found is None or found.key not in {member.key for member in space.members}:
         raise not_a_member(space, found or Entity(0, name, HUMAN))
@@ -82,8 +82,8 @@ def find_reader(ledger: Ledger, settings: Settings, space: Space, named: str = "
 
 def is_agent_name(ledger: Ledger, settings: Settings, name: str) -> bool:
     """True if `name` is an agent: `nexus`, one in the ledger, or one of the settings."""
-    found = ledger.spaces.find_entity(name)
-    if found is not None and found.kind == AGENT:
+    entity = ledger.spaces.find_entity(name)
+    if entity is not None and entity.kind == AGENT:
         return True
     return fold_name(name) == AGENT_NAME or _find_settings(settings, name) is not None
 
@@ -111,10 +111,10 @@ def make_member(
     name = check_name(name, "the name")
     if not agent and not is_agent_name(ledger, settings, name):
         return ledger.spaces.entity(name, HUMAN)
-    found = ledger.spaces.find_entity(name)
-    if found is not None and not given:
+    entity = ledger.spaces.find_entity(name)
+    if entity is not None and not given:
         return ledger.spaces.entity(name, AGENT)
-    known = dict(found.options) if found else {"folder": str(folder), **DEFAULTS, **_settings_of(settings, name)}
+    known = dict(entity.options) if entity else {"folder": str(folder), **DEFAULTS, **_settings_of(settings, name)}
     return ledger.spaces.entity(name, AGENT, {**known, **given})
 
 

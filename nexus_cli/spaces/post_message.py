@@ -59,7 +59,7 @@ def choose_agents(settings: Settings, space: Space, sender: Entity, text: str, w
     router = settings.spaces.router.strip()
     if sender.kind != HUMAN or len(space.members) < 3 or not agents or router in ("", OFF):
         return ()
-    if find_mentions(text, [one.name for one in others]):
+    if find_mentions(text, [entity.name for entity in others]):
         return ()
     if router == RULE:
         return [agent.key for agent in agents if _has_word(text, [agent.name, *topics_of(settings, agent.name)])]

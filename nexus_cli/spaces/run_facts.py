@@ -54,7 +54,7 @@ def run_facts(ledger: Ledger, run: Run) -> JsonObject:
         "about": str(run.trigger.get("message") or run.trigger.get("instruction") or run.title),
         "identity": {"name": agent.name, "entityId": agent.id} if agent else {"name": "nexus"},
         "trigger": dict(run.trigger),
-        "goals": [one for one in agent.goals if one["done"] is None] if agent else [],
+        "goals": [goal for goal in agent.goals if goal["done"] is None] if agent else [],
         "space": _space_facts(ledger, run, active) if active else None,
         "spaces": [_listed_space(space, agent, active) for space in spaces[:MOST]],
         "plans": [_plan_facts(plan) for plan in _plans(ledger, run, agent)[:MOST]],
@@ -97,7 +97,9 @@ def _active_space(entered: Sequence[Memo], run: Run, spaces: list[Space]) -> Spa
 def _space_facts(ledger: Ledger, run: Run, space: Space) -> JsonDict:
     facts: JsonDict = {"id": space.id, "name": space.name, "auto": space.key == run.space}
     if facts["auto"] and run.message is not None:
-        known = [one.value["messages"] for one in _memos(ledger, run, SPACE_HISTORY) if one.value["space"] == space.key]
+        known = [
+            memo.value["messages"] for memo in _memos(ledger, run, SPACE_HISTORY) if memo.value["space"] == space.key
+        ]
         newest = max([run.message, *(key for keys in known for key in keys)])
         facts["newer"] = ledger.spaces.count(space, after=newest, most=COUNTED)
     return facts
@@ -119,8 +121,8 @@ def _listed_space(space: Space, agent: Entity | None, active: Space | None) -> J
 
 def _plans(ledger: Ledger, run: Run, agent: Entity | None) -> list[Plan]:
     """Return the active plans of the run's folder that are no other agent's, and those of the run and its agent."""
-    folder, found = run.options.get("folder"), [one for one in ledger.plans.list_plans() if one.next_at is not None]
-    return [plan for plan in found if plan.key == run.plan or _is_own(plan, agent, folder)]
+    folder, plans = run.options.get("folder"), [one for one in ledger.plans.list_plans() if one.next_at is not None]
+    return [plan for plan in plans if plan.key == run.plan or _is_own(plan, agent, folder)]
 
 
 def _is_own(plan: Plan, agent: Entity | None, folder: str | None) -> bool:
@@ -139,18 +141,18 @@ def _runs(ledger: Ledger, run: Run) -> list[Run]:
     """Return the open runs of the same agent, or of the folder if no agent of a space works; this run first."""
     states = (QUEUED, RUNNING, WAITING)
     if run.entity is not None:
-        found = ledger.runs.list_runs(states, entity=run.entity)
+        runs = ledger.runs.list_runs(states, entity=run.entity)
     else:
         folder = run.options.get("folder")
-        found = [one for one in ledger.runs.list_runs(states) if folder and one.options.get("folder") == folder]
-    return [run, *(one for one in found if one.key != run.key)]
+        runs = [one for one in ledger.runs.list_runs(states) if folder and one.options.get("folder") == folder]
+    return [run, *(one for one in runs if one.key != run.key)]
 
 
-def _run_facts(ledger: Ledger, one: Run, this: Run, names: Mapping[int, str]) -> JsonDict:
-    facts: JsonDict = {"id": one.id, "state": one.state, "space": names.get(one.space or 0, "")}
-    if one.key == this.key:
-        return facts | {"this": True, "by": _starter(one)}
-    return facts | {"for": _awaited(ledger, one)}
+def _run_facts(ledger: Ledger, run: Run, this: Run, names: Mapping[int, str]) -> JsonDict:
+    facts: JsonDict = {"id": run.id, "state": run.state, "space": names.get(run.space or 0, "")}
+    if run.key == this.key:
+        return facts | {"this": True, "by": _starter(run)}
+    return facts | {"for": _awaited(ledger, run)}
 
 
 def _starter(run: Run) -> str:

@@ -64,15 +64,15 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
     message = ledger.spaces.message(run.message, space)
     if message is None:
         raise NexusError("usage", f"msg-{run.message}", f"there is no such message in {space.name}")
-    made: list[Trigger] = []
+    triggers: list[Trigger] = []
 
     async def load(state: SessionState) -> None:
         await load_history(state.engine, ledger, space, agent, message)
-        made.append(make_trigger(state.engine.conversation, ledger, space, agent, message, run.trigger))
+        triggers.append(make_trigger(state.engine.conversation, ledger, space, agent, message, run.trigger))
 
     async for _ in session.act(load):
         pass
-    return made[0]
+    return triggers[0]
 
 
 async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
@@ -87,8 +87,8 @@ async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
 async def load_history(engine: Engine, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage) -> None:
     """Append the messages before `message` that the begun conversation lacks; may raise `NexusError("ledger", ...)`."""
     if message.key not in _recorded(engine.conversation, space):
-        found = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
-        await _record(engine, ledger, space, agent, found)
+        messages = ledger.spaces.read(space, limit=MOST - 1, before=message.key)
+        await _record(engine, ledger, space, agent, messages)
 
 
 async def load_replies(
@@ -100,8 +100,8 @@ async def load_replies(
     after = max(_recorded(engine.conversation, space), default=0) or question
     ends = [after, *([reply] if reply and reply > after else []), END]
     for first, last in pairwise(ends):
-        found = ledger.spaces.read(space, limit=MOST // 2, before=last + 1, after=first)
-        await _record(engine, ledger, space, agent, found, first, question, reply)
+        messages = ledger.spaces.read(space, limit=MOST // 2, before=last + 1, after=first)
+        await _record(engine, ledger, space, agent, messages, first, question, reply)
 
 
 async def _record(
@@ -116,18 +116,18 @@ async def _record(
 ) -> None:
     """Append the messages after `after` that the conversation lacks; its calls posted its own ones up to `question`."""
     recorded = _recorded(engine.conversation, space)
-    shown = [one for one in found if one.sender.key != agent.key or one.key > question]
+    shown = [message for message in found if message.sender.key != agent.key or message.key > question]
     if not shown:
         return
     before = ledger.spaces.count(space, after=after, before=found[0].key, most=COUNTED)
     history = await _History.of(engine, ledger, space, agent, shown, before, SHARE if not after else REPLIES_SHARE)
     head = [*([] if recorded else [_header(space)]), *(history.older if after or not recorded else [])]
-    for own, part in _parts([one for one in history.messages if one.key not in recorded], agent):
+    for own, part in _parts([message for message in history.messages if message.key not in recorded], agent):
         if own and head:  # a conversation cannot begin with the assistant
             _append(engine.conversation, Role.USER, head, "nexus", space, ())
             head = []
         lines = await history.lines(part, resolved)
-        actor = "agent" if own else "; ".join(dict.fromkeys(one.sender.actor for one in part))
+        actor = "agent" if own else "; ".join(dict.fromkeys(message.sender.actor for message in part))
         _append(engine.conversation, Role.ASSISTANT if own else Role.USER, [*head, *lines], actor, space, part)
         head = []
 
@@ -181,7 +181,7 @@ def _append(
 
 
 def _note(space: Space, messages: Sequence[SpaceMessage], parts: Sequence[Sequence[int]]) -> JsonObject:
-    return {"space": space.key, "name": space.name, "messages": [one.key for one in messages], "parts": parts}
+    return {"space": space.key, "name": space.name, "messages": [message.key for message in messages], "parts": parts}
 
 
 def _join(lines: Sequence[HistoryLine]) -> tuple[str, list[list[int]]]:
@@ -198,8 +198,8 @@ def _join(lines: Sequence[HistoryLine]) -> tuple[str, list[list[int]]]:
 
 def _parts(messages: Sequence[SpaceMessage], agent: Entity) -> list[tuple[bool, list[SpaceMessage]]]:
     """Group messages into entries: each own message alone, and messages of others that follow each other."""
-    rows = [(own, list(row)) for own, row in groupby(messages, lambda one: one.sender.key == agent.key)]
-    return [(own, part) for own, row in rows for part in ([[one] for one in row] if own else [row])]
+    rows = [(own, list(row)) for own, row in groupby(messages, lambda message: message.sender.key == agent.key)]
+    return [(own, part) for own, row in rows for part in ([[message] for message in row] if own else [row])]
 
 
 def _header(space: Space) -> HistoryLine:
@@ -309,18 +309,18 @@ class _History:
     async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[HistoryLine]:
         """Return the lines of one entry. Messages of others begin with a line that names their author. The message with
         the key `resolved` is marked as the awaited one."""
-        made: list[HistoryLine] = []
+        history_lines: list[HistoryLine] = []
         before = self.line.agent.key
-        for one in part:
-            if one.sender.key != before:
-                made.append(_group(one))
-            before = one.sender.key
-            what = f"part of {one.id} of {one.sender.name}"
-            text = neutral_text(one.text)
-            cap, control = self.caps[one.key], self.engine.control
+        for message in part:
+            if message.sender.key != before:
+                history_lines.append(_group(message))
+            before = message.sender.key
+            what = f"part of {message.id} of {message.sender.name}"
+            text = neutral_text(message.text)
+            cap, control = self.caps[message.key], self.engine.control
             short = await clip_to_cap(self.engine.context, control, text, cap, what, Cause.INPUT_CAP)
-            made.append(self.line.format(one, short.text, RESUME_MARK if one.key == resolved else ""))
-        return made
+            history_lines.append(self.line.format(message, short.text, RESUME_MARK if message.key == resolved else ""))
+        return history_lines
 
 
 def _first_with_room(sizes: Sequence[int], room: int) -> int:
@@ -333,4 +333,4 @@ def _first_with_room(sizes: Sequence[int], room: int) -> int:
 
 
 def _sizes(messages: Sequence[SpaceMessage], count: Count) -> list[int]:
-    return [count(one.text[:LONGEST_COUNTED]) for one in messages]
+    return [count(message.text[:LONGEST_COUNTED]) for message in messages]

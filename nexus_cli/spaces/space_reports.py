@@ -98,7 +98,9 @@ def read_space(ledger: Ledger, space: Space, reader: Entity, last: int) -> Space
         "space": to_json_value(space),
         "reader": to_json_value(reader),
         "unread_before": earlier,
-        "messages": [message_json(one, is_seen=one.key <= seen, run=posts.get(one.key)) for one in messages],
+        "messages": [
+            message_json(message, is_seen=message.key <= seen, run=posts.get(message.key)) for message in messages
+        ],
     }
 
 

@@ -76,9 +76,9 @@ class SpaceService(Spaces):
     def reply(self, call: str, message: str, text: str) -> ToolResult:
 
         def work() -> ToolResult:
-            found = self._find_message(message)
-            space = next(space for space in self._own_spaces() if space.key == found.space)
-            return self._send(call, text, space, reply_to=found.key)
+            space_message = self._find_message(message)
+            space = next(space for space in self._own_spaces() if space.key == space_message.space)
+            return self._send(call, text, space, reply_to=space_message.key)
 
         return _answer(work)
 
@@ -117,7 +117,7 @@ class SpaceService(Spaces):
     def describe_goal(self, text: str, priority: int, long_term: bool) -> str:
         agent, new = self.ledger.spaces.get_entity(self.agent.key), make_goal(0, text, priority, long_term=long_term)
         lines = [f"goal: {name_goal(new)}", f"agent: {agent.name}"]
-        return "\n".join([*lines, *(f"has: {name_goal(one)}" for one in agent.goals if one["done"] is None)])
+        return "\n".join([*lines, *(f"has: {name_goal(goal)}" for goal in agent.goals if goal["done"] is None)])
 
     def recover(self, call: str) -> ToolResult | None:
         """Return the result of a `send` or `reply` that an earlier process began."""
@@ -139,8 +139,8 @@ class SpaceService(Spaces):
         others = [member for member in space.members if member.key != self.agent.key]
         if wait and not others:
             raise NexusError("usage", _named(space), "nobody else is in it who could answer")
-        if wait and not find_mentions(text, [one.name for one in others]) and (called := _CALLED.search(text)):
-            names = ", ".join(one.name for one in others)
+        if wait and not find_mentions(text, [entity.name for entity in others]) and (called := _CALLED.search(text)):
+            names = ", ".join(entity.name for entity in others)
             raise NexusError("usage", f"nobody in {_named(space)} is called {called[1][:80]!r}", f"there are: {names}")
         if wait and not self.log.is_saving:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
@@ -171,16 +171,16 @@ class SpaceService(Spaces):
         if message.quiet:
             lines.append(f"It started nobody{' else' if posted.triggered else ''}: {message.quiet}. Ask a person.")
         others = [member for member in space.members if member.key != self.agent.key]
-        named = find_mentions(message.text, [one.name for one in others])
-        asked = [one for one in others if one.name in named]
-        is_cut = bool(message.quiet) and all(one.kind == AGENT for one in asked or others)
+        named = find_mentions(message.text, [entity.name for entity in others])
+        asked = [entity for entity in others if entity.name in named]
+        is_cut = bool(message.quiet) and all(entity.kind == AGENT for entity in asked or others)
         if not wait or is_cut:  # no reply can come
             return ToolResult(" ".join(lines))
         who = " and ".join(named) if named else "anybody"
         value = {
             "space": space.key,
             "message": message.key,
-            "from": [one.key for one in asked],
+            "from": [entity.key for entity in asked],
             "sender": self.agent.key,
         }
         until = self.ledger.runs.now() + LONGEST_WAIT
@@ -189,14 +189,18 @@ class SpaceService(Spaces):
 
     def _run(self) -> Run | None:
         """Return the open run of this session."""
-        found = self.ledger.runs.of_session(self.session)
-        return None if found is None or found.has_ended else found
+        run = self.ledger.runs.of_session(self.session)
+        return None if run is None or run.has_ended else run
 
     def _cause(self, run: Run | None) -> SpaceMessage | None:
         """Return the message that the run works for: the newest reply that it received, else its trigger."""
         if run is None:
             return None
-        replies = [one.value["message"] for one in self.ledger.runs.signals(run.key, taken=True) if one.kind == "reply"]
+        replies = [
+            signal.value["message"]
+            for signal in self.ledger.runs.signals(run.key, taken=True)
+            if signal.kind == "reply"
+        ]
         key = replies[-1] if replies else run.message
         return self.ledger.spaces.message(key) if key else None
 
@@ -229,24 +233,24 @@ class SpaceService(Spaces):
     def _find_space(self, name: str) -> Space:
         own, key = self._own_spaces(), parse_key(name, "space")
         wanted = fold_name(name.strip().strip('"'))
-        found = [space for space in own if fold_name(space.name) == wanted] or [one for one in own if one.key == key]
-        if not found:
+        spaces = [space for space in own if fold_name(space.name) == wanted] or [one for one in own if one.key == key]
+        if not spaces:
             why = f"you are not in a space of this name; yours are {self._own_names()}"
             raise NexusError("usage", f"the space {name[:80]!r}", why)
-        return found[0]
+        return spaces[0]
 
     def _own_names(self) -> str:
         return ", ".join(map(_named, self._own_spaces())) or "none"
 
     def _find_message(self, text: str) -> SpaceMessage:
         key = parse_key(text.strip().strip("[]"), "msg")
-        found = self.ledger.spaces.message(key) if key else None
-        if found is None or found.space not in {space.key for space in self._own_spaces()}:
+        message = self.ledger.spaces.message(key) if key else None
+        if message is None or message.space not in {space.key for space in self._own_spaces()}:
             raise NexusError("usage", f"the message {text[:40]!r}", "there is none of this id in your spaces")
-        return found
+        return message
 
     def _members(self, space: Space) -> str:
-        names = [f"{one.name} ({one.kind})" for one in space.members if one.key != self.agent.key]
+        names = [f"{member.name} ({member.kind})" for member in space.members if member.key != self.agent.key]
         return ", ".join([*names, "You"])
 
     def _read(self, space: Space, before: str, limit: int) -> ToolResult:

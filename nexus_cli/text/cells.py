@@ -103,8 +103,8 @@ def wrap(text: str, width: int) -> Iterator[str]:
 
 def _wrapped(line: str, width: int) -> Iterator[str]:
     made, taken = "", 0
-    for found in _WORD.finditer(line):
-        word = found[0]
+    for match in _WORD.finditer(line):
+        word = match[0]
         size = cells(word)
         if taken + size > width and made.strip():
             yield made

@@ -71,11 +71,11 @@ def parse_diff(text: str) -> Iterator[DiffLine]:
     """Yield the lines of a diff; one with a wrong line count is read as far as possible."""
     old = new = left_old = left_new = 0
     for line in text.removesuffix("\n").split("\n"):
-        found = _HUNK.match(line)
-        if found:
-            old, new = int(found[1]), int(found[3])
-            left_old, left_new = int(found[2] or 1), int(found[4] or 1)
-            yield DiffLine("hunk", found[5].strip())
+        match = _HUNK.match(line)
+        if match:
+            old, new = int(match[1]), int(match[3])
+            left_old, left_new = int(match[2] or 1), int(match[4] or 1)
+            yield DiffLine("hunk", match[5].strip())
         elif (left_old or left_new) and line[:1] in ("+", "-", " ", ""):
             sign = line[:1] or " "
             role = {"+": "added", "-": "removed"}.get(sign, "")

@@ -78,7 +78,7 @@ def _read_plain(inner: str) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for line in inner.splitlines():
         match = _LINE.fullmatch(line)
-        value = match and next((one for one in match.groups()[1:] if one is not None), "")
+        value = match and next((group for group in match.groups()[1:] if group is not None), "")
         if match is None or value is None or (match[4] is not None and value.casefold() in _WORDS):
             return None
         found[match[1].lower()] = value
@@ -104,7 +104,7 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
             return FrontMatter({}, rest)
         if isinstance(table, dict):
             found = {str(key).lower(): _as_text(value) for key, value in table.items()}
-            written = {one[1][:-1].lower(): one[2] for one in map(_KEYED.fullmatch, inner.splitlines()) if one}
+            written = {match[1][:-1].lower(): match[2] for match in map(_KEYED.fullmatch, inner.splitlines()) if match}
             kept = {key: written[key] for key in _AS_WRITTEN if key in found and written.get(key, "").startswith("[")}
             return FrontMatter({**found, **kept}, rest)
         problem = "has front matter without keys"
@@ -117,11 +117,11 @@ def _quote_broken(inner: str) -> str:
 
     lines = inner.splitlines()
     for place, line in enumerate(lines):
-        if found := _KEYED.fullmatch(line):
+        if match := _KEYED.fullmatch(line):
             try:
                 yaml.load(line, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
             except (yaml.YAMLError, ValueError, RecursionError):
-                lines[place] = f"{found[1]} '{found[2].replace(chr(39), chr(39) * 2)}'"
+                lines[place] = f"{match[1]} '{match[2].replace(chr(39), chr(39) * 2)}'"
     return "\n".join(lines)
 
 

@@ -62,7 +62,7 @@ def neutralize(text: str, known: Collection[str] = ()) -> str:
     """Return `text` without our own forms; calls that read the drops in `known` stay."""
     text = cut_arrows(CONTROLS.sub("", text))
     text = RULE.sub(r"\1- - -", OURS.sub("(", HEADINGS.sub(NOT_OURS, text)))
-    return RECALL.sub(lambda found: found[0] if found[2] in known else f"recall of {found[2]}", text)
+    return RECALL.sub(lambda match: match[0] if match[2] in known else f"recall of {match[2]}", text)
 
 
 def safe_line(text: str) -> str:
@@ -99,4 +99,4 @@ def _cut_arrow_end(text: str) -> str:
 
 def named_drops(text: str) -> set[str]:
     """Return the drops that `text` has a recall of."""
-    return {found[2] for found in RECALL.finditer(text)}
+    return {match[2] for match in RECALL.finditer(text)}

@@ -149,7 +149,7 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
 def _find_pictures(cells: Iterable[JsonObject]) -> Iterator[tuple[str, bytes]]:
     """Yield media type and data of each picture among the outputs of cells."""
     outputs = (one for cell in cells if isinstance(found := cell.get("outputs"), list) for one in found)
-    tables = (one.get("data") for one in outputs if isinstance(one, dict))
+    tables = (output.get("data") for output in outputs if isinstance(output, dict))
     values = (table.get(kind, "") for table in tables if isinstance(table, dict) for kind in _PICTURES)
     for value in values:
         with contextlib.suppress(ValueError):

@@ -76,7 +76,7 @@ def name_changed_lines(before: str, after: str) -> str:
 def describe_edit(target: Path, before: str, after: str, *, is_whole: bool = False) -> FileEdit:
     """Return the lines of the file `target` that changed from `before` to `after`."""
     old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
-    changes = [(one.old_start, one.old_end, one.new_start, one.new_end) for one in _changes(old, new)]
+    changes = [(change.old_start, change.old_end, change.new_start, change.new_end) for change in _changes(old, new)]
     return FileEdit(str(target), changes, len(new), is_whole)
 
 
@@ -127,7 +127,7 @@ def _lines(text: str, marked: bool) -> list[str]:
         sign = "^M" * end.count("\r") if marked else ""
         lines.append(body + sign + ("" if end else "\n\\ No newline at end of file"))
     if lines:
-        lines[0] = re.sub("^\ufeff+", lambda found: "<U+FEFF>" * len(found[0]), lines[0])
+        lines[0] = re.sub("^\ufeff+", lambda match: "<U+FEFF>" * len(match[0]), lines[0])
     return lines
 
 

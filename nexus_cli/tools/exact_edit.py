@@ -207,9 +207,9 @@ def _find_places(text: str, old: str, every: bool, stop: StopFlag) -> list[tuple
         return [(start, start + len(part)) for start in starts]
     # Where `plain` has a shorter line end, and how much it lacks up to there.
     shortened, removed, lost = list[int](), [0], 0
-    for found in _CR_ENDS.finditer(text):
-        shortened.append(found.start() - lost)
-        lost += len(found[0]) - 1
+    for match in _CR_ENDS.finditer(text):
+        shortened.append(match.start() - lost)
+        lost += len(match[0]) - 1
         removed.append(lost)
 
     def locate(at: int) -> int:
@@ -343,16 +343,16 @@ def _spell(line: str) -> str:
 
 
 def _differ_in_quotes(found: Sequence[str], parts: Sequence[str]) -> bool:
-    return [re.sub('["`]', "'", line) for line in found] == [re.sub('["`]', "'", one) for one in parts]
+    return [re.sub('["`]', "'", line) for line in found] == [re.sub('["`]', "'", part) for part in parts]
 
 
 def _without_numbers(lines: Sequence[str]) -> list[str]:
     """Return the lines without the line numbers before them; [] unless all have one, each one more than the last."""
-    found = [_NUMBERED.match(line) for line in lines]
-    numbers = [int(one[1]) for one in found if one]
+    matches = [_NUMBERED.match(line) for line in lines]
+    numbers = [int(match[1]) for match in matches if match]
     if len(numbers) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
         return []
-    return [line[one.end() :] for line, one in zip(lines, found, strict=True) if one]
+    return [line[one.end() :] for line, one in zip(lines, matches, strict=True) if one]
 
 
 def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tuple[int, list[str]]]]:

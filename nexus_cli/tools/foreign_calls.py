@@ -151,9 +151,9 @@ def _fill(template: Any, given: JsonObject, used: set[str]) -> Any:
         return [_fill(one, given, used) for one in template]
     if "each" in template:
         items = _take(template["each"], given, used)
-        if not isinstance(items, list) or not all(isinstance(one, Mapping) for one in items):
+        if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
             raise _Inexact
-        return [_fill_object(template["of"], one, set(template.get("ignored", ()))) for one in items]
+        return [_fill_object(template["of"], item, set(template.get("ignored", ()))) for item in items]
     if "run" in template:
         return _run_in(_take(template["in"], given, used), _take(template["run"], given, used))
     if "pick" in template:
@@ -186,8 +186,8 @@ def _seconds(value: Any) -> int:
 
 
 def _range(value: Any) -> tuple[int, int]:
-    if isinstance(value, str) and (found := re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", value)):
-        value = [int(found[1]), int(found[2] or found[1])]
+    if isinstance(value, str) and (match := re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", value)):
+        value = [int(match[1]), int(match[2] or match[1])]
     if not isinstance(value, list) or len(value) != 2 or not all(type(one) is int for one in value):
         raise _Inexact
     if value[0] < 1 or value[0] > value[1] != -1:
@@ -225,10 +225,10 @@ def _shell_patch(value: Any) -> str:
     """Return the patch that a command line hands to `apply_patch`, as an argument or a here-document."""
     if isinstance(value, list) and len(value) == 2 and value[0] in ("apply_patch", "applypatch"):
         return str(value[1])
-    found = _SHELL_PATCH.fullmatch(_shell(value))
-    if found is None or (not found[1] and re.search(r"[$`\\]", found[3])):  # the shell would expand it
+    match = _SHELL_PATCH.fullmatch(_shell(value))
+    if match is None or (not match[1] and re.search(r"[$`\\]", match[3])):  # the shell would expand it
         raise _Inexact
-    return found[3]
+    return match[3]
 
 
 def split_patch(patch: str) -> list[str]:

@@ -51,11 +51,11 @@ def find_new_omission(old: str, new: str) -> str:
 
 
 def _is_omission(text: str) -> bool:
-    found = _OUTER.fullmatch(text) if len(text) <= 200 else None
-    if found is None or re.search("[\"'`]", found["head"] + found["tail"]) or _CODE_SIGN.search(found["words"]):
+    match = _OUTER.fullmatch(text) if len(text) <= 200 else None
+    if match is None or re.search("[\"'`]", match["head"] + match["tail"]) or _CODE_SIGN.search(match["words"]):
         return False
-    head, tail = found["head"], found["tail"]
-    words = " ".join(re.sub(r"[^\w']+", " ", found["words"]).lower().split())
+    head, tail = match["head"], match["tail"]
+    words = " ".join(re.sub(r"[^\w']+", " ", match["words"]).lower().split())
     comment = bool(_COMMENT.search(head))
     bracket = head.lstrip(". \u2026")[:1] in ("(", "[", "<") and bool(head.strip(". \u2026"))
     before, after = bool(re.search(_DOTS, head)), bool(re.search(_DOTS, tail))

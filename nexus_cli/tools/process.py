@@ -262,13 +262,13 @@ def _await_child(
 
 def _end_tree(child: subprocess.Popen[bytes], mark: str, pipe: _Pipe, stop: StopFlag) -> None:
     """Send SIGTERM to the tree, SIGKILL to the remaining processes after two seconds, and wait for the child."""
-    found = find_tree(child.pid, mark)
-    send_signal(child.pid, found, signal.SIGTERM)
+    processes = find_tree(child.pid, mark)
+    send_signal(child.pid, processes, signal.SIGTERM)
     limit = time.monotonic() + _TERM
     while time.monotonic() < limit and not stop.is_urgent:
         child.poll()
-        if not still_running(found) and not find_remaining(child.pid, mark):
+        if not still_running(processes) and not find_remaining(child.pid, mark):
             break
         pipe.pump(_LOOK)
-    send_signal(child.pid, still_running(found) | find_tree(child.pid, mark), signal.SIGKILL)
+    send_signal(child.pid, still_running(processes) | find_tree(child.pid, mark), signal.SIGKILL)
     child.wait()

@@ -46,14 +46,14 @@ def plugin_tools() -> dict[str, Tool]:
     return {name: tool for name, (tool, _) in found.items()}
 
 
-def _is_valid(one: Any) -> bool:
-    named = isinstance(one, Tool) and _NAME.fullmatch(one.name) and not one.server
-    return bool(named) and all(inspect.iscoroutinefunction(run) for run in (one.run, one.check) if run)
+def _is_valid(tool: Any) -> bool:
+    named = isinstance(tool, Tool) and _NAME.fullmatch(tool.name) and not tool.server
+    return bool(named) and all(inspect.iscoroutinefunction(run) for run in (tool.run, tool.check) if run)
 
 
 def plugin_line(name: str, arguments: JsonObject) -> str:
     """Return the line on the screen that a plugin has for a call of a tool that is not built in, else ""."""
-    plugins = [one for one in python_plugins() if one.has("nexus_tool_line")]
+    plugins = [python_plugin for python_plugin in python_plugins() if python_plugin.has("nexus_tool_line")]
     if not plugins or name in discover_tools() or find_foreign_tool(name):
         return ""
     for plugin in plugins:
@@ -128,8 +128,8 @@ def _read_definition(path: Path, package: str) -> Tool:
             show = bind("preview", arguments)
         except Exception:  # an upgrade may have replaced the module: the call itself reports it
             return EditPreview()
-        made: EditPreview = show(context)
-        return made
+        edit_preview: EditPreview = show(context)
+        return edit_preview
 
     effect = Effect(found.pop("effect"))
     edits = effect is Effect.EDIT

@@ -97,10 +97,10 @@ def file_state(path: Path) -> list[int] | None:
     folder above it has become a link."""
     try:
         with open_folder(path.parent) as folder:
-            found = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
+            status = os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False)
     except (OSError, ValueError):
         return None
-    return [found.st_mtime_ns, found.st_size, found.st_ino]
+    return [status.st_mtime_ns, status.st_size, status.st_ino]
 
 
 def is_glob(path: Path) -> bool:

@@ -111,7 +111,7 @@ def resolve_host(host: str, port: int) -> list[str]:
     except (OSError, UnicodeError) as error:
         raise UnknownHostError(f"{host} cannot be resolved: {error}") from None
     addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
-    if private := [one for one in addresses if not is_public(one)]:
+    if private := [address for address in addresses if not is_public(address)]:
         named = private[0] if private[0] == host else f"{host} is {private[0]}, which"
         raise PageError(f"{named} is not an address of the public internet")
     return addresses

@@ -166,7 +166,7 @@ def list_objects(data: Path) -> dict[str, tuple[Path, os.stat_result]]:
 
 def used_bytes(objects: Iterable[os.stat_result]) -> int:
     """Return the bytes that objects take; hard links to files that still exist take none."""
-    return sum(one.st_size for one in objects if one.st_nlink == 1)
+    return sum(status.st_size for status in objects if status.st_nlink == 1)
 
 
 def _copy(source: bytes | IO[bytes], file: IO[bytes] | None, most: int | None) -> str:

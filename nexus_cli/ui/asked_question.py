@@ -82,7 +82,7 @@ class AskedQuestion:
     @property
     def approves(self) -> bool:
         """True if a key approves something: it is no choice of the model's question."""
-        return not all(one.is_choice for one in self.keys)
+        return not all(key.is_choice for key in self.keys)
 
     @property
     def was_listed(self) -> bool:
@@ -138,7 +138,7 @@ async def ask(source: AnswerSource, asked: AskedQuestion) -> GivenAnswer | None:
 
 def find_key(text: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
     """Return the key for `text`, ignoring case if that is unambiguous; None if there is none."""
-    there = {one.key: one for one in keys}
+    there = {answer_key.key: answer_key for answer_key in keys}
     return there.get(text) or there.get(text.lower())
 
 
@@ -191,12 +191,12 @@ def _normalize(word: str) -> str:
 
 
 def _find_word(word: str, keys: Sequence[AnswerKey]) -> AnswerKey | None:
-    return next((one for one in keys if word in one.words), None)
+    return next((key for key in keys if word in key.words), None)
 
 
 def describe_unclear_answer(line: str, asked: AskedQuestion) -> str:
     """Return the hint for an answer without a meaning."""
-    *first, last = (one.key for one in asked.keys)
+    *first, last = (answer_key.key for answer_key in asked.keys)
     said, hint = one_line(line)[:80] or "An empty line", f", {asked.words}" if asked.words else ""
     return f"{said} is not an answer. Please answer {', '.join(first)} or {last}{hint}"
 
@@ -228,8 +228,10 @@ def _name_keys(asked: AskedQuestion) -> str:
     """Return the prompt for an answer by line: the key of each answer is in brackets, that of the default in capital
     letters."""
     named = " \u00b7 ".join(
-        f"[{one.key}] {one.label}" if one.is_choice else f"[{_show_letter(one, asked.default)}]{one.label[1:]}"
-        for one in asked.keys
+        f"[{answer_key.key}] {answer_key.label}"
+        if answer_key.is_choice
+        else f"[{_show_letter(answer_key, asked.default)}]{answer_key.label[1:]}"
+        for answer_key in asked.keys
     )
     return f"{asked.prompt} {named}{f', {asked.words}' if asked.words else ''}:"
 
@@ -248,10 +250,10 @@ def _key_rows(
     """
     *head, line = asked.prompt.split("\n")
     above = [cut(text, columns, "...") for text in head]
-    texts = [f"{one.key} {one.label}" for one in asked.keys]
+    texts = [f"{answer_key.key} {answer_key.label}" for answer_key in asked.keys]
     rows = flow(line, texts)
     if len(above) + len(rows) > most:
-        texts = [one.key for one in asked.keys]
+        texts = [answer_key.key for answer_key in asked.keys]
         rows = flow(line, texts)
     if len(rows) > most:
         line = f"{cut(line.removesuffix('?'), columns // 2, '...')}?"

@@ -77,7 +77,7 @@ def _has_changed(folder: int, name: str, since: float, end: float) -> bool:
             names = [entry.name for entry in entries]
         inner = [one for one in names if "cache" not in one.lower()]
         caches = (stat_at(handle, one) for one in names if one not in inner)
-        if about.st_ctime >= since and not any(one.st_ctime >= since for one in caches):
+        if about.st_ctime >= since and not any(cache.st_ctime >= since for cache in caches):
             return True
         return time.monotonic() > end or any(_has_changed(handle, one, since, end) for one in inner)
     finally:

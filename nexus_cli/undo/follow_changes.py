@@ -78,27 +78,27 @@ def drop_recorded(changes: list[FileChange], step: Step, others: Sequence[Step],
     """
     recorded: dict[str, list[FileState]] = {}
     for other in others:
-        for one in other.changes:
-            if one.is_unsure and place_of(other, one) in shared:
+        for file_change in other.changes:
+            if file_change.is_unsure and place_of(other, file_change) in shared:
                 continue
-            known = recorded.setdefault(f"{other.root}/{one.path}", [])
-            at = 0 if one.is_earlier else len(known)
-            known[at:at] = one.before, one.after
-    found = []
+            known = recorded.setdefault(f"{other.root}/{file_change.path}", [])
+            at = 0 if file_change.is_earlier else len(known)
+            known[at:at] = file_change.before, file_change.after
+    file_changes = []
     for change in changes:
         states = recorded.get(f"{step.root}/{change.path}")
         if states is None:
-            found.append(change)
+            file_changes.append(change)
             continue
         if not any(_is_same(change.before, state) for state in states):
-            found.append(replace(change, after=states[0], stamp=(0, 0, 0), is_earlier=True))
+            file_changes.append(replace(change, after=states[0], stamp=(0, 0, 0), is_earlier=True))
         if not _is_same(states[-1], change.after):
-            found.append(replace(change, before=states[-1]))
-    return found
+            file_changes.append(replace(change, before=states[-1]))
+    return file_changes
 
 
-def _is_same(one: FileState, other: FileState) -> bool:
-    return continues(one, other) and one.mode == other.mode
+def _is_same(file_state: FileState, other: FileState) -> bool:
+    return continues(file_state, other) and file_state.mode == other.mode
 
 
 def _is_older(change: FileChange, before: Look, after: Look) -> bool:
@@ -303,27 +303,39 @@ class ChangeJournal:
                 names = [name for name in names if name not in made]
                 same = {path for path in not_covered if look.seen.get(path, NOTHING).state.kind not in (ABSENT, FOLDER)}
                 if self._store is not None:
-                    found = self._repositories[begun.project.root].end(begun.repositories)
-                    names += [one.path for one in found.lost]
-                    changes += found.lost
-                    if changes or found.references:
+                    repository_changes = self._repositories[begun.project.root].end(begun.repositories)
+                    names += [file_change.path for file_change in repository_changes.lost]
+                    changes += repository_changes.lost
+                    if changes or repository_changes.references:
                         is_alone = not _is_another_running(step, self.data)
-                        step, own, shared = _drop_of_others(step, changes, found.references, self.data, command)
-                        dropped = {one.path for one in changes} - {one.path for one in own}
+                        step, own, shared = _drop_of_others(
+                            step, changes, repository_changes.references, self.data, command
+                        )
+                        dropped = {file_change.path for file_change in changes} - {
+                            file_change.path for file_change in own
+                        }
                         names = [name for name in names if name not in dropped]
                         changes = mark_moved_in(own, look, after, self._store)
-                    told = found.told
-                    same |= found.same
+                    told = repository_changes.told
+                    same |= repository_changes.same
                 if command and (seconds > unsure_changes.SECONDS or not is_alone):
                     if not unsure_changes.NAMES_GIT.search(command):
-                        step = replace(step, references=tuple(replace(one, is_unsure=True) for one in step.references))
+                        step = replace(
+                            step, references=tuple(replace(reference, is_unsure=True) for reference in step.references)
+                        )
                     work = set(names)
                     if not is_alone:  # what git ignores may be the other's as well
-                        work |= {one.path for one in changes if MADE_BY_TOOLS.isdisjoint(one.path.lower().split("/"))}
+                        work |= {
+                            file_change.path
+                            for file_change in changes
+                            if MADE_BY_TOOLS.isdisjoint(file_change.path.lower().split("/"))
+                        }
                     changes = unsure_changes.mark_unsure(changes, work, command, output, step.root)
                 changes = [
-                    replace(one, is_unsure=True) if place_of(step, one) in shared and one.path not in command else one
-                    for one in changes
+                    replace(file_change, is_unsure=True)
+                    if place_of(step, file_change) in shared and file_change.path not in command
+                    else file_change
+                    for file_change in changes
                 ]
                 why = "; ".join(filter(None, (*told, _name_new(look, after))))
                 same -= {change.path for change in changes}
@@ -337,7 +349,11 @@ class ChangeJournal:
         step = replace(step, changes=tuple(changes), unfollowed=why, not_covered=tuple(not_covered.items()))
         self._record(replace(step, began=step.at, at=utc_now()), seen)
         self._note_running(step.id, ended=True)
-        beside = [f"{one.step.root}/{name}" for one in begun.beside for name in self.end(one, command, output)]
+        beside = [
+            f"{begun_step.step.root}/{name}"
+            for begun_step in begun.beside
+            for name in self.end(begun_step, command, output)
+        ]
         return names + beside
 
     def read_targets(self, targets: Sequence[Path]) -> dict[Path, Seen]:
@@ -372,7 +388,10 @@ class ChangeJournal:
         self._settle(owner.session)
         found = {}
         for root, targets in _group_by_root(project, before).items() if self.keeps else ():
-            changes = [FileChange(str(one.relative_to(root)), before[one].state, before[one].state) for one in targets]
+            changes = [
+                FileChange(str(target.relative_to(root)), before[target].state, before[target].state)
+                for target in targets
+            ]
             found[root] = replace(self._make_step(owner, what, call, root), changes=tuple(changes))
             with suppress(OSError, ValueError):
                 self._note_running(found[root].id)
@@ -392,15 +411,17 @@ class ChangeJournal:
         before it. Blocks; never raises `OSError`."""
         after, names, begun = self.read_targets(list(before)), list[str](), begun or {}
         for root, targets in _group_by_root(project, before).items():
-            found = [_compare(str(one.relative_to(root)), before[one], after[one]) for one in targets]
-            changes = [one for one in found if one is not None]
+            file_changes = [
+                _compare(str(target.relative_to(root)), before[target], after[target]) for target in targets
+            ]
+            changes = [change for change in file_changes if change is not None]
             if changes or root in begun:
                 step = replace(begun.get(root) or self._make_step(owner, what, call, root), at=utc_now())
-                seen = {one.path: after[root / one.path] for one in changes}
+                seen = {change.path: after[root / change.path] for change in changes}
                 self._record(replace(step, changes=tuple(changes)), seen)
                 with suppress(OSError):
                     self._note_running(step.id, ended=True)
-            kept = [one.path for one in changes if one.after.kind != FOLDER]
+            kept = [change.path for change in changes if change.after.kind != FOLDER]
             names += kept if root == project else [str(root / path) for path in kept]
         return names
 
@@ -448,8 +469,8 @@ class ChangeJournal:
             return
         end = time.monotonic() + _IDENTIFYING
         changes = tuple(
-            _identify(step.root, one, seen.get(one.path, NOTHING)) if time.monotonic() < end else one
-            for one in step.changes
+            _identify(step.root, change, seen.get(change.path, NOTHING)) if time.monotonic() < end else change
+            for change in step.changes
         )
         self._waiting.append(replace(step, changes=changes))
         with suppress(OSError):
@@ -516,9 +537,9 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
             break
         except NotFollowed as error:
             raise OSError(errno.EAGAIN, str(error)) from error
-        found = Repositories(Path(step.root), data, ByteStore(data)).end(states)
-        changes = compare_looks(before, after)[0] + found.lost
-        step, changes, _ = _drop_of_others(step, changes, found.references, data)
+        repository_changes = Repositories(Path(step.root), data, ByteStore(data)).end(states)
+        changes = compare_looks(before, after)[0] + repository_changes.lost
+        step, changes, _ = _drop_of_others(step, changes, repository_changes.references, data)
         changes = mark_moved_in(changes, before, after, ByteStore(data))
         return replace(step, changes=tuple(changes), unfollowed=KILLED_SINCE, at=utc_now())
     return replace(step, unfollowed=KILLED)
@@ -526,11 +547,12 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
 
 def _find_killed_edit(data: Path, step: Step) -> Step:
     """Return the step of an edit in a killed process with the changes to its files since it began."""
-    seen = ChangeJournal(data).read_targets([Path(step.root, one.path) for one in step.changes])
-    found = [
-        _compare(one.path, replace(NOTHING, state=one.before), seen[Path(step.root, one.path)]) for one in step.changes
+    seen = ChangeJournal(data).read_targets([Path(step.root, change.path) for change in step.changes])
+    file_changes = [
+        _compare(change.path, replace(NOTHING, state=change.before), seen[Path(step.root, change.path)])
+        for change in step.changes
     ]
-    changes = tuple(one for one in found if one is not None)
+    changes = tuple(change for change in file_changes if change is not None)
     return replace(step, changes=changes, unfollowed=KILLED_SINCE if changes else "", at=utc_now())
 
 
@@ -582,8 +604,8 @@ def _drop_of_others(
         for change in one.changes
         if change.is_unsure
     }
-    known = {(other.root, one) for other in others for one in other.references}
-    own = () if step.is_unsure else tuple(one for one in references if (step.root, one) not in known)
+    known = {(other.root, reference) for other in others for reference in other.references}
+    own = () if step.is_unsure else tuple(reference for reference in references if (step.root, reference) not in known)
     return replace(step, references=own), drop_recorded(changes, step, others, shared), shared
 
 

@@ -78,7 +78,7 @@ class Repositories:
                         raise OSError("its git folder could not be found in the project")
                     state = found[path] = read_state(folders, self._store, self._known.get(path))
                     state.is_whole = not is_lost(*folders)
-                    above = next((one for one in kept if folders.common.is_relative_to(one)), None)
+                    above = next((folder for folder in kept if folders.common.is_relative_to(folder)), None)
                     self._keep(path, state, bounds, above)
                     kept.append(folders.common)
                     with suppress(OSError), open_folder(folders.common / "reftable"):
@@ -105,26 +105,31 @@ class Repositories:
     def end(self, before: Mapping[str, RepositoryState]) -> RepositoryChanges:
         """Compare the repositories with their states before a command."""
         with self._lock:
-            found, uncovered = RepositoryChanges(), {path for path, why in self.not_covered.items() if why != _REFTABLE}
+            repository_changes, uncovered = (
+                RepositoryChanges(),
+                {path for path, why in self.not_covered.items() if why != _REFTABLE},
+            )
             for path, old in before.items():
                 name = git_folder(path)
                 if written := find_written(self._data, old.folders.place):
-                    found.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
+                    repository_changes.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
                 copy = None if name in uncovered else find_copy(self._data, old.folders.place)
                 if old.is_whole and is_lost(*old.folders):
                     self._known.pop(path, None)
-                    found.lost.append(FileChange(name, FileState(REPOSITORY), ABSENT_STATE))
-                    found.told += [] if copy else [NO_REPOSITORY]
+                    repository_changes.lost.append(FileChange(name, FileState(REPOSITORY), ABSENT_STATE))
+                    repository_changes.told += [] if copy else [NO_REPOSITORY]
                     continue
                 with suppress(OSError):
                     new = self._known[path] = read_state(old.folders, self._store, old)
                     if old.log and not new.log:
                         kept = f", but its commits are kept in {copy}" if copy else ""
-                        found.told.append(f"{name}: {EMPTIED_LOG}{kept}")
+                        repository_changes.told.append(f"{name}: {EMPTIED_LOG}{kept}")
                     changes = _compare(path, old.values, new.values, self._store)
-                    found.references += changes
-                    found.same |= {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()
-            return found
+                    repository_changes.references += changes
+                    repository_changes.same |= (
+                        {name} if not changes and self.not_covered.get(name) != _REFTABLE else set()
+                    )
+            return repository_changes
 
 
 def make_rows(states: Mapping[str, RepositoryState]) -> JsonObject:
@@ -152,7 +157,7 @@ def _stamp_objects(folders: GitFolders) -> dict[str, int] | None:
         return None
     place = folders.common / "objects"
     with open_folder(place) as folder, open_listable(folder) as listed, os.scandir(listed) as entries:
-        return {one.name: one.stat(follow_symlinks=False).st_mtime_ns for one in entries}
+        return {entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in entries}
 
 
 def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], store: ByteStore) -> list[ReferenceChange]:
@@ -171,6 +176,6 @@ def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], sto
         return []
     heads = {one.removeprefix(SYMBOLIC) for one in (before.get(HEAD, ""), after.get(HEAD, ""))}
     if HEAD in names or names & heads:
-        names |= {HEAD, *(one for one in heads if one.startswith(REFS))}
+        names |= {HEAD, *(head for head in heads if head.startswith(REFS))}
     names |= {STASH, STASH_LOG} if names & {STASH, STASH_LOG} else set()
     return [ReferenceChange(path, name, before.get(name, ""), after.get(name, "")) for name in sorted(names)]

@@ -62,7 +62,7 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
 def _is_clean(entry: IndexEntry, file: os.stat_result, at: int) -> bool:
     """Return True if a file is as git found it before `at`, the time of the index (ns)."""
     times = (file.st_ctime_ns, file.st_mtime_ns)
-    fields = [part & 0xFFFFFFFF for one in times for part in divmod(one, 1_000_000_000)]
+    fields = [part & 0xFFFFFFFF for time in times for part in divmod(time, 1_000_000_000)]
     step, slack = (1, RACY) if any(entry.about[1:4:2]) else (2, _COARSE)
     return (
         not entry.is_overlooked
@@ -93,7 +93,7 @@ def _find_different(
     """Return the paths whose file is not their blob: of another size, or with attributes of a conversion."""
     names = "\n".join(set(oids.values())).encode() + b"\n"
     told = git.run("cat-file", "--batch-check=%(objectname) %(objectsize) %(objecttype)", stdin=names)
-    rows = (os.fsdecode(one).split() for one in told.splitlines())
+    rows = (os.fsdecode(line).split() for line in told.splitlines())
     sizes = {row[0]: row[1] for row in rows if row[2:] == ["blob"]}
     found = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
     if attributes:

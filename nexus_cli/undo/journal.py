@@ -88,24 +88,24 @@ def read_begun_undos(data: Path, session: str) -> list[Step]:
 
 def read_steps_since(data: Path, at: str) -> list[Step]:
     """Return the steps of all sessions that ended at or after `at` (see `Step.at`), oldest first."""
-    since, found = datetime.fromisoformat(at).timestamp(), []
+    since, steps = datetime.fromisoformat(at).timestamp(), []
     with suppress(FileNotFoundError):
         for place in (data / "undo").iterdir():
             if place.suffix == ".jsonl" and place.stat().st_mtime >= since - 1:
-                found += _read_newest(place, since)
-    return sorted(found, key=lambda step: datetime.fromisoformat(step.at))
+                steps += _read_newest(place, since)
+    return sorted(steps, key=lambda step: datetime.fromisoformat(step.at))
 
 
 def _read_newest(place: Path, since: float) -> list[Step]:
     """Return the steps that ended since then, newest first, without parsing older lines."""
-    found = []
+    steps = []
     for row in _read_rows(place, -1):
         with suppress(ValueError):
             if step := _parse(row):
                 if datetime.fromisoformat(step.at).timestamp() < since:
                     break
-                found += [] if "begun" in row else [step]
-    return found
+                steps += [] if "begun" in row else [step]
+    return steps
 
 
 def _append(place: Path, *rows: Step | JsonObject, synced: bool = True) -> None:

@@ -70,12 +70,14 @@ def merge_references(steps: Iterable[Step], is_same: IsSame = _is_equal) -> list
     """Return the change of each reference from before the first of `steps` to after the last."""
     found: dict[tuple[str, str, str], TurnReference] = {}
     for step in steps:
-        for one in step.references:
-            key = step.root, one.repository, one.name
+        for reference in step.references:
+            key = step.root, reference.repository, reference.name
             first = found.get(key)
-            is_broken = first is not None and (first.is_broken or not is_same(one.name, first.change.after, one.before))
-            before = first.change.before if first else one.before
-            found[key] = TurnReference(step.root, replace(one, before=before), is_broken)
+            is_broken = first is not None and (
+                first.is_broken or not is_same(reference.name, first.change.after, reference.before)
+            )
+            before = first.change.before if first else reference.before
+            found[key] = TurnReference(step.root, replace(reference, before=before), is_broken)
     return list(found.values())
 
 
@@ -89,15 +91,15 @@ def plan_references(
     `find_present` returns the values of the repository at a path of a root. Index and unfinished merges go with HEAD:
     they stay if HEAD or its branch has moved on.
     """
-    found = []
+    references = []
     for (root, repository), own in group_references(rows).items():
         present = find_present(root, repository)
         planned = [_plan(row, present.get(row.change.name, ""), is_same) for row in own]
         heads = _find_heads(planned)
         has_moved = any(row.does == KEEP for row in planned if row.change.name in heads)
         for row in planned:
-            found.append(row.as_kept() if has_moved and not is_shared(row.change.name) else row)
-    return found
+            references.append(row.as_kept() if has_moved and not is_shared(row.change.name) else row)
+    return references
 
 
 def group_references(rows: Iterable[TurnReference]) -> dict[tuple[str, str], list[TurnReference]]:
@@ -119,7 +121,7 @@ def _plan(row: TurnReference, now: str, is_same: IsSame) -> TurnReference:
 def _find_heads(rows: Iterable[TurnReference]) -> set[str]:
     """Return HEAD and the names of the branches that it was before and after, of one repository."""
     heads = [row.change for row in rows if row.change.name == HEAD]
-    return {HEAD, *(value.removeprefix(SYMBOLIC) for one in heads for value in (one.before, one.after))}
+    return {HEAD, *(value.removeprefix(SYMBOLIC) for head in heads for value in (head.before, head.after))}
 
 
 def find_moved_head(rows: Sequence[TurnReference], git: str = "git") -> MovedHead | None:

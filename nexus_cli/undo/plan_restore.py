@@ -89,27 +89,29 @@ def merge_changes(steps: Iterable[Step]) -> list[PathChange]:
     found: dict[str, PathChange] = {}
     for step in steps:
         for change in step.changes:
-            one = place_change(step.root, change)
-            if first := found.get(one.place):
-                earlier, later = (one, first) if change.is_earlier else (first, one)
+            path_change = place_change(step.root, change)
+            if first := found.get(path_change.place):
+                earlier, later = (path_change, first) if change.is_earlier else (first, path_change)
                 is_broken = first.is_broken or not continues(earlier.after, later.before)
-                one = replace(later, before=earlier.before, is_broken=is_broken, is_moved_in=earlier.is_moved_in)
-            found[one.place] = one
+                path_change = replace(
+                    later, before=earlier.before, is_broken=is_broken, is_moved_in=earlier.is_moved_in
+                )
+            found[path_change.place] = path_change
     return list(found.values())
 
 
 def find_changes(steps: Iterable[Step]) -> list[PathChange]:
     """Return the changes of `steps` for people: without folders that came or went with a path in them."""
-    changes = [one for one in merge_changes(steps) if one.before != one.after]
-    above = {place for one in changes for place in folders_above(one.place)}
-    return [one for one in changes if not one.is_whole_folder or one.place not in above]
+    changes = [change for change in merge_changes(steps) if change.before != change.after]
+    above = {place for change in changes for place in folders_above(change.place)}
+    return [change for change in changes if not change.is_whole_folder or change.place not in above]
 
 
 def continues(after: FileState, before: FileState) -> bool:
     """Return True if a state after one step can be the one before the next; blobs of git are compared by size."""
     if after.kind != FILE or before.kind != FILE:
         return (after.kind, after.target) == (before.kind, before.target)
-    forms = {one.content.partition(":")[0] for one in (after, before)}
+    forms = {file_state.content.partition(":")[0] for file_state in (after, before)}
     return after.content == before.content if len(forms) == 1 else after.size == before.size
 
 
@@ -157,18 +159,18 @@ def _is_folder(state: FileState | None) -> bool:
 
 def _note_links(plan: list[Action], look: Callable[[PathChange], PresentState]) -> None:
     """Decide again on paths that are hard links to one file now, by the names that share it."""
-    paths = {one.change.place for one in plan}
+    paths = {action.change.place for action in plan}
     shared: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for at, one in enumerate(plan):
-        if one.now.kind == FILE:
-            shared.setdefault((one.change.root, one.now.file), []).append(at)
+    for at, action in enumerate(plan):
+        if action.now.kind == FILE:
+            shared.setdefault((action.change.root, action.now.file), []).append(at)
     for group in shared.values():
-        one = plan[group[0]]
+        action = plan[group[0]]
         pair = min(plan[at].change.path for at in group) if group[1:] else ""
-        other = replace(one.change, path=one.change.after.pair)
-        if one.now.stamp[-1] > len(group) and other.place not in paths and not why_refused(other):
+        other = replace(action.change, path=action.change.after.pair)
+        if action.now.stamp[-1] > len(group) and other.place not in paths and not why_refused(other):
             with suppress(OSError):
-                pair = other.path if look(other).file == one.now.file else pair
+                pair = other.path if look(other).file == action.now.file else pair
         for at in group if pair else ():
             now = plan[at].now
             plan[at] = _decide(plan[at].change, replace(now, state=replace(now.state, pair=pair)))
@@ -177,31 +179,31 @@ def _note_links(plan: list[Action], look: Callable[[PathChange], PresentState]) 
 def _plan_links(plan: list[Action]) -> None:
     """Restore files that are as they were except for their hard links: those that have to share a file with one that
     stays, or share one and must not."""
-    paths = {one.change.place for one in plan}
+    paths = {action.change.place for action in plan}
     files: dict[tuple[str, str, str], tuple[int, ...]] = {}
     names: dict[tuple[str, tuple[int, ...]], tuple[str, str, str]] = {}
-    for at, one in enumerate(plan):
-        root, path, state = one.change.root, one.change.path, one.state
-        if one.does != NOTHING or one.now.kind != FILE or state is None:
+    for at, action in enumerate(plan):
+        root, path, state = action.change.root, action.change.path, action.state
+        if action.does != NOTHING or action.now.kind != FILE or state is None:
             continue
-        name, file = (root, state.pair, "" if state.pair else path), one.now.file
+        name, file = (root, state.pair, "" if state.pair else path), action.now.file
         is_right = names.setdefault((root, file), name) == name and files.setdefault(name, file) == file
-        own = one.now.state.pair
+        own = action.now.state.pair
         is_far = state.pair != own and f"{root}/{state.pair or own}" not in paths
         if not is_right or is_far:
-            plan[at] = replace(one, does=RESTORE)
+            plan[at] = replace(action, does=RESTORE)
 
 
 def _keep_filled_folders(plan: list[Action]) -> None:
     """Keep the folders of the turn in which something is left."""
-    going = {one.change.place for one in plan if one.does == REMOVE}
+    going = {action.change.place for action in plan if action.does == REMOVE}
     folders = [at for at, one in enumerate(plan) if one.now.kind == FOLDER and not _is_folder(one.change.before)]
     for at in sorted(folders, key=lambda at: -plan[at].change.place.count("/")):
-        one, place = plan[at], plan[at].change.place
-        if any(f"{place}/{name}" not in going for name in one.now.contents):
+        action, place = plan[at], plan[at].change.place
+        if any(f"{place}/{name}" not in going for name in action.now.contents):
             going.discard(place)
-            if one.does in (REMOVE, RESTORE):
-                plan[at] = replace(one, does=NOTHING if one.does == REMOVE else KEEP)
+            if action.does in (REMOVE, RESTORE):
+                plan[at] = replace(action, does=NOTHING if action.does == REMOVE else KEEP)
 
 
 def folders_above(place: str) -> list[str]:

@@ -261,8 +261,8 @@ class LookedProject:
             self._uncovered.update(walk.special, walk.unread)
             if look.skipped or not look.is_whole:
                 for path in sorted(before.keys() - look.seen.keys()):
-                    if (one := reader.read(path, before[path])) is not NOTHING:
-                        look.seen[path] = one
+                    if (state := reader.read(path, before[path])) is not NOTHING:
+                        look.seen[path] = state
         return look
 
     def _choose_folders(self, walk: _Walk, look: Look) -> list[str]:
@@ -306,10 +306,10 @@ class LookedProject:
                 look.seen[path] = replace(one, state=replace(one.state, content=f"{GIT}{entry.oid}"))
                 continue
             known = self._last.seen.get(path)
-            if (found := reader.complete(path, one, known, entry.oid if entry else "")) is NOTHING:
+            if (state := reader.complete(path, one, known, entry.oid if entry else "")) is NOTHING:
                 del look.seen[path]
             else:
-                look.seen[path] = found
+                look.seen[path] = state
 
 
 class _Walk:

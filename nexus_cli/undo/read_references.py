@@ -115,8 +115,8 @@ def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
 def _read_value(git_dir: int, path: str, about: os.stat_result, store: ByteStore) -> str:
     """Return the value of a reference or a file, "" of what is none. Raises `OSError`, `ValueError`."""
     if is_reference(path):
-        found = REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
-        return os.fsdecode(found[2] or os.fsencode(SYMBOLIC) + found[1]) if found else ""
+        match = REFERENCE.fullmatch(read_regular(path, _MOST_REFERENCE, inside=git_dir))
+        return os.fsdecode(match[2] or os.fsencode(SYMBOLIC) + match[1]) if match else ""
     with open_real(path, inside=git_dir) as file:
         return store.put(file, synced=False, most=about.st_size) + f"{MODE}{stat.S_IMODE(about.st_mode):o}"
 

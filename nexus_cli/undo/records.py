@@ -110,7 +110,7 @@ def parse_step(row: JsonObject) -> Step:
     step: Step = read_value(Step, {**row, "references": rows})
     if not step.is_unsure:
         return step
-    return replace(step, changes=tuple(replace(one, is_unsure=True) for one in step.changes))
+    return replace(step, changes=tuple(replace(change, is_unsure=True) for change in step.changes))
 
 
 def _read_moved_head(row: JsonObject) -> list[dict[str, str]]:

@@ -357,8 +357,8 @@ class _Mirror:
                 raise
             self._copy(folder, name, draft, about)
             return
-        made = os.lstat(draft)
-        if not (stat.S_ISREG(made.st_mode) and os.path.samestat(made, about)):  # put there meanwhile
+        status = os.lstat(draft)
+        if not (stat.S_ISREG(status.st_mode) and os.path.samestat(status, about)):  # put there meanwhile
             os.unlink(draft)
             raise FileNotFoundError(errno.ENOENT, "was replaced", name)
 

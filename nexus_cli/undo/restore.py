@@ -145,23 +145,23 @@ class Restorer:
     def plan(self, changes: Sequence[PathChange]) -> list[Action]:
         """Return the actions for `changes`, with texts merged. Changes no file of the person. Raises `OSError` if the
         disk is full."""
-        self._whole = {one.place for one in changes if one.is_whole_folder}
+        self._whole = {change.place for change in changes if change.is_whole_folder}
         actions = plans.plan_restore(changes, self._look)
-        return [self._merge(one) if one.does == plans.MERGE else one for one in actions]
+        return [self._merge(action) if action.does == plans.MERGE else action for action in actions]
 
     def preview(self, actions: Sequence[Action]) -> RestoreResult:
         """Return the result that carrying out `actions` would have."""
-        found = RestoreResult()
+        restore_result = RestoreResult()
         for action in actions:
             place = action.change.place
             if action.does == plans.KEEP:
                 beside = self._find_beside(action.change, action.now) if action.state else None
                 aside = f"{action.change.root}/{beside}" if beside else None
-                found.kept.append(KeptPath(place, action.why, aside))
+                restore_result.kept.append(KeptPath(place, action.why, aside))
             elif action.does != plans.NOTHING:
-                found.add(place, action.now.kind, action.state.kind if action.state else ABSENT)
-        found.settle(self._whole)
-        return found
+                restore_result.add(place, action.now.kind, action.state.kind if action.state else ABSENT)
+        restore_result.settle(self._whole)
+        return restore_result
 
     def _look(self, change: PathChange) -> PresentState:
         """Look at a path. One whose content cannot be compared is unchanged if its stamp is that of the journal."""
@@ -174,7 +174,7 @@ class Restorer:
         if is_same and (not now.contents or not after or after.startswith(HARD_LINK)):
             now = replace(now, contents=now.contents | {after})
         links = {one for one in (change.before.content, after) if one.startswith(HARD_LINK)} - now.contents
-        same = {one for one in links if now.kind == FILE and self._is_copy(one, now)}
+        same = {link for link in links if now.kind == FILE and self._is_copy(link, now)}
         return replace(now, contents=now.contents | same) if same else now
 
     def _is_copy(self, content: str, now: PresentState) -> bool:
@@ -220,8 +220,8 @@ class Restorer:
             changes.setdefault(action.change.root, []).extend(self._prepare(action))
         steps = []
         undoes = tuple(one.id for one in undone)
-        for number, root in enumerate(dict.fromkeys([*changes, *(one.root for one in references)]), 1):
-            moved = tuple(one.as_undone() for one in references if one.root == root)
+        for number, root in enumerate(dict.fromkeys([*changes, *(reference.root for reference in references)]), 1):
+            moved = tuple(reference.as_undone() for reference in references if reference.root == root)
             own = replace(step, changes=tuple(changes.get(root, ())), references=moved)
             steps.append(replace(own, id=f"{step.id}-{number}", root=root, undoes=undoes))
             begin_step(self._data, steps[-1])
@@ -300,7 +300,9 @@ class Restorer:
 
     def _execute(self, steps: Sequence[Step]) -> None:
         """Make the planned changes of `steps`, and record those that were made."""
-        due = (step.root for step in steps if any(one.before != one.after for one in step.changes))
+        due = (
+            step.root for step in steps if any(file_change.before != file_change.after for file_change in step.changes)
+        )
         for root in self._gone.intersection(due):
             with suppress(OSError):
                 self._roots[root] = self._stack.enter_context(open_folder(root, create=True))
@@ -314,10 +316,18 @@ class Restorer:
                         open_up(self._roots[step.root], change.path)
             with disk_errors("the undo or redo is not complete"):
                 moved = tuple(put_references(step.root, step.references, self._store))
-                self.result.references += [(step.root, one) for one in moved if one.before != one.after]
-                made = [one for change in track(step.changes, 0.5) for one in self._make(step, change)]
-                made = [one for change in reversed(made) for one in self._finish(step, change)][::-1]
-                append_step(self._data, replace(step, changes=tuple(made), references=moved, at=utc_now()))
+                self.result.references += [
+                    (step.root, reference_change)
+                    for reference_change in moved
+                    if reference_change.before != reference_change.after
+                ]
+                changes = [
+                    file_change for change in track(step.changes, 0.5) for file_change in self._make(step, change)
+                ]
+                changes = [file_change for change in reversed(changes) for file_change in self._finish(step, change)][
+                    ::-1
+                ]
+                append_step(self._data, replace(step, changes=tuple(changes), references=moved, at=utc_now()))
         self.result.settle(self._whole)
 
     def _make(self, step: Step, change: FileChange) -> list[FileChange]:

@@ -54,12 +54,12 @@ def join_worktrees(rows: Sequence[TurnReference]) -> list[TurnReference]:
     places = {Path(row.root, row.change.repository) for row in rows}
     repositories = {place: folders.common.parent for place in places if (folders := find_git_folders(place))}
     known = {(Path(row.root, row.change.repository), row.change.name): row for row in rows}
-    found = []
+    references = []
     for row in rows:
         repository, name = row.change.repository, row.change.name
         same = known.get((repositories.get(Path(row.root, repository), Path()), name)) if is_shared(name) else None
-        found.append(replace(same, change=replace(same.change, repository=repository)) if same else row)
-    return found
+        references.append(replace(same, change=replace(same.change, repository=repository)) if same else row)
+    return references
 
 
 def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], store: ByteStore) -> None:
@@ -83,7 +83,7 @@ def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], stor
 def put_references(root: str, rows: Sequence[ReferenceChange], store: ByteStore) -> list[ReferenceChange]:
     """Change the values of `rows` from `before` to `after` where they are so now, and return the rows as they were
     made: with what is there as both, where another value is. Blocks; raises `OSError` if the disk is full."""
-    made = []
+    changes = []
     for repository in dict.fromkeys(row.repository for row in rows):
         own = [row for row in rows if row.repository == repository]
         state = read_present(root, repository, store)
@@ -98,8 +98,8 @@ def put_references(root: str, rows: Sequence[ReferenceChange], store: ByteStore)
         for row in own:
             now = state.values.get(row.name, "") if state else ""
             is_made = state is not None and _holds(state, row.name, row.after, store)
-            made.append(row if is_made else replace(row, before=now, after=now))
-    return made
+            changes.append(row if is_made else replace(row, before=now, after=now))
+    return changes
 
 
 def _holds(state: RepositoryState, name: str, value: str, store: ByteStore) -> bool:

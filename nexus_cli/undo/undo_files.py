@@ -49,7 +49,7 @@ def restore_files(log: LaneLog | None, request: UndoRequest, say: TakeText, *, r
     edit. Raises as `undo_turn`.
     """
     report = redo_turn(request) if redo else undo_turn(request)
-    kept = report["turn"] and any(one["why"] != UNSURE for one in report["kept"])
+    kept = report["turn"] and any(kept_path["why"] != UNSURE for kept_path in report["kept"])
     changed = [*report["restored"], *report["removed"], *_list_moved(report)]
     if log is not None and not request.dry_run and (changed or kept):
         try:
@@ -69,7 +69,7 @@ def _record_act(log: LaneLog, project: str, report: UndoReport, names: str) -> N
                 log.note(path, "", "read")
     paths = sha256_hex(os.fsencode("\0".join(sorted([*report["restored"], *report["removed"]]))))
     did = "undid" if report["action"] == "undo" else "redid"
-    left = name_first([one["path"] for one in report["kept"]], SHOWN)
+    left = name_first([kept_path["path"] for kept_path in report["kept"]], SHOWN)
     act = {"shown": f"you {did} turn {report['turn']}: {names or 'nothing'}{f'; kept {left}' if left else ''}"}
     act |= {} if report["kept"] else {"action": report["action"], "paths": paths}
     _tell(log, _describe(report), report["turn"] or 0, act)
@@ -108,7 +108,9 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = 
             _tell(log, str(memo.value["told"]), int(memo.value["turn"]))
     project = f"{os.path.realpath(project_root(Path(made.folder)))}/"
     later = [one for number, one in changes_by_turn(places().data, session).items() if number >= turn and one.in_force]
-    left = dict.fromkeys(change.place.removeprefix(project) for one in later for change in one.changes)
+    left = dict.fromkeys(
+        change.place.removeprefix(project) for turn_changes in later for change in turn_changes.changes
+    )
     if names := _names([*left, *kept]):
         _tell(
             log, f"the person went back to this point; files that later turns changed stay: {names}. {READ_AGAIN}", turn
@@ -133,7 +135,7 @@ def _describe(report: UndoReport) -> str:
     """Return the line for the model."""
     done = "took back" if report["action"] == "undo" else "brought back"
     when = "before" if report["action"] == "undo" else "after"
-    kept = [one["path"] for one in report["kept"] if one["path"] not in report["restored"]]
+    kept = [kept_path["path"] for kept_path in report["kept"] if kept_path["path"] not in report["restored"]]
     parts = [
         f"{_names(report['restored'])} as {when} it" if report["restored"] else "",
         f"of git as {when} it: {_names(moved)}" if (moved := _list_moved(report)) else "",
@@ -146,7 +148,7 @@ def _describe(report: UndoReport) -> str:
 
 def _list_moved(report: UndoReport) -> list[str]:
     """Return the names of the references of git that have another value now."""
-    return [one["name"] for one in report["references"] if one["restored"]]
+    return [reference["name"] for reference in report["references"] if reference["restored"]]
 
 
 def _names(paths: Sequence[str]) -> str:

@@ -226,8 +226,10 @@ def _choose(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> tuple
         turn = newest  # it stays the one to take back, if all that it changed is unsure
     chosen = [step for step in in_force if step.turn == turn and not step.undoes]
     unsure = [step for step in unsure if step.turn == turn or (not request.turn and step.turn > (turn or 0))]
-    moved = [os.path.join(step.root, one.repository, GIT_FOLDER) for step in unsure for one in step.references]
-    changed = [one.place for one in find_changes(unsure)]
+    moved = [
+        os.path.join(step.root, reference.repository, GIT_FOLDER) for step in unsure for reference in step.references
+    ]
+    changed = [change.place for change in find_changes(unsure)]
     return turn, chosen, [*dict.fromkeys(moved), *changed]
 
 
@@ -236,8 +238,8 @@ def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
     found = [
         replace(
             step,
-            changes=tuple(one for one in step.changes if one.is_unsure == is_unsure),
-            references=tuple(one for one in step.references if one.is_unsure == is_unsure),
+            changes=tuple(change for change in step.changes if change.is_unsure == is_unsure),
+            references=tuple(reference for reference in step.references if reference.is_unsure == is_unsure),
         )
         for step in steps
     ]
@@ -246,9 +248,11 @@ def _keep(steps: Sequence[Step], *, is_unsure: bool) -> list[Step]:
 
 def _leave(steps: Sequence[Step], unsure: Sequence[Step]) -> list[Step]:
     """Return the steps without changes of paths that steps of the same turn in `unsure` name."""
-    places = {(step.turn, place_of(step, one)) for step in unsure for one in step.changes}
+    places = {(step.turn, place_of(step, change)) for step in unsure for change in step.changes}
     return [
-        replace(step, changes=tuple(one for one in step.changes if (step.turn, place_of(step, one)) not in places))
+        replace(
+            step, changes=tuple(change for change in step.changes if (step.turn, place_of(step, change)) not in places)
+        )
         for step in steps
     ]
 
@@ -265,16 +269,22 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     not_covered = find_uncovered(seen, asked)
     gone = {root: why for root in _find_due_roots(chosen) if (why := _describe_gone(request.data, root))}
     chosen = [step for step in chosen if step.root not in gone]
-    left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*one) for one in gone.items()]
+    left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*item) for item in gone.items()]
     if not has_effect(chosen):
         shown, result = turn if request.turn and not gone else None, RestoreResult(kept=left)
         return _report(request, shown, [], result, unfollowed, not_covered, redo=redo)
     changes = merge_changes(chosen)
-    with Restorer(request.data, {one.root for one in changes}) as restorer:
-        actions = [one for one in restorer.plan(changes) if one.does != NOTHING or is_inside(one.change.place, asked)]
-        actions = [one for one in actions if one.does != KEEP or one.change.place not in unsure]  # it stays in force
+    with Restorer(request.data, {change.root for change in changes}) as restorer:
+        actions = [
+            action
+            for action in restorer.plan(changes)
+            if action.does != NOTHING or is_inside(action.change.place, asked)
+        ]
+        actions = [
+            action for action in actions if action.does != KEEP or action.change.place not in unsure
+        ]  # it stays in force
         is_due = merge_references(chosen) or any(
-            one.does != NOTHING or one.change.before.kind == REPOSITORY for one in actions
+            action.does != NOTHING or action.change.before.kind == REPOSITORY for action in actions
         )
         if is_due and not (request.turn or redo) and any(step.unfollowed == KILLED_SINCE for step in chosen):
             hint = f"`nexus diff --turn {turn}` shows these changes; `nexus undo --turn {turn}` undoes all of them"
@@ -295,8 +305,8 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
                 root="",
             )
             restorer.carry_out(actions, references, step, chosen)
-    told = {one.path for one in result.kept}
-    result.kept += [one for one in left if one.path not in told]
+    told = {kept_path.path for kept_path in result.kept}
+    result.kept += [kept_path for kept_path in left if kept_path.path not in told]
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
 
 
@@ -304,9 +314,9 @@ def _find_due_roots(steps: Sequence[Step]) -> list[str]:
     """Return the roots that have to be there for an undo of `steps`: in one that these have wiped, it makes all again;
     in one that lacks what they made alone, it has nothing to do."""
     changes = merge_changes(steps)
-    moved = {step.root for step in steps if any(one.after for one in step.references)}
-    made = {one.root for one in changes if one.after.kind != ABSENT} | moved
-    wanted = {one.root for one in changes if one.before.kind != ABSENT} | moved
+    moved = {step.root for step in steps if any(reference.after for reference in step.references)}
+    made = {change.root for change in changes if change.after.kind != ABSENT} | moved
+    wanted = {change.root for change in changes if change.before.kind != ABSENT} | moved
     return sorted(made & wanted)
 
 
@@ -357,9 +367,15 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
         is_same = bool(head := _find_head(root)) and copy is not None and head == _find_head(str(copy))
         if not is_back and copy is not None and not is_same:
             fetch = f"`{_git_at(_near(request, root))} fetch {shlex.quote(str(copy))} '+refs/*:refs/nexus-undo/*'`"
-            what = next(step.what for step in steps if any(place_of(step, one) == change.place for one in step.changes))
+            what = next(
+                step.what
+                for step in steps
+                if any(place_of(step, file_change) == change.place for file_change in step.changes)
+            )
             told.append(f"{what}: the repository was not put back ({why}); to get its commits: {fetch}")
-    inner = {os.path.join(step.root, one.repository).rstrip("/") for step in steps for one in step.references}
+    inner = {
+        os.path.join(step.root, reference.repository).rstrip("/") for step in steps for reference in step.references
+    }
     for root in {step.root for step in steps} | inner:
         place = f"{root}/{GIT_FOLDER}"
         if request.dry_run or place in result.restored or not os.path.isdir(place) or _has_head(request, root, root):
@@ -388,7 +404,7 @@ def _report_references(
     request: UndoRequest, rows: Sequence[TurnReference], result: RestoreResult
 ) -> tuple[list[ReferenceObject], MovedHead | None]:
     """Return the changes of references, and the move of the project's HEAD that stays."""
-    found, moved = list[ReferenceObject](), None
+    references, moved = list[ReferenceObject](), None
     for (root, repository), own in group_references(rows).items():
         place = _near(request, os.path.join(root, repository).rstrip("/"))
         done = [
@@ -396,7 +412,7 @@ def _report_references(
         ]
         commands = find_commands(done, _git_at(place))
         moved = moved if place else find_moved_head(done)
-        found += [
+        references += [
             {
                 "repository": place,
                 "name": row.change.name,
@@ -408,7 +424,7 @@ def _report_references(
             for row in done
             if row.is_change and row.does != NOTHING
         ]
-    return found, moved
+    return references, moved
 
 
 def _git_at(place: str) -> str:
@@ -432,7 +448,7 @@ def _report(
 ) -> UndoReport:
     near = partial(_near, request)
     references, moved = _report_references(request, rows, result)
-    kept = {one.path for one in result.kept}
+    kept = {kept_path.path for kept_path in result.kept}
     named = [f"{near(place) or WHOLE}: {why}" for place, why in not_covered.items() if place not in kept]
     return {
         "version": 1,
@@ -441,8 +457,12 @@ def _report(
         "restored": sorted(map(near, result.restored)),
         "removed": sorted(map(near, result.removed)),
         "kept": [
-            {"path": near(one.path) or one.path, "why": one.why, "aside": near(one.aside) if one.aside else None}
-            for one in sorted(result.kept, key=lambda one: one.path)
+            {
+                "path": near(kept_path.path) or kept_path.path,
+                "why": kept_path.why,
+                "aside": near(kept_path.aside) if kept_path.aside else None,
+            }
+            for kept_path in sorted(result.kept, key=lambda kept_path: kept_path.path)
         ],
         "references": references,
         "head_moved": moved,

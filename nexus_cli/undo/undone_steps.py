@@ -40,10 +40,14 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
     gone: set[tuple[str, ...]] = set()
     found = []
     for step in reversed(steps):
-        left = [(place, one) for one in step.changes if (step.id, place := place_of(step, one)) not in gone]
+        left = [(place, change) for change in step.changes if (step.id, place := place_of(step, change)) not in gone]
         gone.update((id_, place) for place, _ in left for id_ in step.undoes)
-        moved = tuple(one for one in step.references if (step.id, step.root, one.repository, one.name) not in gone)
-        gone.update((id_, step.root, one.repository, one.name) for one in moved for id_ in step.undoes)
+        moved = tuple(
+            reference
+            for reference in step.references
+            if (step.id, step.root, reference.repository, reference.name) not in gone
+        )
+        gone.update((id_, step.root, change.repository, change.name) for change in moved for id_ in step.undoes)
         inside = {place for place, _ in left if is_inside(place, paths)}
         above = {folder for place in (inside if paths else ()) for folder in folders_above(place)}
         whole = {FOLDER, ABSENT}
@@ -53,7 +57,7 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
             if place in inside or (place in above and {one.before.kind, one.after.kind} == whole)
         ]
         own = {path.removesuffix(f"/{GIT_FOLDER}") for path in paths if path.endswith(f"/{GIT_FOLDER}")}
-        moved = tuple(one for one in moved if not paths or f"{step.root}/{one.repository}".rstrip("/") in own)
+        moved = tuple(change for change in moved if not paths or f"{step.root}/{change.repository}".rstrip("/") in own)
         if kept or moved:
             found.append(replace(step, changes=tuple(kept), references=moved))
     return found[::-1]
@@ -93,11 +97,11 @@ def needed_by_redo(every: Sequence[Step]) -> set[str]:
 
 def contents_of(references: Iterable[ReferenceChange]) -> set[str]:
     """Return the contents of the files of git's folder among `references`, as the byte store names them."""
-    return {value.partition(MODE)[0] for one in references for value in (one.before, one.after)}
+    return {value.partition(MODE)[0] for reference in references for value in (reference.before, reference.after)}
 
 
 def has_effect(steps: Sequence[Step]) -> bool:
     """Return True if a path or a reference is not after `steps` as it was before."""
-    return any(one.before != one.after for one in merge_changes(steps)) or any(
-        one.is_change for one in merge_references(steps)
+    return any(change.before != change.after for change in merge_changes(steps)) or any(
+        reference.is_change for reference in merge_references(steps)
     )

@@ -89,10 +89,17 @@ def mark_unsure(
             return False
         return not written.isdisjoint(ends) or (bool(_SEPARATORS.search(name)) and name in f"{command}\n{output}")
 
-    unsure = {one.path for one in changes if one.path in mine and groups[_group(one)] <= MANY and not is_named(one)}
+    unsure = {
+        file_change.path
+        for file_change in changes
+        if file_change.path in mine and groups[_group(file_change)] <= MANY and not is_named(file_change)
+    }
     sure = {above for path in mine - unsure for above in folders_above(f"/{path}")}
     left = {above for path in unsure for above in folders_above(f"/{path}")} - sure  # they came or went with them
-    return [replace(one, is_unsure=one.path in unsure or f"/{one.path}" in left) for one in changes]
+    return [
+        replace(file_change, is_unsure=file_change.path in unsure or f"/{file_change.path}" in left)
+        for file_change in changes
+    ]
 
 
 def _group(change: FileChange) -> tuple[str, bool, bool]:

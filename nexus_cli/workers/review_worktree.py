@@ -34,8 +34,8 @@ async def refresh_reviews(workers: Iterable[Worker], project: Path) -> None:
         if not (worker.has_ended and worker.to_review):
             continue
         try:
-            found = await asyncio.to_thread(list_worktrees, project)
-            record = next((one for one in found if one.name == worker.worktree), None)
+            worktrees = await asyncio.to_thread(list_worktrees, project)
+            record = next((worktree for worktree in worktrees if worktree.name == worker.worktree), None)
             unapplied = await asyncio.to_thread(list_unapplied, record) if record else None
         except NexusError:  # `diff` and `apply` report it
             continue
@@ -71,20 +71,20 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
         return ToolResult(error=f"{error.message}. {error.hint}".rstrip(". "), ran=False)
     if result.nothing_new:
         return ToolResult("nothing to apply: all of it is in the project")
-    marked = {one.path for one in result.conflicts}
+    marked = {conflict.path for conflict in result.conflicts}
     lines = [f"applied {path}" for path in result.written if path not in marked]
     lines += [f"the same in the project: {path}" for path in result.there]
-    for one in result.conflicts:
+    for conflict in result.conflicts:
         sides = f"`yours` is the project's side, `worktree {record.name}` that of {worker.id}"
         other = f"not written: the file is the project's side, `diff` with this path shows that of {worker.id}"
-        where = sides if one.is_marked else other
-        lines.append(f"conflict in {one.path}: {one.why}; {where}")
+        where = sides if conflict.is_marked else other
+        lines.append(f"conflict in {conflict.path}: {conflict.why}; {where}")
     return ToolResult("\n".join(lines), changed=tuple(result.written), warning=_describe_conflicts(result.conflicts))
 
 
 def _describe_conflicts(conflicts: Sequence[MergeConflict]) -> str:
     """Return the number of conflicts and whether they are marked, for the person; "" for none."""
-    marked = sum(one.is_marked for one in conflicts)
+    marked = sum(conflict.is_marked for conflict in conflicts)
     where = "marked" if marked == len(conflicts) else f"{marked} marked" if marked else "not written"
     return f"conflicts in {plural(len(conflicts), 'file')}, {where}" if conflicts else ""
 

@@ -237,7 +237,7 @@ class Worker:
     @classmethod
     def from_json(cls, value: JsonObject) -> Worker:
         """Return a worker of an earlier process from its recorded JSON."""
-        made = cls(
+        worker = cls(
             value["id"],
             value["call"],
             value["task"],
@@ -253,11 +253,11 @@ class Worker:
             error=value["error"],
             model=value.get("model", ""),
         )
-        made.folder = Path(value["folder"]) if value["folder"] else None
-        made.scope = Limits.from_json(value["scope"])
-        made.failed = dict(value.get("failed", {}))
-        made.usage = Usage(input=value["tokens"], cost_usd=value["cost_usd"])
-        return made
+        worker.folder = Path(value["folder"]) if value["folder"] else None
+        worker.scope = Limits.from_json(value["scope"])
+        worker.failed = dict(value.get("failed", {}))
+        worker.usage = Usage(input=value["tokens"], cost_usd=value["cost_usd"])
+        return worker
 
 
 def _cut(line: str) -> str:
@@ -281,8 +281,8 @@ class WorkerApprover:
 
 def list_lines(workers: Sequence[Worker]) -> str:
     """Return a line for each worker."""
-    lines = (
-        f"{one.figures()} · {one.doing or (one.error if one.state != FINISHED else '') or one.title}".rstrip(" ·")
-        for one in workers
-    )
+    lines = []
+    for worker in workers:
+        why = worker.error if worker.state != FINISHED else ""
+        lines.append(f"{worker.figures()} · {worker.doing or why or worker.title}".rstrip(" ·"))
     return "\n".join(lines) or "there are no workers"

@@ -122,12 +122,12 @@ async def read_unasked(path: str, session: Session) -> ToolResult | None:
     checked = await dispatcher.check(call, tool)
     if isinstance(checked, ToolResult):
         return checked
-    found = await dispatcher.decide_now(checked)
-    if found.is_denied:
-        return ToolResult(error=found.why)
-    if not found.is_granted:
+    decision = await dispatcher.decide_now(checked)
+    if decision.is_denied:
+        return ToolResult(error=decision.why)
+    if not decision.is_granted:
         return None
-    read = partial(tool.run, checked.arguments, dispatcher.make_context(found))
+    read = partial(tool.run, checked.arguments, dispatcher.make_context(decision))
     return await (dispatcher.hooks.run_call(checked, read) if dispatcher.hooks else read())
 
 
@@ -167,13 +167,13 @@ class SessionWorkers(RunningWorkers[Session]):
         return list(self._workers.values())
 
     def running(self) -> list[str]:
-        return [one.id for one in self.all() if not one.has_ended]
+        return [worker.id for worker in self.all() if not worker.has_ended]
 
     def have_jobs(self) -> bool:
-        return any(one.session.has_jobs() for one in self.all() if one.session)
+        return any(worker.session.has_jobs() for worker in self.all() if worker.session)
 
     def rows(self) -> list[JsonObject]:
-        return [one.to_json() for one in self.all()]
+        return [worker.to_json() for worker in self.all()]
 
     async def start(self, call_id: str, task: WorkerTask, stopped: TakeText) -> ToolResult:
         try:
@@ -198,7 +198,7 @@ class SessionWorkers(RunningWorkers[Session]):
         self._refuse_without_place()
         recipe = recipe_for(task.recipe or FRONT, self.session.folder, with_agents=True)[0]
         agents = find_agents(self.session.folder).values() if task.recipe else ()
-        agent = next((one for one in agents if one.path == recipe.source), None)
+        agent = next((skill for skill in agents if skill.path == recipe.source), None)
         level = None if wanted.allow is None else require_level(wanted.allow, "limits.allow")
         scope = Limits(allow=level, tools=None if wanted.tools is None else frozenset(wanted.tools))
         parts: JsonObject = {name: getattr(wanted, name) for name in BUDGET}
@@ -438,7 +438,7 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _withdraw_questions(self) -> None:
         """Decide all open questions again, here and for other workers: one answer holds for all."""
-        for session in (self.session, *(one.session for one in self.all())):
+        for session in (self.session, *(worker.session for worker in self.all())):
             if session is not None:
                 session.dispatcher.withdraw_questions()
 
@@ -521,7 +521,7 @@ class SessionWorkers(RunningWorkers[Session]):
         """Return a worker by its id or its session's id; without a name, the only one."""
         if not name and len(self._workers) == 1:
             return self.all()[0]
-        sessions = {one.session_id: one for one in self.all() if one.session_id}
+        sessions = {worker.session_id: worker for worker in self.all() if worker.session_id}
         return self._workers.get(name) or sessions.get(name)
 
     async def steer(self, name: str, text: str, *, wait: bool = True, source: str = "agent") -> ToolResult:
@@ -606,7 +606,7 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.spawner = spawner if spawner != self.session.id else ""
             worker.untold = bool(memo.value["untold"])
             self._workers[worker.id] = worker
-        shown = "".join(one.preamble for one in self.session.engine.conversation.items) if self._workers else ""
+        shown = "".join(item.preamble for item in self.session.engine.conversation.items) if self._workers else ""
         for worker in self.all():
             if worker.state == UNKNOWN:
                 self._look_up(worker)
@@ -674,17 +674,21 @@ class SessionWorkers(RunningWorkers[Session]):
         return ""
 
     def take_reports(self) -> str:
-        waited = (one for one in self.all() if one.untold and one.released is not None and one.released.done())
-        return "\n\n".join(self._take_report(one) for one in waited if one.state in (FINISHED, FAILED))
+        waited = (
+            worker for worker in self.all() if worker.untold and worker.released is not None and worker.released.done()
+        )
+        return "\n\n".join(self._take_report(worker) for worker in waited if worker.state in (FINISHED, FAILED))
 
     def _take_report(self, worker: Worker) -> str:
         notices = self.session.engine.readings.notices
-        notices[:] = [one for one in notices if one != worker.ended_line()]
+        notices[:] = [notice for notice in notices if notice != worker.ended_line()]
         self._note_told(worker)
         return f"[nexus: worker {worker.id} has ended]\n{worker.result().text}"
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(self._stop(one) for one in self.all()))  # at once: when one ends, the next one begins
+        await asyncio.gather(
+            *(self._stop(worker) for worker in self.all())
+        )  # at once: when one ends, the next one begins
 
 
 def _last_words(log: LaneLog) -> tuple[str, bool]:

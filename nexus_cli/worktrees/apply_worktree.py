@@ -144,10 +144,10 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
         tree = save_state(record)
         changes = _list_changes(record, store, tree)
         with store.open_blobs() as blobs:
-            for one in changes:
-                if one.new_mode == LINK:
-                    links[os.fsdecode(one.path)] = os.fsdecode(blobs.read(one.new))
-    paths = {os.fsdecode(path) for one in changes for path in (one.path, one.before)}
+            for change in changes:
+                if change.new_mode == LINK:
+                    links[os.fsdecode(change.path)] = os.fsdecode(blobs.read(change.new))
+    paths = {os.fsdecode(path) for change in changes for path in (change.path, change.before)}
     return UnappliedChanges(tree, sorted(paths), links)
 
 
@@ -161,7 +161,7 @@ def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> li
     """Return the changes since the last apply; if there are none, the applied ones that the project took back."""
     if tree != record.applied:
         return store.changes(record.applied, tree)
-    return [one for one in store.changes(record.base, tree) if is_taken_back(record, one)]
+    return [change for change in store.changes(record.base, tree) if is_taken_back(record, change)]
 
 
 def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult:
@@ -214,7 +214,7 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
             _record_applied(record, store, tree, done, is_whole=len(done) == len(steps))
     _remove_draft(record)
     result.written.sort()
-    result.conflicts.sort(key=lambda one: one.path)
+    result.conflicts.sort(key=lambda conflict: conflict.path)
     return result
 
 

@@ -99,7 +99,7 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     taken_back = _find_taken_back(record, store) if tree == record.applied != record.base else ()
     kept = list(_find_ignored(record, store, git))
     kept += _find_special(record.folder)
-    kept += [f"worktree {one.name}" for one in read_records(worktrees_of(record.folder))]
+    kept += [f"worktree {worktree.name}" for worktree in read_records(worktrees_of(record.folder))]
     if git is None or files is None:
         return WorktreeState(
             tree,
@@ -125,8 +125,8 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
 def _find_taken_back(record: WorktreeRecord, store: SnapshotStore) -> tuple[str, ...]:
     """Return the applied paths that the project took back, as far as they can be read."""
     with suppress(OSError):
-        changes = [one for one in store.changes(record.base, record.applied) if is_taken_back(record, one)]
-        return tuple(sorted({os.fsdecode(path) for one in changes for path in (one.path, one.before)}))
+        changes = [change for change in store.changes(record.base, record.applied) if is_taken_back(record, change)]
+        return tuple(sorted({os.fsdecode(path) for change in changes for path in (change.path, change.before)}))
     return ()
 
 

@@ -118,14 +118,14 @@ class SnapshotStore:
 
     def changes(self, old: str, new: str) -> list[TreeChange]:
         """Return the differences between two trees, by path. Renames are detected by similar content."""
-        found, rest = [], iter(self._git.items("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new))
+        tree_changes, rest = [], iter(self._git.items("diff-tree", "-r", "-z", "-M", "--no-abbrev", old, new))
         for head in rest:
             old_mode, new_mode, old_blob, new_blob, kind = head.decode("ascii").lstrip(":").split()
             before = path = next(rest)
             if kind.startswith(("R", "C")):
                 path = next(rest)
-            found.append(TreeChange(path, before, old_mode, old_blob, new_mode, new_blob))
-        return found
+            tree_changes.append(TreeChange(path, before, old_mode, old_blob, new_mode, new_blob))
+        return tree_changes
 
     def count_changes(self, old: str, new: str, paths: Sequence[str] = ()) -> ChangeCounts:
         """Count the files and lines that differ, in `paths` if given; binary files have no lines."""

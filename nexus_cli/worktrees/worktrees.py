@@ -175,11 +175,11 @@ def enter_worktree(project_root: Path, name: str) -> WorktreeStay:
     folder = worktrees_of(project_root)
     with _explain_failure(f"worktree {name} cannot be created"), _change_worktrees(folder):
         record = _find_whole(folder / name)
-        found, notices = (record, list[str]()) if record else _make(folder, project_root, name)
+        worktree, notices = (record, list[str]()) if record else _make(folder, project_root, name)
         if record is not None:
             with suppress(GitError, OSError):
                 refresh_references(record)
-        return _stay(found, notices, is_new=record is None)
+        return _stay(worktree, notices, is_new=record is None)
 
 
 def stay_in(record: WorktreeRecord) -> WorktreeStay:
@@ -210,7 +210,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
     if record is None:  # left over from a removal that was killed
         _delete_tree(record_folder(place))
     _remove_abandoned(folder)
-    for half in (one for one in read_records(folder) if not one.base):  # its process was killed
+    for half in (worktree for worktree in read_records(folder) if not worktree.base):  # its process was killed
         _discard(half.folder)
     if record is not None and record.base:
         kept = _delete(record, with_branch=False)
@@ -227,7 +227,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
 
 def _remove_abandoned(folder: Path) -> None:
     """Remove the empty worktrees whose processes were killed."""
-    for record in [one for one in read_records(folder) if one.base and (one.home / STAY).exists()]:
+    for record in [worktree for worktree in read_records(folder) if worktree.base and (worktree.home / STAY).exists()]:
         alone = FileLock.take(record.lock)
         if alone is None:
             continue
@@ -250,10 +250,10 @@ def _discard(place: Path) -> None:
 def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
     """Return the worktree of this name; raise `NexusError("usage", ...)` if it does not exist."""
     check_name(name)
-    found = list_worktrees(project_root)
-    record = next((one for one in found if one.name == name), None)
+    worktrees = list_worktrees(project_root)
+    record = next((worktree for worktree in worktrees if worktree.name == name), None)
     if record is None:
-        hint = suggest_name(name, [one.name for one in found], "See nexus worktree list")
+        hint = suggest_name(name, [worktree.name for worktree in worktrees], "See nexus worktree list")
         raise NexusError("usage", f"worktree {name}", f"{project_root} has no worktree of this name", hint)
     return record
 

@@ -107,4 +107,4 @@ def make_contract(
         return None
     from nexus_cli.core.context_contract import ContextContract  # noqa: PLC0415  (few runs have one)
 
-    return ContextContract(full_input, max_input, max_drop, tuple(one.strip() for one in sections or ()))
+    return ContextContract(full_input, max_input, max_drop, tuple(section.strip() for section in sections or ()))

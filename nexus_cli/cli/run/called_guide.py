@@ -16,8 +16,8 @@ from nexus_cli.session.skill_guides import CALL, find_callable
 
 def choose_guide_model(trigger: Trigger, cwd: Path, model: str, settings: Settings) -> GuideModel | None:
     """Return model and effort that the called guide asks for, None if they are those of a session with `model`."""
-    found = CALL.fullmatch(split_attachments(trigger.text)[0])
-    guide = find_callable(cwd).get(found[1]) if found and trigger.expands else None
+    match = CALL.fullmatch(split_attachments(trigger.text)[0])
+    guide = find_callable(cwd).get(match[1]) if match and trigger.expands else None
     if guide is None or not {"model", "effort"} & set(guide.fields):
         return None
     asked = GuideModel.read(guide, model, settings)
@@ -27,10 +27,10 @@ def choose_guide_model(trigger: Trigger, cwd: Path, model: str, settings: Settin
 def check_call(trigger: Trigger, cwd: Path) -> tuple[Trigger, list[str]]:
     """Return the trigger, and a line if its first word is the name of a built-in command or nearly that of a guide: it
     is then sent as text."""
-    found = CALL.fullmatch(split_attachments(trigger.text)[0])
-    if found is None:
+    match = CALL.fullmatch(split_attachments(trigger.text)[0])
+    if match is None:
         return trigger, []
-    name, known = found[1], find_callable(cwd)
+    name, known = match[1], find_callable(cwd)
     if name in discover():
         hint = f"; ${name} calls {known[name].path}" if name in known else ""
         return replace(trigger, expands=False), [

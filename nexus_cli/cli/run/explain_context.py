@@ -46,7 +46,7 @@ def plan_lines(plan: JsonObject, drops: Iterable[JsonObject]) -> list[str]:
     """List the plan of a request: budget, each section with its form and reason, drops, limits."""
     sections = plan.get("sections", [])
     lines = [brief(plan)]
-    lines += [_section(one) for one in sections]
+    lines += [_section(section) for section in sections]
     left = [f"left out: {d['id']} {d['what']}, {number(d['tokens'])} tokens ({name_cause(d['cause'])})" for d in drops]
     lines += left or ["left out: nothing"]
     limits = plan.get("limits") or {}

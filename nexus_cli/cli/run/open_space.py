@@ -31,10 +31,10 @@ def open_space(ledger: Ledger, settings: Settings, space: Space, member: Entity)
 async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity) -> int:
     piped = not (os.isatty(0) and os.isatty(1))
     names: list[SpaceChat] = []
-    made = TerminalView(
+    terminal_view = TerminalView(
         settings, Path.cwd(), save=False, names=lambda: names[0].member_names() if names else [], piped=piped
     )
-    view = made.view
+    view = terminal_view.view
     said = set[str]()
 
     def warn(line: str) -> None:
@@ -52,11 +52,11 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
             await runner.run_due(space=space.key)
 
     patience = None if piped else LEAVE_SECONDS
-    chat = SpaceChat(ledger, settings, space, member, view, made.theme, answer_agents, patience)
+    chat = SpaceChat(ledger, settings, space, member, view, terminal_view.theme, answer_agents, patience)
     names.append(chat)
     if isinstance(view, PipeView):
         view.settle = chat.settle
-    if not piped and any(one.kind == AGENT for one in space.members):
+    if not piped and any(entity.kind == AGENT for entity in space.members):
         # This takes seconds of CPU, which would block the screen when the first agent answers.
         DaemonTask(LitellmBackend().prepare, 60.0).start()
     interrupt, work = Interrupt(), asyncio.ensure_future(chat.run())
@@ -77,6 +77,6 @@ async def _run(ledger: Ledger, settings: Settings, space: Space, member: Entity)
         interrupt.uninstall()
         await runner.aclose()
         answering.close()
-        made.close()
+        terminal_view.close()
         tell_interrupted(ledger, space=space.key)
     return interrupt.status if interrupt.signal else chat.status_code

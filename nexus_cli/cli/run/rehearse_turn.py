@@ -41,18 +41,18 @@ class PriceReport(VersionedReport):
 def price_turn(run: PreparedTurn, *, prints: bool) -> None:
     """Assemble the first request of `run` in memory; raise `NexusError` if it breaks the contract or a limit."""
     interactive = os.isatty(0) and Stream(2).terminal
-    made = rehearse(ask_options(run, interactive=interactive), run.settings, run.trigger, SERVICES)
+    rehearsal = rehearse(ask_options(run, interactive=interactive), run.settings, run.trigger, SERVICES)
     report: PriceReport = {
         "version": 1,
-        "session": made.session or None,
-        "model": made.model,
-        "input": made.price.input,
-        "cached": made.price.cache_read,
-        "cost_usd": made.price.cost_usd,
-        "cold": not made.price.cache_read,
-        "compacts": made.compacts,
-        "used": made.request.budget.used.to_json(),
-        "sections": cast("list[SectionObject]", list(made.request.sections)),
+        "session": rehearsal.session or None,
+        "model": rehearsal.model,
+        "input": rehearsal.price.input,
+        "cached": rehearsal.price.cache_read,
+        "cost_usd": rehearsal.price.cost_usd,
+        "cold": not rehearsal.price.cache_read,
+        "compacts": rehearsal.compacts,
+        "used": rehearsal.request.budget.used.to_json(),
+        "sections": cast("list[SectionObject]", list(rehearsal.request.sections)),
     }
     if prints:
         print_json(report)

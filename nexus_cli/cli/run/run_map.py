@@ -212,12 +212,12 @@ class _Lines:
 
     def _print(self, number: int) -> None:
         key, line, again = self.ready.pop(number)
-        made = line or self.journal.get(key)
+        map_line = line or self.journal.get(key)
         if again or key in self.paid:
-            made = {**made, "cost_usd": 0.0}
+            map_line = {**map_line, "cost_usd": 0.0}
         if key in self.journal.answered:
             self.paid.add(key)
-        self.out.write(json_text(made, escaped=self.out.terminal) + "\n")
+        self.out.write(json_text(map_line, escaped=self.out.terminal) + "\n")
 
 
 class _Map:
@@ -525,13 +525,13 @@ class _Map:
 
 def _answered(text: str, schema: str) -> Outcome:
     """Return the outcome of a complete reply, which is not ok if it does not match the schema."""
-    made = Outcome(text=text)
+    outcome = Outcome(text=text)
     if not schema:
-        return made
+        return outcome
     from nexus_cli.session.answer_schema import AnswerSchema  # noqa: PLC0415  (few runs have a schema)
 
     attempt = AnswerSchema(schema).read_answer(text)
-    return replace(made, ok=not attempt.problems, text=attempt.text, data=attempt.data)
+    return replace(outcome, ok=not attempt.problems, text=attempt.text, data=attempt.data)
 
 
 class _ItemNotices:

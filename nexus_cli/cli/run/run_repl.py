@@ -135,26 +135,26 @@ class _ReplRun:
 
     def run(self) -> int:
         """Run until the person leaves; return the exit status."""
-        made, approver = self._made, self._made.make_approver()
+        view, approver = self._made, self._made.make_approver()
         session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
         # Terminals open links to files on their own machine, so there are none over SSH.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
 
         def reopen(options: Options, settings: Settings, earlier: Session) -> Session:
-            made.apply(settings)
+            view.apply(settings)
             return open_session(options, settings, approver=approver, earlier=earlier, services=SERVICES)
 
         raw = QuietStream(1).write
         backend = LocalSession(session, self._options, self._settings, reopen, raw)
         backend.leaves_unchosen = bool(self._first)
         self._backend = backend
-        repl = made.make_repl(backend, folder)
+        repl = view.make_repl(backend, folder)
         watchdog = LoopWatchdog(lambda: backend.session, self._resume_line, self._reset_terminal)
         repl.jobs.guard = watchdog
         try:
             return run_in_loop(self._run_loop(repl, watchdog))
         finally:
-            made.close()
+            view.close()
 
     async def _run_loop(self, repl: Repl, watchdog: LoopWatchdog) -> int:
         interrupt = Interrupt()
@@ -246,7 +246,7 @@ def _tell_away(session: Session) -> list[str]:
 
             notes = take_away_notes(ledger, session.folder)
             session.tell_away(to_json_value(notes))
-            return [one.line for one in notes]
+            return [note.line for note in notes]
     return []
 
 

@@ -182,12 +182,12 @@ class AskTurn:
         from nexus_cli.worktrees.apply_worktree import list_unapplied  # noqa: PLC0415  (few runs have workers)
         from nexus_cli.worktrees.worktrees import find_worktree_of  # noqa: PLC0415
 
-        for one in workers:
+        for worker in workers:
             with suppress(NexusError):  # removed meanwhile, or `diff` reports it
-                record = find_worktree_of(self._session.dispatcher.project_root, one["worktree"])
+                record = find_worktree_of(self._session.dispatcher.project_root, worker["worktree"])
                 if list_unapplied(record).paths:
                     way = f"see nexus worktree diff {record.name}"
-                    self._remarks.print_notice(f"the changes of {one['id']} are not applied; {way}")
+                    self._remarks.print_notice(f"the changes of {worker['id']} are not applied; {way}")
 
     def _cancel(self) -> None:
         self._session.cancel(process.find_stopper(self._interrupt.signal))

@@ -95,8 +95,8 @@ def _signal(source: Source, run: Run, answer: str) -> None:
     if answer:
         questions = run.waits.value["questions"]
         answer_run(ledger, run, [answer] * len(questions), by=_name_person(source))
-        for one in questions:
-            source.say(f"{answer}: {one_line(one['what'])[:200]}")
+        for question in questions:
+            source.say(f"{answer}: {one_line(question['what'])[:200]}")
     elif asks and (approver := _make_approver(Stream(2))):
         asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id))
     elif asks:

@@ -46,10 +46,10 @@ def _read_text(value: str, named: str, most: int) -> str:
     except UnicodeDecodeError as error:
         raise NexusError("usage", named, "it is not UTF-8 text", _FORMS) from error
     except (FileNotFoundError, ValueError) as error:
-        found = None if value.endswith(".json") else _CLASS.fullmatch(value)
-        if found is None:
+        match = None if value.endswith(".json") else _CLASS.fullmatch(value)
+        if match is None:
             raise NexusError("usage", named, "there is no such file", _FORMS) from error
-        return _import_schema(found["module"], found["name"], named)
+        return _import_schema(match["module"], match["name"], named)
     except OSError as error:
         raise NexusError("usage", named, error.strerror or "it cannot be read", _FORMS) from error
 

@@ -58,11 +58,11 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
     async with Client(url, token) as client:
         agent = await _find_agent(client, shared)
         status = await client.get_status(agent)
-        made = TerminalView(settings_in(folder), folder, lambda: backend.commands)
-        approver, raw = made.make_approver(), QuietStream(1).write
+        terminal_view = TerminalView(settings_in(folder), folder, lambda: backend.commands)
+        approver, raw = terminal_view.make_approver(), QuietStream(1).write
         backend = RemoteAgent(client, agent, status, url, folder, approver, raw)
-        repl, interrupt = made.make_repl(backend), Interrupt()
-        interrupt.install(repl.request_exit, stop=made.view.interrupt)
+        repl, interrupt = terminal_view.make_repl(backend), Interrupt()
+        interrupt.install(repl.request_exit, stop=terminal_view.view.interrupt)
         try:
             if not shared.quiet:
                 repl.show_note(f"nexus {__version__}  {agent} at {url}\n/help commands, Ctrl+D exits")
@@ -78,7 +78,7 @@ async def _run(url: str, token: str, shared: SharedOptions) -> int:
                 await asyncio.gather(reading, return_exceptions=True)
         finally:
             interrupt.uninstall()
-            made.close()
+            terminal_view.close()
         if not backend.status_code and await _keep_if_used(client, agent, is_new=not shared.resume):
             write_stderr_line("The agent keeps running. Without a client it refuses calls that need approval.")
             write_stderr_line(f"Reconnect with: nexus --connect {url} -r {agent}")
@@ -92,13 +92,13 @@ async def _find_agent(client: Client, shared: SharedOptions) -> str:
     """Return the id of the agent that --resume names, or of a new one. Raises `NexusError("usage", ...)`."""
     wanted = shared.resume
     if not wanted:
-        made = await client.create_agent(
+        agent = await client.create_agent(
             model=shared.model or None,
             allow=shared.allow or None,
             cwd=shared.directory or None,
             recipe=shared.recipe or None,
         )
-        return made["agent_id"]
+        return agent["agent_id"]
     names = [row["agent_id"] for row in await client.list_agents()]
     if wanted not in names:
         there = ", ".join(names) or "none"

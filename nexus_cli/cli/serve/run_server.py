@@ -269,15 +269,15 @@ class _Run:
             write_stderr_line(
                 f"nexus: listening on {self._host}: anyone who can read the traffic gets the token; prefer a tunnel"
             )
-        listed = [service_value(one, url) for one in services]
+        listed = [service_value(service, url) for service in services]
         value: ServeLine = {"url": url, "token_file": str(path), "pid": os.getpid(), "services": listed}
         text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"
         Stream(1).write(f"{text}\n")
         if json or not Stream(1).terminal:
             self._note(f"listening at {url}")
-        for one in [] if json else listed:
-            token = f" (token: {one['token_file']})" if one["token_file"] else ""
-            write_stderr_line(f"nexus: POST {one['url']} starts {one['name']}{token}")
+        for service in [] if json else listed:
+            token = f" (token: {service['token_file']})" if service["token_file"] else ""
+            write_stderr_line(f"nexus: POST {service['url']} starts {service['name']}{token}")
 
     def _print_running(self) -> None:
         """Print the agents that the shutdown waits for."""

@@ -57,7 +57,7 @@ def add(
     named = parse_source(place, Path.cwd())
     with open_source(named) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
-        if any(one.name == plugin.name for one in installed_plugins()):
+        if any(installed_plugin.name == plugin.name for installed_plugin in installed_plugins()):
             hint = f"To update it: nexus plugin update {plugin.name}. To remove it: nexus plugin remove {plugin.name}"
             raise NexusError("usage", f"plugin {plugin.name}", "a plugin with this name is installed", hint)
         return _accept(source, plugin, opened.source, named, None, accept_all, yes or ())
@@ -129,9 +129,9 @@ def _accept(
 def _try_items(plugin: PluginFolder, cwd: Path) -> dict[str, str]:
     """Return the reasons that items of a plugin would have no effect in `cwd`, by key, if all of them were accepted."""
     hashes = {key: item.sha256 for key, item in plugin.items.items()}
-    others = [one for one in installed_plugins() if one.name != plugin.name]
+    others = [installed_plugin for installed_plugin in installed_plugins() if installed_plugin.name != plugin.name]
     candidate = InstalledPlugin(plugin.name, PluginSource(""), hashes, plugin)
-    plugins = sorted([*others, candidate], key=lambda one: one.name)
+    plugins = sorted([*others, candidate], key=lambda installed_plugin: installed_plugin.name)
     return find_problems(plugins, cwd)[plugin.name]
 
 

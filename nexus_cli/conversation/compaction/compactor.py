@@ -96,13 +96,13 @@ class Compactor:
         room, count = self.pins_room, self.count
         before, made = list_pins(self.conversation), add_pin(self.conversation, what, count, room)
         there = list_pins(self.conversation)
-        tokens, taken = made.labelled_tokens(count), sum(one.labelled_tokens(count) for one in there)
+        tokens, taken = made.labelled_tokens(count), sum(quote.labelled_tokens(count) for quote in there)
         said = (
             f"{'already ' * (made in before)}{describe_pinning(made)}: {tokens:,} tokens; "
             f"all pins use {taken:,} of {room:,}"
         )
         if crowded := split_fitting_pins(there, room, count)[1]:
-            named = name_first([one.pin for one in crowded], NAMED)
+            named = name_first([quote.pin for quote in crowded], NAMED)
             said += f"; a summary will have no room for {named}, which can be recalled later"
         if not made.entry and len(made.text) > TOLD:
             said += "; too long to send now: the model gets the full text with the next summary"
@@ -160,7 +160,7 @@ class Compactor:
         record_drop = next_drop() if fitted.left else ""
         cut_drop = next_drop() if cut else ""
         unseen = () if summary.source == "originals" else plan.unseen
-        said = sorted({*self.work.words, *(one.entry for one in read_refusals(conversation.memos))})
+        said = sorted({*self.work.words, *(refusal.entry for refusal in read_refusals(conversation.memos))})
         more = Additions(
             fitted.text(fitted.missing(record_drop, self.recalls)),
             list(crowded.items()),

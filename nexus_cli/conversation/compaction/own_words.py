@@ -73,21 +73,21 @@ class OwnWords:
         A text larger than the whole room is cut to its share. The first other text that does not fit is cut to the rest
         of the room, and is the last one.
         """
-        found, left, left_of_long = list[Quote](), room, int(room * LONG_TOGETHER)
+        quotes, left, left_of_long = list[Quote](), room, int(room * LONG_TOGETHER)
         for entry, text in sorted(said, reverse=True):
             cost = self.cost(text)
             most = left if cost <= room else min(left, int(room * LONG_SHARE), left_of_long)
             if cost <= most:
-                found.append(Quote(entry, text, tokens=cost))
+                quotes.append(Quote(entry, text, tokens=cost))
                 left -= cost
                 continue
             if short := self._cut(text, most):
-                found.append(Quote(entry, short, whole=False, tokens=self.cost(short)))
-                left -= found[-1].tokens
-                left_of_long -= found[-1].tokens
+                quotes.append(Quote(entry, short, whole=False, tokens=self.cost(short)))
+                left -= quotes[-1].tokens
+                left_of_long -= quotes[-1].tokens
             if cost <= room:
                 break
-        return tuple(reversed(found))
+        return tuple(reversed(quotes))
 
     def _cut(self, text: str, room: int) -> str:
         """Return `text` cut to `room` tokens as a quotation; "" if too little would remain."""

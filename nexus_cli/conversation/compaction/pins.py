@@ -89,7 +89,7 @@ def add_pin(conversation: Conversation, what: str, count: Count, room: int | Non
         raise NexusError("usage", f"nexus pin add {what[:40]}", "not a message number", FIND)
     text = _text(_entry(conversation, entry), count) if entry else what
     now, newest = _read_pins(conversation)
-    same = next((one for one in now.values() if (one.entry == entry if entry else one.text == text)), None)
+    same = next((quote for quote in now.values() if (quote.entry == entry if entry else quote.text == text)), None)
     if same:
         return same
     made = Quote(entry, text, pin=f"p{1 + newest}")
@@ -99,7 +99,7 @@ def add_pin(conversation: Conversation, what: str, count: Count, room: int | Non
     is_told = not entry and len(text) <= TOLD
     told = {"told": f"the person pinned this, it holds from now on: {text}"} if is_told else {}
     conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text, **told})
-    recorded = (one for one in reversed(list_pins(conversation)) if (one.entry, one.text) == (made.entry, made.text))
+    recorded = (pin for pin in reversed(list_pins(conversation)) if (pin.entry, pin.text) == (made.entry, made.text))
     return next(recorded, made)  # the ledger replaces surrogates: such a text is not found
 
 
@@ -109,14 +109,14 @@ def remove_pin(conversation: Conversation, what: str) -> Quote:
     Raises `NexusError("usage", ...)` unless exactly one pin matches.
     """
     now, what = list_pins(conversation), what.strip()
-    found = _find_pins(now, what)
-    if len(found) != 1:
-        ids = ", ".join(one.pin for one in found or now)
+    quotes = _find_pins(now, what)
+    if len(quotes) != 1:
+        ids = ", ".join(quote.pin for quote in quotes or now)
         there = f"there are {ids}" if now else "this session has none"
-        why = f"{ids} match" if found else f"there is no such pin; {there}"
+        why = f"{ids} match" if quotes else f"there is no such pin; {there}"
         raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "`nexus pin list` shows the pins")
-    conversation.memo(PIN, {"id": found[0].pin, "off": True})
-    return found[0]
+    conversation.memo(PIN, {"id": quotes[0].pin, "off": True})
+    return quotes[0]
 
 
 def describe_pinning(pin: Quote) -> str:
@@ -127,10 +127,10 @@ def describe_pinning(pin: Quote) -> str:
 def _find_pins(now: Sequence[Quote], what: str) -> list[Quote]:
     """Return the pins that match `what` by id, message number or whole text, else those that contain the text."""
     said, entry = " ".join(what.split()).casefold(), _number(what)
-    texts = [" ".join(one.text.split()).casefold() for one in now]
+    texts = [" ".join(quote.text.split()).casefold() for quote in now]
     for same in (
-        [one for one in now if one.pin == said],
-        [one for one in now if entry and one.entry == entry],
+        [quote for quote in now if quote.pin == said],
+        [quote for quote in now if entry and quote.entry == entry],
         [one for one, text in zip(now, texts, strict=True) if said and text == said],
     ):
         if same:

@@ -161,7 +161,7 @@ def make_recap(
     The person's messages come from `quotes`, whose tokens are already reserved; other lines get at most `room` tokens.
     `subjects` maps each tool to the name of its main argument.
     """
-    found, results = list[RecapLine](), dict[str, Message]()
+    recap_lines, results = list[RecapLine](), dict[str, Message]()
     missing, is_full, is_new = 0, False, True
     oldest = min([*quotes, *([own.trigger] if own.trigger else [])], default=1 << 62)
     reserved = int(room * TRIGGER_SHARE) if own.trigger else 0
@@ -175,13 +175,15 @@ def make_recap(
         if message.role is Role.TOOL:
             results[message.tool_call_id or ""] = message
             if quote is not None:  # the reason given when the call was refused
-                found.append(RecapLine(entry.id, f"{format_stamp(entry.at)} Refused with {quote_text(quote.text)}"))
+                recap_lines.append(
+                    RecapLine(entry.id, f"{format_stamp(entry.at)} Refused with {quote_text(quote.text)}")
+                )
         elif entry.id == own.trigger:
             text = _trigger_text(entry, history, max(64, reserved), count)
-            found.append(RecapLine(entry.id, text, space))
+            recap_lines.append(RecapLine(entry.id, text, space))
             room += reserved - count(text) if not is_full else 0
         elif quote is not None:
-            found.append(RecapLine(entry.id, _stamp(entry, _said(quote.text, entry.message))))
+            recap_lines.append(RecapLine(entry.id, _stamp(entry, _said(quote.text, entry.message))))
         else:
             told = _history_messages(message.content, history, is_new) if space else [""]
             if not space and not is_full:
@@ -193,9 +195,9 @@ def make_recap(
                     is_full = is_full or bool(text)
                     continue
                 room -= cost
-                found.append(RecapLine(entry.id, text, space))
+                recap_lines.append(RecapLine(entry.id, text, space))
         is_new = is_new and bool(space)
-    return Recap(tuple(reversed(found)), missing)
+    return Recap(tuple(reversed(recap_lines)), missing)
 
 
 def _history_messages(content: str, history: JsonObject, is_new: bool) -> list[str]:

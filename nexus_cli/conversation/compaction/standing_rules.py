@@ -81,11 +81,11 @@ def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Q
 def fit_rules(rules: Sequence[Quote], room: int, count: Count) -> list[Quote]:
     """Return the rules that fit `room` tokens, those of the newest messages first, in their order."""
     kept = []
-    for rule in sorted(rules, key=lambda one: -one.entry):
+    for rule in sorted(rules, key=lambda quote: -quote.entry):
         if (cost := rule.labelled_tokens(count)) <= room:
             room -= cost
             kept.append(rule)
-    return sorted(kept, key=lambda one: one.entry)
+    return sorted(kept, key=lambda quote: quote.entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,17 @@ def missed_rules(conversation: Conversation, plan: CompactionPlan, quoted: Seque
     summarizer was asked for them and the window does not show them; [] if a summary `quoted` a rule of the person."""
     said, shown = list(typed_messages(conversation)), plan.shown_entries(plan.quotes)[0]
     hidden = ((entry, text) for entry, text in said if entry <= plan.entries[1] and entry not in shown)
-    every = (Quote(entry, one) for entry, text in hidden for one in QuotedText(text).sentences)
-    found = [rule for rule in every if _STANDING.search(rule.text)]
-    if not found or find_rules(quoted, said):
+    every = (Quote(entry, sentence) for entry, text in hidden for sentence in QuotedText(text).sentences)
+    quotes = [rule for rule in every if _STANDING.search(rule.text)]
+    if not quotes or find_rules(quoted, said):
         return []
     memos, known = conversation.memos(RULES_ASKED), "\n".join(rule.text for rule in earlier_rules(conversation))
     first = int(memos[-1].value["last"]) if memos else 0
-    new = (Quote(one.entry, one.text[:LONGEST_ASKED]) for one in found if one.entry > first and one.text not in known)
+    new = (
+        Quote(quote.entry, quote.text[:LONGEST_ASKED])
+        for quote in quotes
+        if quote.entry > first and quote.text not in known
+    )
     return list(islice(new, MOST_ASKED))
 
 

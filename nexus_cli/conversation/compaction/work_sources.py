@@ -50,13 +50,13 @@ def make_record(conversation: Conversation, log: WorkLog) -> WorkRecord:
 def _last_runs(conversation: Conversation, log: WorkLog) -> Collection[CommandRun]:
     """Return the last run of each command by the model, the person or a worker."""
     runs = {("", run.command): run for run in log.commands.values()}
-    made = [CommandRun(**memo.value, entry=memo.entry, by_person=True) for memo in conversation.memos(COMMAND)]
-    made += [
+    command_runs = [CommandRun(**memo.value, entry=memo.entry, by_person=True) for memo in conversation.memos(COMMAND)]
+    command_runs += [
         CommandRun(**memo.value["command"], entry=memo.entry, worker=memo.value["by"], after=place)
         for place, memo in enumerate(conversation.memos(WORK), 1)
         if memo.value.get("command")
     ]
-    for run in made:
+    for run in command_runs:
         key = (run.worker, run.command)
         if key not in runs or (runs[key].entry, runs[key].after) <= (run.entry, run.after):
             runs[key] = run
@@ -108,8 +108,8 @@ def _traces(conversation: Conversation) -> list[FileTrace]:
             used = max(memo.entry, known.used if known else 0)
             if not by:  # by a file tool
                 digest = file.digest if file else ""
-                made = replace(known, digest=digest, used=used, at=at) if known else None
-                found[path] = made or FileTrace(path, "changed", digest, used, at)
+                file_trace = replace(known, digest=digest, used=used, at=at) if known else None
+                found[path] = file_trace or FileTrace(path, "changed", digest, used, at)
                 continue
             name = f"{path.rpartition(f'/{worktree}/')[2]} in worktree {worktree}" if worktree else ""
             words = _describe_changer(by)
@@ -173,5 +173,5 @@ def _todo_lines(conversation: Conversation) -> list[str]:
     """Format the todo list: what is left, then the rest, because lines without room are left out at the end."""
     memos = conversation.memos(TODO_STATE)
     items = sorted(memos[-1].value["items"], key=lambda one: _ORDER[one["state"]]) if memos else []
-    lines = [f"- [{MARKS[one['state']]}] {safe_line(one['text'])}" for one in items]
+    lines = [f"- [{MARKS[item['state']]}] {safe_line(item['text'])}" for item in items]
     return [TODO_LIST, *lines] if lines else []

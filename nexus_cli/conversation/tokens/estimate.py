@@ -299,7 +299,8 @@ class Estimate:
             return self
         before = replace(self, ratios=self.unrefused, unrefused=None, refused=1.0)
         told, expected = (
-            abs(one.unanchored.scale(contents).tokens(report.counted) - report.reported) for one in (self, before)
+            abs(estimate.unanchored.scale(contents).tokens(report.counted) - report.reported)
+            for estimate in (self, before)
         )
         return replace(before, ratios=self.ratios) if told < expected else before
 

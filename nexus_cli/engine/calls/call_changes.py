@@ -155,9 +155,9 @@ class CallChanges:
         except asyncio.CancelledError:
             self._note_late(asyncio.ensure_future(_abandon(journal, begins)))
             raise
-        for one in (begun, *begun.beside):
-            base = "" if one is begun else f"{one.step.root}/"
-            self._tell_uncovered({f"{base}{path}": why for path, why in one.not_covered.items()})
+        for begun_step in (begun, *begun.beside):
+            base = "" if begun_step is begun else f"{begun_step.step.root}/"
+            self._tell_uncovered({f"{base}{path}": why for path, why in begun_step.not_covered.items()})
         try:
             result = await work()
         except Exception:  # a bug in a tool
@@ -188,7 +188,7 @@ class CallChanges:
         """Tell the person that undo covers nothing outside of the project and added folders."""
         from nexus_cli.undo.coverage import OUTSIDE, names_outside  # noqa: PLC0415  (the first change)
 
-        roots = [str(one) for one in (project, *self.added())]
+        roots = [str(path) for path in (project, *self.added())]
         if self.session and names_outside(command, str(project), roots):
             self._tell_once(OUTSIDE)
 

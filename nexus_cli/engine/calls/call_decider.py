@@ -247,22 +247,22 @@ class CallDecider:
         `ApprovalDeferred` if they defer it."""
         step, call = self.step, checked.call
         while True:  # level and rules may change while the person is asked
-            found = step.decisions[call.id] = await self.decide_now(checked)
+            decision = step.decisions[call.id] = await self.decide_now(checked)
             asked = step.answered.get(call.id)
-            if not found.is_denied and asked:
-                found = self._apply_answer(asked.decision, checked)
-            elif found.asks and step.agreed:
-                found = self._apply_answer(step.agreed, checked)
-            elif found.asks and self.approver is not None:
+            if not decision.is_denied and asked:
+                decision = self._apply_answer(asked.decision, checked)
+            elif decision.asks and step.agreed:
+                decision = self._apply_answer(step.agreed, checked)
+            elif decision.asks and self.approver is not None:
                 async with step.lock:  # concurrent calls get here at the same time
                     error = None if call.id in step.answered else await self._ask(call, self.approver)
                 if error is None:
                     continue
-                found = replace(found, result=error)
-            elif not found.is_granted:
-                found = await self._refuse_unasked(found)
-            step.decisions[call.id] = found
-            return found
+                decision = replace(decision, result=error)
+            elif not decision.is_granted:
+                decision = await self._refuse_unasked(decision)
+            step.decisions[call.id] = decision
+            return decision
 
     async def decide_now(self, checked: CheckedCall) -> CallDecision:
         """Return the decision as things are, with the rules of now, before anybody is asked. The hooks that run where
@@ -271,28 +271,32 @@ class CallDecider:
             return replace(refusal, level=self.level, about=checked)
         judged = as_command(checked, self.services)
         await self.permission.load_for(judged.tool, self.level)
-        found = self._decide(judged)
-        if judged.tool.entry and (found.is_granted or found.kind == DEFINITION):  # by what its server says of it now
+        decision = self._decide(judged)
+        if judged.tool.entry and (
+            decision.is_granted or decision.kind == DEFINITION
+        ):  # by what its server says of it now
             await self.services[ServerTools].refresh(judged.tool.server)
             checked = judged = replace(checked, tool=self.registry.get(judged.tool.name) or judged.tool)
-            found = self._decide(judged)
-        is_free = self.call_changes.requires and found.is_granted and found.origin != ALLOWED
-        if is_free and (why := await self.call_changes.find_uncovered(found, self.project_root)):
-            found = replace(found, verdict="ask", why=f"{why} (undo.require)", kind=CONFIRM, rule="")
-        found = replace(found, about=checked)
-        return await self.hooks.before_question(found) if self.hooks and checked.call is not UNREQUESTED else found
+            decision = self._decide(judged)
+        is_free = self.call_changes.requires and decision.is_granted and decision.origin != ALLOWED
+        if is_free and (why := await self.call_changes.find_uncovered(decision, self.project_root)):
+            decision = replace(decision, verdict="ask", why=f"{why} (undo.require)", kind=CONFIRM, rule="")
+        decision = replace(decision, about=checked)
+        return (
+            await self.hooks.before_question(decision) if self.hooks and checked.call is not UNREQUESTED else decision
+        )
 
     def _decide(self, judged: CheckedCall) -> CallDecision:
         """Decide on a call by the current level, rules, confirmation, session scopes and what hooks have said by now.
         Does not wait: open questions are decided again by it."""
         rules = [scope[2] for scope in self.always if scope[1] == RULE]
-        found = self.permission.decide(judged, self.level, rules, granted=self.granted)
-        if found.is_granted and self.step.confirms and judged.tool.effect in CHANGES:
+        decision = self.permission.decide(judged, self.level, rules, granted=self.granted)
+        if decision.is_granted and self.step.confirms and judged.tool.effect in CHANGES:
             why = "this run asks before each change"
-            found = replace(found, verdict="ask", why=why, kind=CONFIRM, rule="", origin=f"limit {CONFIRM}")
-        if found.asks and approval_scope(found) in self.always:
-            found = replace(found, verdict="allow", rule="", origin=ALLOWED)
-        return self.hooks.adjust(found) if self.hooks else found
+            decision = replace(decision, verdict="ask", why=why, kind=CONFIRM, rule="", origin=f"limit {CONFIRM}")
+        if decision.asks and approval_scope(decision) in self.always:
+            decision = replace(decision, verdict="allow", rule="", origin=ALLOWED)
+        return self.hooks.adjust(decision) if self.hooks else decision
 
     async def check(self, call: ToolCall, tool: Tool) -> CheckedCall | ToolResult:
         """Return a call with valid arguments and its paths, after the hooks before it; or the result if it cannot
@@ -313,8 +317,8 @@ class CallDecider:
 
     def recover(self, call: ToolCall, tool: Tool | None) -> ToolResult:
         """Return the result of a call that an earlier process started: recovered by the tool, else unknown."""
-        found = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
-        return found or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
+        tool_result = tool.recover(call.id, self.services) if tool is not None and tool.recover else None
+        return tool_result or ToolResult(error=UNKNOWN_OUTCOME, ran=False)
 
     # -- refusals ----------------------------------------------------------------------------------------------
 
@@ -391,14 +395,16 @@ class CallDecider:
             elif call is first and made and not made.denied:
                 error = made
             fails = fails or (tool.effect is Effect.EDIT and isinstance(made, ToolResult))
-        for one in asked:
-            step.control.emit(event.ApprovalRequest(one.question))
+        for call_question in asked:
+            step.control.emit(event.ApprovalRequest(call_question.question))
         await step.control.wait_until_shown()
         step.questions += asked
-        for one in asked:
-            one.task = asyncio.create_task(self._answer(one, approver))
+        for call_question in asked:
+            call_question.task = asyncio.create_task(self._answer(call_question, approver))
         with self.hooks.notify_unanswered() if self.hooks and asked else nullcontext():
-            answers = await asyncio.gather(*(one.task for one in asked if one.task), return_exceptions=True)
+            answers = await asyncio.gather(
+                *(question.task for question in asked if question.task), return_exceptions=True
+            )
         for result in answers:
             if isinstance(result, Exception):
                 raise result
@@ -451,10 +457,10 @@ class CallDecider:
         for asked in self.step.questions:
             judged = asked.decision.checked
             if asked.task and self.permission.is_loaded(self.level, runs=judged.tool.effect is Effect.RUN):
-                found = self._decide(judged)
-                needs_answer = asked.decision.kind == CONFIRM and found.origin != ALLOWED  # perhaps for undo.require
-                if found.is_denied or (found.is_granted and not needs_answer):  # `decide` does so again
-                    asked.withdraw(Allow() if found.is_granted else Deny(found.why, said=False))
+                decision = self._decide(judged)
+                needs_answer = asked.decision.kind == CONFIRM and decision.origin != ALLOWED  # perhaps for undo.require
+                if decision.is_denied or (decision.is_granted and not needs_answer):  # `decide` does so again
+                    asked.withdraw(Allow() if decision.is_granted else Deny(decision.why, said=False))
 
     async def _question(self, call: ToolCall, tool: Tool) -> CallQuestion | ToolResult | None:
         """Make the question about a call; return an error if it would fail or is refused, None if it needs no
@@ -462,17 +468,19 @@ class CallDecider:
         checked = await self.check(call, tool)
         if isinstance(checked, ToolResult):
             return checked
-        found = await self.decide_now(checked)
-        if not found.asks:
-            return None if found.is_granted else ToolResult(error=found.why, denied=True, ran=False)
-        context = self.make_context(found)
+        decision = await self.decide_now(checked)
+        if not decision.asks:
+            return None if decision.is_granted else ToolResult(error=decision.why, denied=True, ran=False)
+        context = self.make_context(decision)
         # A file outside the project is not opened before the person allows it.
-        if tool.check and found.kind != "outside" and (error := await tool.check(checked.arguments, context)):
+        if tool.check and decision.kind != "outside" and (error := await tool.check(checked.arguments, context)):
             return error
-        found = replace(found, about=as_command(checked, self.services))
-        uncovered = "" if found.kind == CONFIRM else await self.call_changes.find_uncovered(found, self.project_root)
+        decision = replace(decision, about=as_command(checked, self.services))
+        uncovered = (
+            "" if decision.kind == CONFIRM else await self.call_changes.find_uncovered(decision, self.project_root)
+        )
         what = f"{call.name} {describe_subject(tool, call)}"
-        return await make_question(found, what, context, self.limits, uncovered)
+        return await make_question(decision, what, context, self.limits, uncovered)
 
     def make_context(self, decision: CallDecision) -> ToolContext:
         """Return the context of a call: with the paths, the diff, the address and the sandbox profile that were agreed
@@ -487,8 +495,8 @@ class CallDecider:
                 return True
             if not tool.reaches:
                 return None
-            found = self._decide(CheckedCall(tool, {**checked.arguments, tool.reaches: url}, checked.targets))
-            return None if found.asks else found.is_granted
+            call_decision = self._decide(CheckedCall(tool, {**checked.arguments, tool.reaches: url}, checked.targets))
+            return None if call_decision.asks else call_decision.is_granted
 
         return ToolContext(
             self.cwd,

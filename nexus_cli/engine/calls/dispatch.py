@@ -115,7 +115,9 @@ class Dispatcher(CallDecider):
                 results = await asyncio.gather(
                     *(self._one(context, control, call) for call in batch), return_exceptions=True
                 )
-                self.denied[first:] = sorted(self.denied[first:], key=lambda one: places.get(one.checked.call.id, 0))
+                self.denied[first:] = sorted(
+                    self.denied[first:], key=lambda decision: places.get(decision.checked.call.id, 0)
+                )
                 failures = [result for result in results if isinstance(result, BaseException)]
                 if failures:
                     raise failures[0]
@@ -148,7 +150,7 @@ class Dispatcher(CallDecider):
 
     def refused(self) -> set[str]:
         """Return the ids of the calls that were refused in this turn."""
-        return {one.checked.call.id for one in self.denied}
+        return {decision.checked.call.id for decision in self.denied}
 
     def count_outcomes(self, conversation: Conversation, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Count the calls that ran and the calls that were refused in this turn; the others could not run."""

@@ -221,9 +221,9 @@ class EditChecks:
             keys, state.pending = list(state.pending), {}
             if await self._all_pass(state, keys):
                 continue
-            found = [one for key in keys for one in await self._look(state, key, after=True)]
-            if found:
-                notices.extend(_notices(context, control, state.check, found))
+            findings = [finding for key in keys for finding in await self._look(state, key, after=True)]
+            if findings:
+                notices.extend(_notices(context, control, state.check, findings))
         _tell_off(state, notices, control)
 
     def _active(self, names: Sequence[str]) -> list[_State]:
@@ -370,8 +370,8 @@ def _names_any(line: str, names: Iterable[str]) -> bool:
 def _notices(context: ContextManager, control: Control, check: EditCheck, findings: Sequence[_Finding]) -> list[str]:
     """Return the lines for the model about new findings; show the person how many there are."""
     conversation = context.conversation
-    found = [one.line for one in findings]
-    are_new = all(one.is_sure for one in findings)
+    found = [finding.line for finding in findings]
+    are_new = all(finding.is_sure for finding in findings)
     count = plural(len(found), "new finding" if are_new else "finding")
     doubt = "" if are_new else " (some may predate the edit)"
     notices = [f"Edit applied. {count} of `{check.name}`{doubt}", *found[:LINES]]
@@ -414,6 +414,8 @@ def plugin_checks() -> list[EditCheck]:
     return [check for check, _ in found.values()]
 
 
-def _is_check(one: Any) -> bool:
-    value = {key: getattr(one, key) for key in ("glob", "command", "seconds")} if isinstance(one, EditCheck) else None
+def _is_check(check: Any) -> bool:
+    value = (
+        {key: getattr(check, key) for key in ("glob", "command", "seconds")} if isinstance(check, EditCheck) else None
+    )
     return parse_check(value) is not None

@@ -157,7 +157,7 @@ class SessionHooks:
             names, fields = ([self._role], {}) if self.is_worker else ([source], {"source": source})
             event = "SubagentStart" if self.is_worker else "SessionStart"
             runs = await self._fire(event, names, fields)
-            for run in sorted(runs, key=lambda one: one.hook.is_personal):  # the person's own value counts
+            for run in sorted(runs, key=lambda hook_run: hook_run.hook.is_personal):  # the person's own value counts
                 own = run.hook.is_personal
                 self.permission.variables |= {name: (value, own) for name, value in run.variables.items()}
             self._add_section(event, runs)
@@ -170,7 +170,11 @@ class SessionHooks:
     async def admit_steering(self, control: Control) -> None:
         """Run the hooks of a prompt for the messages to the running turn; withdraw those that one refuses."""
         admitted: list[SteeringWords] = []
-        while waiting := [one for one in control.steering if not any(one is other for other in admitted)]:
+        while waiting := [
+            steering_words
+            for steering_words in control.steering
+            if not any(steering_words is other for other in admitted)
+        ]:
             said = waiting[0]
             admitted.append(said)
             if said.actor == "person" and (why := await self._refuse_prompt(said.text)):

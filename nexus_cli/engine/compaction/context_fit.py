@@ -73,7 +73,7 @@ def may_prune(items: Sequence[WindowItem], available: int) -> bool:
     from nexus_cli.conversation.pruning import find_stale  # noqa: PLC0415  (few windows have so many)
     from nexus_cli.tools.registry import find_tool  # noqa: PLC0415
 
-    return _count_results(one.item for one in find_stale(group_tool_calls(items), find_tool)) > least
+    return _count_results(stale_result.item for stale_result in find_stale(group_tool_calls(items), find_tool)) > least
 
 
 def _count_results(items: Iterable[WindowItem]) -> int:
@@ -225,7 +225,7 @@ async def replan_sections(engine: Engine) -> bool:
 def _section_tokens(epoch: Epoch) -> int:
     """Sum the tokens of the sections in the system text, with their separators."""
     rows = json.loads(epoch.sections)
-    return sum(int(one["tokens"]) + JOINT for one in rows if one.get("form") != "dropped")
+    return sum(int(row["tokens"]) + JOINT for row in rows if row.get("form") != "dropped")
 
 
 def _is_replanned(context: ContextManager) -> bool:

@@ -46,8 +46,8 @@ def _state_on_disk(file: FileTrace, left: int, *, outlined: bool) -> tuple[str, 
     A file of more than `left` bytes is not read.
     """
     try:
-        found = os.lstat(file.path)
-        data = _read(file.path, left) if found.st_size <= left else None
+        status = os.lstat(file.path)
+        data = _read(file.path, left) if status.st_size <= left else None
     except (FileNotFoundError, NotADirectoryError):
         is_removed = bool(file.name) and find_worktree(Path(file.path)) is None
         return f"{file.how}, {'worktree removed' if is_removed else 'deleted'} since", (), 0

@@ -130,7 +130,7 @@ def _ways(
 async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Sequence[Quote]) -> list[str]:
     """Ask once more which sentences of the person are rules, in the side conversation that `begin` makes of the
     request, and return the quotations of the answer; [] if it fails."""
-    text = load_prompt("missed_rules", sentences="\n".join(f'"{one.text}"' for one in sentences))
+    text = load_prompt("missed_rules", sentences="\n".join(f'"{sentence.text}"' for sentence in sentences))
     try:
         return read_rules(await _answer(begin(text), cap, _Paid(), least=0), find_headings)
     except SummaryError:

@@ -141,14 +141,14 @@ def _section_forms(conversation: Conversation, request: RequestPlan) -> dict[str
     for memo in conversation.memos(PLAN):
         if memo.entry in there:
             forms.update((str(one["id"]), str(one["form"])) for one in memo.value["sections"])
-    forms.update((str(one["id"]), str(one["form"])) for one in request.sections)
+    forms.update((str(section["id"]), str(section["form"])) for section in request.sections)
     return forms
 
 
 def _require_known(name: str) -> None:
     """Raise `NexusError` for an id that no section can have: an absent section breaks the contract."""
     known = discover()
-    if any(one.can_have(name) for one in known.values()):
+    if any(contributor.can_have(name) for contributor in known.values()):
         return
     head, _, part = name.partition(".")
     group = head if head in known else nearest_name(head, known)

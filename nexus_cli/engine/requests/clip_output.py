@@ -200,10 +200,10 @@ def _refer_to_attachment(context: ContextManager, text: str) -> str:
     shows nearly all of it."""
     for item in context.conversation.items:
         content = item.message.content if item.message.role is Role.USER and item.form is ItemForm.FULL else ""
-        for one in find_attached_texts(content):
-            shown = content[one.start : one.end].removesuffix("\n")
+        for attached_text in find_attached_texts(content):
+            shown = content[attached_text.start : attached_text.end].removesuffix("\n")
             if shown in text and len(text) - len(shown) < LEAST_TEXT <= len(shown):
-                name = f"the attached {neutralize(one.name)}"
+                name = f"the attached {neutralize(attached_text.name)}"
                 pointer = f"{SAME}: {name} above has it. If it is gone from there, read again.]"
                 return f"{pointer}\n{text.replace(shown, '', 1)}".rstrip("\n")
     return ""
@@ -242,11 +242,16 @@ def _stands_above(
     step = max((at for at, item in enumerate(items) if item.message.tool_calls), default=0)
     if text not in [item.message.content for item in items[:step]]:
         return False
-    asked = {one.id: one for item in items[:step] for one in item.message.tool_calls if one.name == call.name}
+    asked = {
+        tool_call.id: tool_call
+        for item in items[:step]
+        for tool_call in item.message.tool_calls
+        if tool_call.name == call.name
+    }
     for item in reversed(items[:step]):
-        for one in item.message.tool_calls:
-            other = find_tool(one.name)
-            if other and other.effect is Effect.EDIT and not paths.isdisjoint(_paths(other, one)):
+        for tool_call in item.message.tool_calls:
+            other = find_tool(tool_call.name)
+            if other and other.effect is Effect.EDIT and not paths.isdisjoint(_paths(other, tool_call)):
                 return False
         before = asked.get(item.message.tool_call_id or "")
         if before is not None and _paths(tool, before) == paths and item.message.content != pointer:

@@ -78,7 +78,7 @@ def returned_drops(
     if any(span is None for span in spans.values()):
         sent = _full_sections(sections)
         values = [memo.value for memo in memos(LEFT_OUT_SECTION)] if sent else ()
-        found.update(str(one["drop"]) for one in values if (one["section"], one["sha256"]) in sent)
+        found.update(str(value["drop"]) for value in values if (value["section"], value["sha256"]) in sent)
     taken_back = [tuple(map(str, memo.value["drops"])) for memo in memos(UNDONE_COMPACTION)]
     if not taken_back:
         return frozenset(found)
@@ -100,8 +100,8 @@ def returned_drops(
 @lru_cache(maxsize=8)
 def _full_sections(sections: str) -> frozenset[tuple[str, str]]:
     """Return id and text hash of the sections that an epoch sends in full; older epochs recorded no hashes."""
-    rows = [one for one in json.loads(sections or "[]") if one.get("form") == "full" and not one.get("drop")]
-    return frozenset((one["id"], one["sha256"]) for one in rows if one.get("sha256"))
+    rows = [load for load in json.loads(sections or "[]") if load.get("form") == "full" and not load.get("drop")]
+    return frozenset((row["id"], row["sha256"]) for row in rows if row.get("sha256"))
 
 
 @lru_cache(maxsize=8)

@@ -265,7 +265,7 @@ class Engine:
         if any(memo.kind == PIN for memo in untold):
             from nexus_cli.conversation.compaction.pins import list_pins  # noqa: PLC0415  (few have any)
 
-            pinned = {one.text for one in list_pins(conversation)}
+            pinned = {pin.text for pin in list_pins(conversation)}
             untold = [memo for memo in untold if memo.kind != PIN or memo.value["text"] in pinned]
         self.tell_model(*_drop_reversed(untold))
         self.told = notes
@@ -281,7 +281,7 @@ def newest_words(conversation: Conversation) -> str:
     none."""
     for item in reversed(conversation.items):
         if item.is_request and not any(
-            one.kind is Kind.STEER and one.actor == "nexus" for one in conversation.read(item.entry, item.entry)
+            entry.kind is Kind.STEER and entry.actor == "nexus" for entry in conversation.read(item.entry, item.entry)
         ):
             return item.message.content
     return ""

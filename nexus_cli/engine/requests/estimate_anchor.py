@@ -13,9 +13,9 @@ from nexus_cli.ledger import LaneLog, RequestRow
 def anchor_on_newest(estimate: Estimate, log: LaneLog, contents: WindowContents) -> Estimate:
     """Anchor `estimate` on the newest plausible report of a request in the epoch of the window. After an undo without
     one, anchor it on the last report before the compaction."""
-    told = log.requests("reported")
-    is_current = bool(told) and told[-1].manifest.epoch == contents.epoch.id
-    for row in reversed(told[-DISTRUST:] if is_current else ()):
+    request_rows = log.requests("reported")
+    is_current = bool(request_rows) and request_rows[-1].manifest.epoch == contents.epoch.id
+    for row in reversed(request_rows[-DISTRUST:] if is_current else ()):
         estimate = anchor_on(estimate, row, contents)
         if estimate.anchor is not None:
             return estimate

@@ -114,7 +114,7 @@ class PromptAssembly:
         self._epoch, self._due = conversation.epoch.id, conversation.last_sent < 0
         self.collector.load_sent((item.preamble for item in conversation.items), last_section_hashes(conversation))
         rows = json.loads(conversation.epoch.sections)
-        self.collector.read_in_background(str(one["id"]) for one in rows if one.get("source") == UNREAD)
+        self.collector.read_in_background(str(row["id"]) for row in rows if row.get("source") == UNREAD)
 
     def _fit(self, context: ContextManager) -> None:
         if context.budget.window != self.collector.view.window:

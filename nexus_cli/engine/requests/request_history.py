@@ -55,8 +55,8 @@ def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
         used.setdefault(row.manifest.epoch, []).append(row.manifest.at)
     for several in used.values():
         several.sort()
-    told = [row.usage for row in rows if row.usage and row.reported]
-    return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in told))
+    usages = [row.usage for row in rows if row.usage and row.reported]
+    return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in usages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,12 @@ class ConversationRequests:
         """Return the reported and counted tokens of the smallest of `rows` with the prefix of the epoch `like`; 0, 0 if
         none can be read."""
         smallest: dict[int, RequestRow] = {}
-        for row in (one for one in rows if one.reported_tokens):
-            one = smallest.setdefault(row.manifest.epoch, row)
-            if row.reported_tokens < one.reported_tokens:
+        for row in (request_row for request_row in rows if request_row.reported_tokens):
+            request_row = smallest.setdefault(row.manifest.epoch, row)
+            if row.reported_tokens < request_row.reported_tokens:
                 smallest[row.manifest.epoch] = row
         begins = prefix_hash(like)
-        for row in sorted(smallest.values(), key=lambda one: one.reported_tokens):
+        for row in sorted(smallest.values(), key=lambda request_row: request_row.reported_tokens):
             try:
                 if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
                     sent = self.sent(row)
@@ -130,15 +130,15 @@ class ConversationRequests:
         age = seconds_between(last_use, datetime.fromisoformat(asked.row.manifest.at))
         if before.manifest.epoch == asked.row.manifest.epoch:
             epoch = self.epoch(before.manifest.epoch)
-            one = two = SentRequest(epoch, (), before.manifest.last, before.reported_tokens, life=life)
-            shared = one.tokens
+            request = two = SentRequest(epoch, (), before.manifest.last, before.reported_tokens, life=life)
+            shared = request.tokens
         else:
             step = asked.row.manifest.step
             rows = [it.before for it in self.requests if it.before and it.row.manifest.step <= step]
-            one, two = self.sent(before), self.sent(asked.row)
-            shared, _ = replace(one, least=self.smallest_like(rows, one.epoch)).shares(two.epoch, two.items)
+            request, two = self.sent(before), self.sent(asked.row)
+            shared, _ = replace(request, least=self.smallest_like(rows, request.epoch)).shares(two.epoch, two.items)
         return two.compare(
-            one, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
+            request, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
         )
 
     def difference(self, asked: RequestPair) -> Difference | None:
@@ -156,17 +156,17 @@ class ConversationRequests:
 
 def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
     """Return the main conversation of a session, then its other conversations that sent requests."""
-    told = read_requests(ledger.log(session))
-    main = [*told.source, *next(iter(told.lanes.values()))]
+    history = read_requests(ledger.log(session))
+    main = [*history.source, *next(iter(history.lanes.values()))]
     made: list[ConversationRequests] = []
-    for conversation, rows in told.lanes.items():
+    for conversation, rows in history.lanes.items():
         asked: list[RequestPair] = []
-        before = None if made else _newest(told.source)
+        before = None if made else _newest(history.source)
         for row in rows:
             before = before or (_forked_from(row, main) if made else None)
-            asked.append(RequestPair(row, before, _last_use(before, row, told.used)))
+            asked.append(RequestPair(row, before, _last_use(before, row, history.used)))
             before = row if row.reported_tokens else before
-        made.append(ConversationRequests(ledger, settings, ledger.log(session, conversation), asked, told.proven))
+        made.append(ConversationRequests(ledger, settings, ledger.log(session, conversation), asked, history.proven))
     return [made[0], *(conversation for conversation in made[1:] if conversation.requests)]
 
 
@@ -179,8 +179,10 @@ def _forked_from(row: RequestRow, main: Sequence[RequestRow]) -> RequestRow | No
     """Return the request of the main conversation that the first request of a fork extends; None without a common
     epoch."""
     epoch, last, at = row.manifest.epoch, row.manifest.last, row.manifest.at
-    earlier = (one for one in main if one.manifest.epoch == epoch and one.manifest.last <= last)
-    return _newest([one for one in earlier if one.manifest.at <= at])
+    earlier = (
+        request_row for request_row in main if request_row.manifest.epoch == epoch and request_row.manifest.last <= last
+    )
+    return _newest([request_row for request_row in earlier if request_row.manifest.at <= at])
 
 
 def _last_use(before: RequestRow | None, row: RequestRow, times: Mapping[int, Sequence[str]]) -> str:

@@ -182,7 +182,7 @@ class Spending:
             self._add(usage, model)
 
     def _held(self, name: str) -> Any:
-        return sum(getattr(one, name) or 0 for one in self.reserved.values())
+        return sum(getattr(limits, name) or 0 for limits in self.reserved.values())
 
     def check_steps(self) -> None:
         """Raise `NexusError("limit", ...)` if no step is left."""

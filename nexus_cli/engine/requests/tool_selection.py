@@ -108,15 +108,15 @@ def select_tools(
         behind = [tool for tool in behind if tool.name in limits.tools]
     if not (wraps and behind):
         sent.discard(USE_TOOL)
-    definitions = [one for one in registry.get_definitions() if one["function"]["name"] in sent]
+    definitions = [definition for definition in registry.get_definitions() if definition["function"]["name"] in sent]
     lines = [f"- {tool.name}: {tool.behind}" for tool in behind if not tool.server]
     servers = _describe_servers([tool for tool in behind if tool.server])
     servers += [f"{name} (starting)" for name in registry.starting]
     if servers:
         lines.append(f"- MCP servers {name_first(servers, MOST_NAMED)}: pass words as `name` to find their tools")
-    for one in definitions:
-        if one["function"]["name"] == USE_TOOL:
-            one["function"]["description"] = "\n".join([one["function"]["description"], *lines])
+    for definition in definitions:
+        if definition["function"]["name"] == USE_TOOL:
+            definition["function"]["description"] = "\n".join([definition["function"]["description"], *lines])
     return definitions
 
 

@@ -102,12 +102,12 @@ async def _clip_message(
     planned = await plan if plan else _plan_clips(context, text, cap, uncounted)
     most = max((one.end - one.start for one, _ in planned), default=0)
     made, clipped, done = "", list[tuple[int, int, Drop]](), 0
-    for one, share in planned:
-        made += text[done : one.start]
-        whole, done = text[one.start : one.end], one.end
+    for attached_text, share in planned:
+        made += text[done : attached_text.start]
+        whole, done = text[attached_text.start : attached_text.end], attached_text.end
         lost, uncounted = (uncounted, 0) if len(whole) == most else (0, uncounted)
-        marker = partial(indexed_marker, whole, first_line=one.first_line, cap=share)
-        what = f"part of {one.name}"
+        marker = partial(indexed_marker, whole, first_line=attached_text.first_line, cap=share)
+        what = f"part of {attached_text.name}"
         cut = await clip_to_cap(context, None, whole, share, what, Cause.INPUT_CAP, uncounted=lost, marker=marker)
         if cut.drop:
             clipped.append((len(made), len(made) + len(cut.text), cut.drop))
@@ -122,14 +122,14 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
     count = context.count
     if not uncounted and count_large(text, cap, count) <= cap:
         return []
-    found = find_attached_texts(text)
-    ends = [0, *(one.end for one in found)]
-    around = "".join(text[end : one.start] for end, one in zip(ends, found, strict=False)) + text[ends[-1] :]
-    sizes = [count_large(text[one.start : one.end], cap, count) for one in found]
-    shares = share_room(sizes, cap - count_large(around, cap, count) - _JOINS * len(found))
-    if not found or any(share < min(size, LEAST_CAP) for share, size in zip(shares, sizes, strict=True)):
+    attached_texts = find_attached_texts(text)
+    ends = [0, *(attached_text.end for attached_text in attached_texts)]
+    around = "".join(text[end : one.start] for end, one in zip(ends, attached_texts, strict=False)) + text[ends[-1] :]
+    sizes = [count_large(text[attached_text.start : attached_text.end], cap, count) for attached_text in attached_texts]
+    shares = share_room(sizes, cap - count_large(around, cap, count) - _JOINS * len(attached_texts))
+    if not attached_texts or any(share < min(size, LEAST_CAP) for share, size in zip(shares, sizes, strict=True)):
         return [(AttachedText("the input", 0, len(text)), cap)]
-    return list(zip(found, shares, strict=True))
+    return list(zip(attached_texts, shares, strict=True))
 
 
 def input_cap(context: ContextManager, text: str) -> int:
@@ -178,7 +178,7 @@ async def record_user_message(
     if clipped:
         noted[CLIPPED_MESSAGE] = {"parts": [[start, end, drop.id] for start, end, drop in clipped]}
     if files:
-        noted[ATTACHMENTS] = {"files": [one.to_json() for one in files]}
+        noted[ATTACHMENTS] = {"files": [file.to_json() for file in files]}
     return conversation.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
 
 

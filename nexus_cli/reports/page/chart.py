@@ -42,13 +42,13 @@ class _Bar:
 def draw_strips(requests: Sequence[RequestFigures]) -> tuple[str, Sequence[tuple[str, Sequence[RequestFigures]]]]:
     """Return the strip of the whole session, "" if one strip shows it all, and the strips with their requests."""
     bars, cost, before = list[_Bar](), 0.0, frozenset[str]()
-    for one in requests:
-        cost += one.row.counted.cost_usd or 0.0
-        ids = frozenset(drop.id for drop in one.drops[-40:])
-        step = one.row.manifest.step
-        bars.append(_Bar(one, f"#r{step}", _title(one), one.rewrite, not ids <= before, cost))
+    for request in requests:
+        cost += request.row.counted.cost_usd or 0.0
+        ids = frozenset(drop.id for drop in request.drops[-40:])
+        step = request.row.manifest.step
+        bars.append(_Bar(request, f"#r{step}", _title(request), request.rewrite, not ids <= before, cost))
         before = ids
-    top = max(1, *(one.used.total for one in requests)) * 1.06
+    top = max(1, *(request.used.total for request in requests)) * 1.06
     strips = [bars[first : first + PER_STRIP] for first in range(0, len(bars), PER_STRIP)]
     whole = plural(len(bars), "request")
     if len(strips) == 1:
@@ -73,9 +73,9 @@ def _overview(bars: Sequence[_Bar]) -> Iterator[_Bar]:
         yield _Bar(largest.figures, f"#strip{first // PER_STRIP + 1}", title, *marks, part[-1].cost)
 
 
-def _title(one: RequestFigures) -> str:
-    after = f" after {one.rewrite}" if one.rewrite else ""
-    return f"Request {one.row.manifest.step:,}{after}: {describe_request(one)}"
+def _title(request_figures: RequestFigures) -> str:
+    after = f" after {request_figures.rewrite}" if request_figures.rewrite else ""
+    return f"Request {request_figures.row.manifest.step:,}{after}: {describe_request(request_figures)}"
 
 
 def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:

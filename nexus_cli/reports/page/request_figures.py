@@ -70,12 +70,12 @@ class RequestFigures:
         return min(usage.cache_read, self.used.total) if usage and self.row.reported else 0
 
 
-def describe_request(one: RequestFigures) -> str:
+def describe_request(request_figures: RequestFigures) -> str:
     """Return the size of a request, the part from the cache, and its cost."""
-    cost = one.row.counted.cost_usd
-    facts = [f"{number(one.used.total)} tokens"]
-    if one.cached:
-        facts.append(f"{share(one.cached, one.used.total)} from the cache")
+    cost = request_figures.row.counted.cost_usd
+    facts = [f"{number(request_figures.used.total)} tokens"]
+    if request_figures.cached:
+        facts.append(f"{share(request_figures.cached, request_figures.used.total)} from the cache")
     return " · ".join([*facts, *([dollars(cost)] if cost else [])])
 
 
@@ -136,17 +136,17 @@ def _size(row: RequestRow) -> int:
 
 
 def _sections(rows: Sequence[dict[str, object]], total: int) -> list[tuple[str, int]]:
-    sent = [one for one in rows if one["form"] != "dropped"]
-    return [(one["id"], one["tokens"]) for one in scale_sections(sent, total, 1.0)]
+    sent = [row for row in rows if row["form"] != "dropped"]
+    return [(section["id"], section["tokens"]) for section in scale_sections(sent, total, 1.0)]
 
 
 def _held(epoch: Epoch) -> list[HeldPart]:
     """Return the head of an epoch as runs of messages in one form."""
-    found: list[HeldPart] = []
+    parts: list[HeldPart] = []
     for item in epoch.head:
-        last = found[-1] if found else None
+        last = parts[-1] if parts else None
         if last and last.form is item.form and item.form in ALONE and item.entry == last.last + 1:
-            found[-1] = HeldPart(last.first, item.entry, item.form, last.tokens + item.tokens)
+            parts[-1] = HeldPart(last.first, item.entry, item.form, last.tokens + item.tokens)
         else:
-            found.append(HeldPart(item.entry, item.entry, item.form, item.tokens))
-    return found
+            parts.append(HeldPart(item.entry, item.entry, item.form, item.tokens))
+    return parts

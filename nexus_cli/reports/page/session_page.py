@@ -54,7 +54,7 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     entries = log.read(1, log.last_id())
     value = session_timeline(ledger, info.id, maxsize)
     requests = list(list_request_figures(ledger, log, entries, settings))
-    replies = {one.row.manifest.last + 1: one for one in requests}
+    replies = {request.row.manifest.last + 1: request for request in requests}
     talk = Talk(markup, Replay(log, info.folder, is_whole=True).events(), replies)
     by_id = {entry.id: entry for entry in entries}
     blocks = list[Block]()
@@ -125,26 +125,26 @@ def _timeline(
     yield f'<ul class="legend">{keys}<li class="pale">from the cache</li><li class="cut">window rewritten</li>'
     yield '<li class="left">something left out</li></ul>\n'
     panels = dict[int, str]()
-    for one in reversed(requests):
-        panel = _panel(one, markup, session, len(requests))
+    for request in reversed(requests):
+        panel = _panel(request, markup, session, len(requests))
         room -= len(panel.encode())
         if room < 0:
-            named = f"nexus context --session {session} --step N"
-            yield f'<p class="note">Not shown here: requests 1 to {one.row.manifest.step:,}; <code>{named}</code></p>'
+            named, last = f"nexus context --session {session} --step N", request.row.manifest.step
+            yield f'<p class="note">Not shown here: requests 1 to {last:,}; <code>{named}</code></p>'
             break
-        panels[one.row.manifest.step] = panel
+        panels[request.row.manifest.step] = panel
     whole, strips = draw_strips(requests)
     yield whole
     for place, (strip, shown) in enumerate(strips, 1):
         yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
-        yield from (panels.get(one.row.manifest.step, "") for one in shown)
+        yield from (panels.get(request_figures.row.manifest.step, "") for request_figures in shown)
         yield "</div></div>\n"
     more = f" Not in the chart: {plural(beside, 'request')} for workers, summaries and the like." if beside > 0 else ""
     yield f'<p class="hint">{HINT}{more}</p>\n</aside>\n'
 
 
-def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str:
-    row, usage, used = one.row, one.row.usage, one.used
+def _panel(request_figures: RequestFigures, markup: Markup, session: str, steps: int) -> str:
+    row, usage, used = request_figures.row, request_figures.row.usage, request_figures.used
     step, last = row.manifest.step, row.manifest.last
     ways = {
         "Its answer": f"e{last + 1}" if usage else "",
@@ -156,19 +156,19 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
         f"<td>{share(getattr(used, name), used.total)}</td></tr>"
         for name in LAYERS
     )
-    facts = [markup.time(row.manifest.at, TIME), markup.text(one.model), describe_request(one)]
+    facts = [markup.time(row.manifest.at, TIME), markup.text(request_figures.model), describe_request(request_figures)]
     facts.append("reported" if row.reported else "estimated")
     facts += [f"{number(usage.output)} out", list_components(to_json_value(usage)["cost"])] if usage else ["no answer"]
     if row.finish and row.finish not in ("stop", "tool_calls"):
         facts.append(markup.text(row.finish))
-    sections = sorted((part for part in one.sections if part[1]), key=lambda part: -part[1])
+    sections = sorted((part for part in request_figures.sections if part[1]), key=lambda part: -part[1])
     listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])
     listed += f" and {len(sections) - NAMED} smaller" if len(sections) > NAMED else ""
-    cause = markup.text(CAUSES.get(one.rewrite, one.rewrite))
-    rewritten = f"<p>The window was rewritten before this request: {cause}.</p>" if one.rewrite else ""
-    summaries = [part for part in one.held[:-NAMED] if part.form not in ALONE]
-    rest = [part for part in one.held[:-NAMED] if part.form in ALONE]
-    held = "".join(f"<li>{_held(part)}</li>" for part in one.held[-NAMED:])
+    cause = markup.text(CAUSES.get(request_figures.rewrite, request_figures.rewrite))
+    rewritten = f"<p>The window was rewritten before this request: {cause}.</p>" if request_figures.rewrite else ""
+    summaries = [part for part in request_figures.held[:-NAMED] if part.form not in ALONE]
+    rest = [part for part in request_figures.held[:-NAMED] if part.form in ALONE]
+    held = "".join(f"<li>{_held(part)}</li>" for part in request_figures.held[-NAMED:])
     earlier = "".join(f"<li>{_held(part)}</li>" for part in summaries)
     if rest:
         tokens = plural(sum(part.tokens for part in rest), "token")
@@ -179,9 +179,9 @@ def _panel(one: RequestFigures, markup: Markup, session: str, steps: int) -> str
         f'<p class="go">{links}<a href="#closed">Close</a></p>'
         f"<p>{' · '.join(filter(None, facts))}</p>{rewritten}"
         f"<table>{cells}</table>"
-        f"<h4>Content</h4><ul>{earlier}{held}<li>new: {_span(one.new_from, last)}</li></ul>"
+        f"<h4>Content</h4><ul>{earlier}{held}<li>new: {_span(request_figures.new_from, last)}</li></ul>"
         + (f"<p>Sections: {listed}</p>" if listed else "")
-        + _left_out(one.drops, markup, session)
+        + _left_out(request_figures.drops, markup, session)
         + "</section>\n"
     )
 

@@ -72,23 +72,23 @@ class Talk:
         self._noted: set[str] = set()
         """Times of the notices among the events."""
         place = 0
-        for one in past:
-            if isinstance(one.event, Notice):
-                self._noted.add(one.at)
-            place = one.entry.id if one.entry else place
-            self._held.setdefault(place, []).append(one)
-            if one.entry and isinstance(one.event, ToolResultEvent):
-                self._results[one.event.call.id] = one.entry, one.event
+        for past_event in past:
+            if isinstance(past_event.event, Notice):
+                self._noted.add(past_event.at)
+            place = past_event.entry.id if past_event.entry else place
+            self._held.setdefault(place, []).append(past_event)
+            if past_event.entry and isinstance(past_event.event, ToolResultEvent):
+                self._results[past_event.event.call.id] = past_event.entry, past_event.event
 
     def blocks(self, entry: Entry) -> Iterator[Block]:
         """Yield the block of an entry, which for a result its call has shown, and of events after it."""
         block: Block = []
         held = self._held.get(entry.id, [])
-        for one in held:
-            match one.event:
-                case TurnStart(text) | SteeringMessage(text) if one.entry:
+        for past_event in held:
+            match past_event.event:
+                case TurnStart(text) | SteeringMessage(text) if past_event.entry:
                     block += self._words(entry, text)
-                case Text(text) if one.entry:
+                case Text(text) if past_event.entry:
                     block.append(self._markup.prose(text))
                 case ToolCallEvent(call, subject):
                     block += self._call(call, subject)
@@ -98,9 +98,13 @@ class Talk:
             block += map(self._picture, entry.message.parts)
         if block or entry.kind is not Kind.TOOL:
             yield [self._head(entry), *block, "</article>\n"]
-        for one in held:
-            if one.entry is None and not isinstance(one.event, IN_ROWS) and (text := describe_event(one.event)):
-                yield [self._note(one.at, "notice", "", text)]
+        for past_event in held:
+            if (
+                past_event.entry is None
+                and not isinstance(past_event.event, IN_ROWS)
+                and (text := describe_event(past_event.event))
+            ):
+                yield [self._note(past_event.at, "notice", "", text)]
 
     def event(self, row: JsonObject) -> Block:
         """Return the block of an event that is not an entry; empty if a notice says it."""

@@ -14,18 +14,20 @@ LONGEST = 100
 
 def read(sources: Sources) -> Value:
     """Return one record per session, best first: `session`, `title`, `date`."""
-    found = sources.episodes(sources.about())
-    return [{"session": one.session, "title": _short(one.title), "date": one.at[:10]} for one in found]
+    episodes = sources.episodes(sources.about())
+    return [
+        {"session": episode.session, "title": _short(episode.title), "date": episode.at[:10]} for episode in episodes
+    ]
 
 
 def render(value: Value, view: View) -> Sections:
     """Render `- Earlier session 2026-11-03: fix the login test (01J...)`, and the number of other sessions."""
-    made = [_section(one["session"], (_line(one),), f"session {one['session']}") for one in value[:MOST]]
+    sections = [_section(one["session"], (_line(one),), f"session {one['session']}") for one in value[:MOST]]
     if rest := value[MOST:]:
         many = "session that fits" if len(rest) == 1 else "sessions that fit"
         pointer = f'- [{len(rest)} more earlier {many}: recall("{DROP}")]'
-        made.append(_section("more", ("\n".join(map(_line, rest)), pointer), "earlier sessions"))
-    return tuple(made)
+        sections.append(_section("more", ("\n".join(map(_line, rest)), pointer), "earlier sessions"))
+    return tuple(sections)
 
 
 def _section(name: str, forms: tuple[str, ...], source: str) -> Section:

@@ -14,8 +14,11 @@ NAMED = 5
 
 def read(sources: Sources) -> Value:
     """Return `turns`, and `calls`: pairs of a tool's name and its number of results."""
-    found = sources.footprint()
-    return {"turns": found.turns, "calls": [[one_line(name)[:40], count] for name, count in found.calls.items()]}
+    footprint = sources.footprint()
+    return {
+        "turns": footprint.turns,
+        "calls": [[one_line(name)[:40], count] for name, count in footprint.calls.items()],
+    }
 
 
 def render(value: Value, view: View) -> Sections:

@@ -22,7 +22,7 @@ STYLES = "styles"
 def read_identity(sources: Sources) -> Value:
     """Return one record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
     texts = sources.persona(IDENTITY)
-    return [asdict(one) for one in texts]
+    return [asdict(text) for text in texts]
 
 
 def render_identity(value: Value, view: View) -> Sections:
@@ -52,12 +52,20 @@ def read_preferences(sources: Sources) -> Value:
     """Return `text`, `path`, `notice` and `beyond` of the preferences, if the file exists, then those of the chosen
     style, with its `style`."""
     texts = sources.persona((PREFERENCES,))
-    value = [{"text": one.text, "path": one.path, "notice": one.notice, "beyond": one.beyond} for one in texts]
+    value = [
+        {
+            "text": identity_file.text,
+            "path": identity_file.path,
+            "notice": identity_file.notice,
+            "beyond": identity_file.beyond,
+        }
+        for identity_file in texts
+    ]
     if sources.style:
         name = f"{STYLES}/{sources.style}.md"
         missing = IdentityFile(name, "", "", notice=f"ui.style: {name} beside config.toml is missing or empty")
-        one = next(iter(sources.persona((name,))), missing)
-        value.append({**asdict(one), "style": sources.style})
+        identity_file = next(iter(sources.persona((name,))), missing)
+        value.append({**asdict(identity_file), "style": sources.style})
     return value
 
 

@@ -129,8 +129,8 @@ def _forms(layer: JsonObject, size: int, room: int, count: Count) -> tuple[str, 
 def outline(header: str, text: str, size: int, count: Count) -> list[str]:
     """Return the headings of `text` that fit, one per line, as one form; none if there are none."""
     headings, fence = [], ""
-    for found in _HEADINGS.finditer(text):
-        line, mark = found.group(1), found.group(2)
+    for match in _HEADINGS.finditer(text):
+        line, mark = match.group(1), match.group(2)
         if mark and fence in ("", mark):
             fence = "" if fence else mark
         elif line and not fence:

@@ -29,16 +29,16 @@ def read(sources: Sources) -> Value:
     try:
         if sources.facts is not None and sources.facts.search("", limit=1):
             return {}
-        found = read_text(path, LIMIT)
+        file_text = read_text(path, LIMIT)
     except NexusError:
         return {}
-    if found is None:
+    if file_text is None:
         odd = one_line(odd_file(path))
         return {"path": replace_surrogates(str(path)), "text": "", "notice": odd, "beyond": 0} if odd else {}
-    text = replace_surrogates(found.text).replace("\r\n", "\n").strip()
-    if not (text or found.beyond):
+    text = replace_surrogates(file_text.text).replace("\r\n", "\n").strip()
+    if not (text or file_text.beyond):
         return {}
-    return {"path": replace_surrogates(str(path)), "text": text, "notice": found.notice, "beyond": found.beyond}
+    return {"path": replace_surrogates(str(path)), "text": text, "notice": file_text.notice, "beyond": file_text.beyond}
 
 
 def render(value: Value, view: View) -> Sections:

@@ -54,7 +54,7 @@ def render_jobs(value: Value, view: View) -> Sections:
 
 def render_hooks(value: Value, view: View) -> Sections:
     """Render the text of each event's hooks; a small window gets its beginning and the call that reads the rest."""
-    found = []
+    sections = []
     for event, one in sorted(value.items()):
         text = one["text"]
         if not text:
@@ -62,10 +62,10 @@ def render_hooks(value: Value, view: View) -> Sections:
         short = [f'{text[:MOST_HOOK_TEXT]}... recall("{DROP}")', f'[text of {event} hooks: recall("{DROP}")]']
         forms = (text,) if view.count(text) * HOOK_SHARE <= view.window else shrink_forms((text, *short), view.count)
         name = f"hooks.{event}"
-        found.append(
+        sections.append(
             Section(name, Phase.EVENT + 18, forms, Layer.EVENT, priority=92, sticky=True, source=one["source"])
         )
-    return tuple(found)
+    return tuple(sections)
 
 
 CONTRIBUTORS = (

@@ -37,12 +37,12 @@ KEYS = ("phase", "slot", "priority", "layer", "description")
 
 def read_system(sources: Sources) -> Value:
     """Return a record per text of the system layer, and the problems with files."""
-    return [one for one in _files() if one["layer"] != Layer.EVENT]
+    return [file for file in _files() if file["layer"] != Layer.EVENT]
 
 
 def read_event(sources: Sources) -> Value:
     """Return a record per text of the event layer."""
-    return [one for one in _files() if one["layer"] == Layer.EVENT]
+    return [file for file in _files() if file["layer"] == Layer.EVENT]
 
 
 def _files() -> Iterator[JsonObject]:
@@ -66,16 +66,16 @@ def _read_file(path: Path) -> JsonObject:
     the problem of its name or its front matter."""
     if not NAME.fullmatch(path.stem):
         raise ValueError("a name may have only lower-case letters, digits, - and _")
-    found = read_text(path, LIMIT)
-    if found is None:
+    file_text = read_text(path, LIMIT)
+    if file_text is None:
         raise ValueError("it is not a regular file")
-    made = read_front_matter(found.text)
-    front, body = made.fields, made.text
-    if made.problem:
-        raise ValueError(made.problem)
+    front_matter = read_front_matter(file_text.text)
+    front, body = front_matter.fields, front_matter.text
+    if front_matter.problem:
+        raise ValueError(front_matter.problem)
     if unknown := sorted(front.keys() - set(KEYS)):
         raise ValueError(f"{unknown[0]} is none of {', '.join(KEYS)}")
-    text = replace_surrogates(trim_text(body) + unread_note(found.beyond, path.name))
+    text = replace_surrogates(trim_text(body) + unread_note(file_text.beyond, path.name))
     return {
         "name": path.stem,
         "layer": str(_pick(front, "layer", LAYERS[0], list(map(str, LAYERS)))),
@@ -83,8 +83,8 @@ def _read_file(path: Path) -> JsonObject:
         "priority": _number(front, "priority", 60, 0, 100),
         "text": text,
         "path": replace_surrogates(str(path)),
-        "notice": found.notice,
-        "beyond": found.beyond,
+        "notice": file_text.notice,
+        "beyond": file_text.beyond,
     }
 
 

@@ -226,10 +226,10 @@ def _space_line(space: JsonObject) -> str:
 
 def _goal_lines(sources: Sources) -> list[str]:
     """Return the open goals of the session with their open steps; they have no priority, unlike the agent's."""
-    found, lines = sources.goals(), []
-    for goal in found:
+    goals, lines = sources.goals(), []
+    for goal in goals:
         if not goal.parent and not goal.done:
-            steps = [_plain(step.text) for step in found if step.parent == goal.id and not step.done]
+            steps = [_plain(step.text) for step in goals if step.parent == goal.id and not step.done]
             lines.append(_plain(goal.text) + (f" (open: {'; '.join(steps)})" if steps else ""))
     return lines
 
@@ -241,9 +241,9 @@ def _relevant_facts(sources: Sources, cause: str, lessons: Sequence[str]) -> lis
         return []
     try:
         about, relevant = f"{cause}\n{sources.about()}", sources.facts.relevant
-        found = [fact for one in lessons[:MEMORIES] for fact in sources.facts.search(one)]
-        found += [fact for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
-        return list({fact.id: fact for fact in found}.values())
+        facts = [fact for lesson in lessons[:MEMORIES] for fact in sources.facts.search(lesson)]
+        facts += [fact for slot in MemorySlot for fact in relevant(slot, about, MEMORIES)]
+        return list({fact.id: fact for fact in facts}.values())
     except NexusError:
         return []
 

@@ -24,8 +24,11 @@ MOST = 8_000_000
 def read(sources: Sources) -> Value:
     """Return one record per changed file: `path`, `disk`, `moment`."""
     root = project_root(sources.cwd)
-    altered = [one for one in sources.files() if one.disk != "same"]
-    return [{"path": _path(one.path, f"{root}/"), "disk": one.disk, "moment": one_line(one.moment)} for one in altered]
+    altered = [file for file in sources.files() if file.disk != "same"]
+    return [
+        {"path": _path(seen_file.path, f"{root}/"), "disk": seen_file.disk, "moment": one_line(seen_file.moment)}
+        for seen_file in altered
+    ]
 
 
 def render(value: Value, view: View) -> Sections:

@@ -92,7 +92,7 @@ def read_matching(sources: Sources) -> Value:
     is_persons = not (sources.is_run or sources.is_worker)
     is_about_nexus = is_persons and "bash" in sources.tools() and "nexus" in sources.about().lower()
     manual = [{"name": "nexus", "line": MANUAL}] if is_about_nexus else []
-    return [*({**one, "way": way.format(**one)} for one in sources.matching_skills()), *manual]
+    return [*({**skill, "way": way.format(**skill)} for skill in sources.matching_skills()), *manual]
 
 
 def render_matching(value: Value, view: View) -> Sections:

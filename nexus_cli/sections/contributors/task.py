@@ -24,8 +24,8 @@ WHOLE = f' [whole: recall("{DROP}")]'
 def read(sources: Sources) -> Value:
     """Return one record per goal: `id`, `text`, `done`, `steps` (texts of the open ones), `of` (number of all
     steps)."""
-    found = sources.goals()
-    children = {goal.id: [step for step in found if step.parent == goal.id] for goal in found if not goal.parent}
+    goals = sources.goals()
+    children = {goal.id: [step for step in goals if step.parent == goal.id] for goal in goals if not goal.parent}
     return [
         {
             "id": one_line(goal.id),
@@ -34,7 +34,7 @@ def read(sources: Sources) -> Value:
             "steps": [_plain(step.text) for step in children[goal.id] if not step.done],
             "of": len(children[goal.id]),
         }
-        for goal in found
+        for goal in goals
         if not goal.parent
     ]
 
@@ -46,8 +46,8 @@ def render(value: Value, view: View) -> Sections:
     done = [goal for goal in value if goal["done"]][-DONE:]
     shown = [goal for goal in value if goal in open_ones or goal in done]
     rest = [goal for goal in value if goal not in shown]
-    made = [_section(goal["id"], slot, *_forms(goal, view.count)) for slot, goal in enumerate(shown)]
-    return (*made, *([_section("more", len(shown), _more(rest), 1)] if rest else []))
+    sections = [_section(goal["id"], slot, *_forms(goal, view.count)) for slot, goal in enumerate(shown)]
+    return (*sections, *([_section("more", len(shown), _more(rest), 1)] if rest else []))
 
 
 def _section(name: str, slot: int, forms: tuple[str, ...], least: int) -> Section:

@@ -19,13 +19,13 @@ LONGEST = 60
 
 def read(sources: Sources) -> Value:
     """Return `files`, `folders`, `languages`, `notable`, `whole` of the `Outline`, and `way`, the way to see all."""
-    found = sources.outline()
+    outline = sources.outline()
     return {
-        "files": found.files,
-        "folders": [[_name(name), count] for name, count in found.folders],
-        "languages": [[name, count] for name, count in found.languages],
-        "notable": [_name(name) for name in found.notable],
-        "whole": found.whole,
+        "files": outline.files,
+        "folders": [[_name(name), count] for name, count in outline.folders],
+        "languages": [[name, count] for name, count in outline.languages],
+        "notable": [_name(name) for name in outline.notable],
+        "whole": outline.whole,
         "way": "; `glob` lists them." if "glob" in sources.tools() else ".",
     }
 

@@ -55,7 +55,11 @@ def consolidation(done: Consolidation) -> Act:
         done.looked_at, done.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
         dispatcher = _merging(state.dispatcher)
-        tools = [one for one in dispatcher.registry.get_definitions() if one["function"]["name"] in wanted]
+        tools = [
+            definition
+            for definition in dispatcher.registry.get_definitions()
+            if definition["function"]["name"] in wanted
+        ]
         try:
             text = "\n".join(map(_line, shown))
             ids = [fact.id for fact in shown]

@@ -31,10 +31,13 @@ class AskPersonArguments:
 
 async def run(arguments: AskPersonArguments, context: ToolContext) -> ToolResult:
     """Return the answers, each below its question."""
-    asked = [PersonQuestion(one.question.strip(), tuple(filter(str.strip, one.choices))) for one in arguments.questions]
-    if not 0 < len(asked) <= MOST_QUESTIONS or not all(one.text for one in asked):
+    asked = [
+        PersonQuestion(question_arguments.question.strip(), tuple(filter(str.strip, question_arguments.choices)))
+        for question_arguments in arguments.questions
+    ]
+    if not 0 < len(asked) <= MOST_QUESTIONS or not all(question.text for question in asked):
         return ToolResult(error=f"ask 1 to {MOST_QUESTIONS} questions, each with its text", ran=False)
-    if any(len(one.choices) > MOST_CHOICES for one in asked):
+    if any(len(question.choices) > MOST_CHOICES for question in asked):
         return ToolResult(error=f"a question has at most {MOST_CHOICES} choices", ran=False)
     questions = context.service(PersonQuestions)
     if not questions.can_ask:

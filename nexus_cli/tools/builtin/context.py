@@ -64,7 +64,7 @@ def _overview(held: JsonObject) -> str:
         "sections:",
     ]
     sections = [one for one in held["sections"] if not one.get("off")]
-    lines += [f"  {_section(one)}" for one in sections[:_SECTIONS]]
+    lines += [f"  {_section(section)}" for section in sections[:_SECTIONS]]
     if len(sections) > _SECTIONS:
         lines.append(f"  and {len(sections) - _SECTIONS} more")
     return "\n".join(lines + _drops(held["drops"]))
@@ -80,9 +80,9 @@ def _section(one: JsonObject) -> str:
 def _drops(drops: Sequence[JsonObject]) -> list[str]:
     if not drops:
         return ["left out: nothing"]
-    again = sum(1 for one in drops if one["recalls"])
+    again = sum(1 for drop in drops if drop["recalls"])
     lines = [f"left out, {again} of {len(drops)} asked for again, in tokens by our own count; recall(id) reads one:"]
-    lines += [f"  {one['id']}: {one['what']}, {one['tokens']:,} tokens" for one in drops[-_DROPS:]]
+    lines += [f"  {drop['id']}: {drop['what']}, {drop['tokens']:,} tokens" for drop in drops[-_DROPS:]]
     if len(drops) > _DROPS:
         lines.append(f"  and {len(drops) - _DROPS} older ones")
     return lines

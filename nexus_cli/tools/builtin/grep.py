@@ -114,8 +114,8 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
         more = bool(counts.pop("more", False))
         result = ToolResult(text, uncounted=done.uncounted, counts=counts, more=more)
         shown = set(text.splitlines())
-        found = [root / name for name in names if not is_folder or prefix + name in shown]
-        unsaved = find_unsaved(root, found[:MOST_ASKED], context.services)
+        folders = [root / name for name in names if not is_folder or prefix + name in shown]
+        unsaved = find_unsaved(root, folders[:MOST_ASKED], context.services)
         line = f"[searched on the disk, with other text in the editor: {', '.join(prefix + name for name in unsaved)}]"
         return result.with_line(line) if unsaved else result
     explained = done.status in (grep_worker.BAD_PATTERN, grep_worker.NO_FOLDER)

@@ -67,8 +67,8 @@ async def run(arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
     results = list[ToolResult]()
     last: dict[Path, FileContent | list[str]] = {}
     for part in parts:
-        left = replace(context, pictures=max(0, context.pictures - sum(len(one.images) for one in results)))
-        results.append(await _read_part(part, left, last, sum(len(one.text) for one in results), len(parts) > 1))
+        left = replace(context, pictures=max(0, context.pictures - sum(len(result.images) for result in results)))
+        results.append(await _read_part(part, left, last, sum(len(result.text) for result in results), len(parts) > 1))
     if len(results) == 1:
         return results[0]
     return await asyncio.to_thread(_join_parts, [part.path for part in parts], results)
@@ -87,8 +87,11 @@ def _join_parts(paths: Sequence[str], results: Sequence[ToolResult]) -> ToolResu
     text = text.removesuffix("\n")
     if not any(result.success for result in results):
         return ToolResult(error=text)
-    uncounted, more = sum(one.uncounted for one in results), any(one.more for one in results)
-    images = tuple(image for one in results for image in one.images)
+    uncounted, more = (
+        sum(tool_result.uncounted for tool_result in results),
+        any(tool_result.more for tool_result in results),
+    )
+    images = tuple(image for tool_result in results for image in tool_result.images)
     return ToolResult(text, uncounted=uncounted, counts=counts, more=more, parts=tuple(shown), images=images)
 
 
@@ -156,17 +159,21 @@ def _format_document(
         raise ToolError(f"is a PDF over {HARD_LIMIT >> 20} MiB")
     if is_notebook:
         text = decode_file(content.data)
-        found = read_notebook(text.model_text, part.offset or 1, part.limit, context.pictures) if text else None
+        document_part = read_notebook(text.model_text, part.offset or 1, part.limit, context.pictures) if text else None
         kind = "notebook; edits apply to its JSON"
     else:
         first, limit = part.offset or 1, part.limit
-        found, kind = read_pdf(content.data, first, limit, stop, context.project, context.pictures), "PDF"
-    if found is None:
+        document_part, kind = read_pdf(content.data, first, limit, stop, context.project, context.pictures), "PDF"
+    if document_part is None:
         return None
-    shown = "" if found.first == 1 and found.last == found.total else f"{found.first}-{found.last} of "
-    head = f"[{name}{kind}; {found.unit} {shown}{found.total}]\n"
-    counts = {found.unit: max(0, found.last - found.first + 1)}
-    return ToolResult(head + found.text, counts=counts, images=found.images)
+    shown = (
+        ""
+        if document_part.first == 1 and document_part.last == document_part.total
+        else f"{document_part.first}-{document_part.last} of "
+    )
+    head = f"[{name}{kind}; {document_part.unit} {shown}{document_part.total}]\n"
+    counts = {document_part.unit: max(0, document_part.last - document_part.first + 1)}
+    return ToolResult(head + document_part.text, counts=counts, images=document_part.images)
 
 
 def _format_content(content: FileContent, part: ReadFileArguments, name: str, cap: int) -> ToolResult:

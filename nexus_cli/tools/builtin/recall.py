@@ -69,9 +69,9 @@ def _bounds(text: str, length: int) -> tuple[int, int]:
 
 
 def _piece(drop: str, text: str, start: int, end: int, cap: int, count: Count) -> str:
-    found = cut_piece(text, start, end, cap, count)
-    more = f'; next: recall("{drop}", "{found.end}:{end}")' if found.end < end else ""
-    return f"[{drop}, characters {found.start}:{found.end} of {found.total}{more}]\n{found.text}"
+    piece = cut_piece(text, start, end, cap, count)
+    more = f'; next: recall("{drop}", "{piece.end}:{end}")' if piece.end < end else ""
+    return f"[{drop}, characters {piece.start}:{piece.end} of {piece.total}{more}]\n{piece.text}"
 
 
 def _find_all(text: str, start: int, end: int, query: str) -> tuple[list[tuple[int, int]], int]:
@@ -111,8 +111,8 @@ def _hits(text: str, start: int, end: int, query: str, cap: int, count: Count) -
             break
         parts.append(part)
     if not parts:
-        found = cut_piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
-        parts.append(f"[line {line}, characters {found.start}:{found.end}]\n{found.text}")
+        piece = cut_piece(text, spots[0][0], spots[0][1], max(16, cap - _HEADER), count)
+        parts.append(f"[line {line}, characters {piece.start}:{piece.end}]\n{piece.text}")
     more = plural(len(spots) - len(parts), "more place")
     unlisted = total > len(places)
     least = "at least " if unlisted else ""

@@ -25,11 +25,11 @@ async def run(arguments: SearchMemoryArguments, context: ToolContext) -> ToolRes
     """Return a line for each fact, best match first, at most `LIMIT`, and a last line if there are more."""
     try:
         slots = (arguments.slot,) if arguments.slot else ()
-        found = await run_in_thread(lambda stop: context.service(Facts).search(arguments.query, slots, LIMIT + 1))
+        facts = await run_in_thread(lambda stop: context.service(Facts).search(arguments.query, slots, LIMIT + 1))
     except (ValueError, NexusError) as error:
         return ToolResult(error=str(error))
-    lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.statement}" for fact in found[:LIMIT]]
-    if len(found) > LIMIT:
+    lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.statement}" for fact in facts[:LIMIT]]
+    if len(facts) > LIMIT:
         lines.append(f"[the best {LIMIT}; there are more: narrow the query or name a slot]")
-    told = tuple(fact.id for fact in found[:LIMIT])
+    told = tuple(fact.id for fact in facts[:LIMIT])
     return ToolResult("\n".join(lines) or "no stored fact matches", facts=told)

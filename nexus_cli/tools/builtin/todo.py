@@ -28,12 +28,12 @@ class TodoArguments:
 
 async def run(arguments: TodoArguments, context: ToolContext) -> ToolResult:
     """Return the figures of the new list; an empty one removes it."""
-    items = [asdict(one) for one in arguments.items]
+    items = [asdict(item) for item in arguments.items]
     if len(items) > MOST_ITEMS:
         return ToolResult(error=f"{len(items)} items are too many: at most {MOST_ITEMS}", ran=False)
     long = next((number for number, one in enumerate(items, 1) if len(one["text"]) > LONGEST_TEXT), None)
     if long is not None:
         return ToolResult(error=f"item {long} is too long: at most {LONGEST_TEXT} characters", ran=False)
-    if any(not one["text"].strip() for one in items):
+    if any(not item["text"].strip() for item in items):
         return ToolResult(error="an item needs a text", ran=False)
     return ToolResult(count_items(items) if items else "The list is empty.", memos={TODO_STATE: {"items": items}})

@@ -95,18 +95,18 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
     if waits is None:
         raise ToolError("nothing can be waited for here")
     now = waits.now()
-    made = await asyncio.to_thread(_make_wait, arguments, context, now)
-    if made.until is not None and made.until <= now:
+    wait = await asyncio.to_thread(_make_wait, arguments, context, now)
+    if wait.until is not None and wait.until <= now:
         return ToolResult("no need to wait: that time has passed")
-    made = replace(made, why=made.why if len(made.why) <= LONGEST_WHY else f"{made.why[:LONGEST_WHY]}...")
-    until = made.until
+    wait = replace(wait, why=wait.why if len(wait.why) <= LONGEST_WHY else f"{wait.why[:LONGEST_WHY]}...")
+    until = wait.until
     if seconds is not None:
         until = min(now + seconds, until or now + seconds)
-    address = str(made.value.get("url", ""))
+    address = str(wait.value.get("url", ""))
     is_own = jobs is not None and bool(address) and jobs.owns(address)
     if is_own and until is None:
         until = now + FOR_JOB
-    is_here = until is not None and made.kind != "service" and (is_own or until - now <= HERE)
+    is_here = until is not None and wait.kind != "service" and (is_own or until - now <= HERE)
     is_local = bool(address) and is_own_address(urlsplit(address).hostname or "")
     # What was granted as an address of a job is no other one's, also if the last job has just ended.
     may_reach = jobs is None or not is_local or context.may_reach(address) is True
@@ -117,19 +117,19 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
         connect = await jobs.connect_to(address) if jobs is not None and is_own else None
         if connect is None and not may_reach:
             return None
-        return await asyncio.to_thread(look, made.kind, made.value, connect)
+        return await asyncio.to_thread(look, wait.kind, wait.value, connect)
 
     try:
         if (came := await look_once()) is not None:
-            return ToolResult(f"no need to wait: {describe_event(made.kind, came)}")
+            return ToolResult(f"no need to wait: {describe_event(wait.kind, came)}")
         if is_here and until is not None:
             step = _FAR_STEP if address and not is_own else _STEP
-            return await _wait_here(replace(made, until=until), until - now, step, look_once)
+            return await _wait_here(replace(wait, until=until), until - now, step, look_once)
     except NexusError as error:  # the last job has ended
-        return ToolResult(f"[the wait has ended: {error.message}. Not seen: {made.why}]")
+        return ToolResult(f"[the wait has ended: {error.message}. Not seen: {wait.why}]")
     if why := waits.refusal():
         raise ToolError(why)
-    return _begin(replace(made, until=until), now)
+    return _begin(replace(wait, until=until), now)
 
 
 async def _wait_here(

@@ -192,8 +192,8 @@ def _prepare(patch: str, context: ToolContext, stop: StopFlag) -> list[_Change]:
             changes.append(_change(file, named, context, stop))
         except (OSError, ToolError) as problem:
             raise ToolError(describe_problem(file.path, problem, context)) from problem
-        below = next((one for one in named if touched.intersection(one.parents)), None) or next(
-            (one for one in touched if set(named).intersection(one.parents)), None
+        below = next((folder for folder in named if touched.intersection(folder.parents)), None) or next(
+            (folder for folder in touched if set(named).intersection(folder.parents)), None
         )
         if below is not None:
             raise ToolError(f"{project_relative(below, context.project)}: the patch makes its folder a file too")
@@ -339,7 +339,7 @@ def _title(change: _Change) -> str:
 
 
 def _diff(changes: Sequence[_Change], context: ToolContext) -> str:
-    rows = ((one, project_relative(one.moved or one.target, context.project)) for one in changes)
+    rows = ((change, project_relative(change.moved or change.target, context.project)) for change in changes)
     return "".join(unified_diff(one.before, one.after or "", name) for one, name in rows)
 
 

@@ -70,8 +70,8 @@ async def run(arguments: InsertLinesArguments, context: ToolContext) -> ToolResu
 
 async def check(arguments: InsertLinesArguments, context: ToolContext) -> ToolResult | None:
     """Return the error of a line that does not exist, None if it does."""
-    made = preview(arguments, context)
-    return None if made.diff else ToolResult(error=f"{arguments.path}: no text can be inserted there")
+    edit_preview = preview(arguments, context)
+    return None if edit_preview.diff else ToolResult(error=f"{arguments.path}: no text can be inserted there")
 
 
 def preview(arguments: InsertLinesArguments, context: ToolContext) -> EditPreview:

@@ -72,7 +72,7 @@ class Mentions:
     @property
     def along(self) -> tuple[str, ...]:
         """Names of the attachments, for a person: `a.py, 12 lines`."""
-        return tuple(describe_attached(one.to_json()) for one in self.files)
+        return tuple(describe_attached(file.to_json()) for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,10 @@ class InputBox:
         if state.complete_index is not None:
             return True
         typed = self.buffer.document.text_before_cursor
-        return not any(typed.endswith(one.text) and len(one.text) == -one.start_position for one in state.completions)
+        return not any(
+            typed.endswith(completion.text) and len(completion.text) == -completion.start_position
+            for completion in state.completions
+        )
 
     def _highlighted(self) -> int | None:
         """Return the index of the highlighted entry: the selected one, else the first for commands and files."""

@@ -56,16 +56,16 @@ class CompletionTarget:
 def find_spot(before: str) -> CompletionTarget | None:
     """Return the place at the end of `before`, which is the text up to the cursor; None if nothing can be completed."""
     if before.startswith("/"):
-        if found := _COMMAND.fullmatch(before):
-            return CompletionTarget("command", found[1], len(before))
-        if found := _ARGUMENT.fullmatch(before):
-            return CompletionTarget("argument", found[2], len(found[2]), found[1])
-    if found := _MENTION.search(before, max(0, len(before) - 4096)):
-        written = found["plain"] if found["quoted"] is None else re.sub(r"\\(.)", r"\1", found["quoted"])
-        return CompletionTarget("file", written, len(found[0]))
-    if before.startswith("!") and (found := _SHELL.fullmatch(before)):
-        word = found["word"]
-        kind = "program" if found["before"] is None and "/" not in word else "path"
+        if match := _COMMAND.fullmatch(before):
+            return CompletionTarget("command", match[1], len(before))
+        if match := _ARGUMENT.fullmatch(before):
+            return CompletionTarget("argument", match[2], len(match[2]), match[1])
+    if match := _MENTION.search(before, max(0, len(before) - 4096)):
+        written = match["plain"] if match["quoted"] is None else re.sub(r"\\(.)", r"\1", match["quoted"])
+        return CompletionTarget("file", written, len(match[0]))
+    if before.startswith("!") and (match := _SHELL.fullmatch(before)):
+        word = match["word"]
+        kind = "program" if match["before"] is None and "/" not in word else "path"
         return CompletionTarget(kind, word, len(word))
     return None
 
@@ -251,7 +251,7 @@ def menu_rows(completions: list[Completion], selected: int | None, columns: int,
 
 def _entry_rows(completions: list[Completion], selected: int | None, columns: int, wanted: range) -> StyleAndTextTuples:
     widest = max((cells(completions[number].display_text) for number in wanted), default=0)
-    explained = any(one.display_meta_text for one in completions)
+    explained = any(completion.display_meta_text for completion in completions)
     room = max(1, columns - 3)
     named = min(widest, max(min(_LEAST_NAME, room), int(room * _NAME)) if explained else room)
     shown: StyleAndTextTuples = []

@@ -72,10 +72,10 @@ class PersonApprover:
         """See `QuestionAsker`: one question after the other, none while a call waits for approval."""
         answers: list[str] = []
         async with self._turn:
-            for number, one in enumerate(questions, 1):
-                keys = [AnswerKey(str(key), one_line(text), text) for key, text in enumerate(one.choices, 1)]
+            for number, question in enumerate(questions, 1):
+                keys = [AnswerKey(str(key), one_line(text), text) for key, text in enumerate(question.choices, 1)]
                 count = f"{number} of {len(questions)}  " if len(questions) > 1 else ""
-                asked = AskedQuestion(f"{count}{one_line(one.text)}", keys, words=OR_OWN_WORDS)
+                asked = AskedQuestion(f"{count}{one_line(question.text)}", keys, words=OR_OWN_WORDS)
                 if (reply := await ask(self._source, asked)) is None:
                     break
                 answers.append(reply.meaning or reply.words)
@@ -83,7 +83,7 @@ class PersonApprover:
 
     async def _ask(self, waiting: WaitingQuestion) -> Answer:
         text = "" if waiting.number else self._show_list()
-        listed = [one for one in self._waiting if one.number]
+        listed = [question for question in self._waiting if question.number]
         keys = answer_keys(waiting.question, len(listed), stops=self._stops)
         block = self._block(waiting)
         reply = await ask(self._source, AskedQuestion(self._prompt(waiting), keys, text, block, escape=self._escape))
@@ -100,17 +100,19 @@ class PersonApprover:
         """Return the blocks of all open questions, which form a list from now on. A change of a tool's definition that
         several calls ask about is shown with the first one."""
         self._listed, shown = len(self._waiting), dict[str, int]()
-        for number, one in enumerate(self._waiting, 1):
-            one.number = number
-            before, _, change = one.question.detail.rpartition(CHANGES)
-            if one.question.kind == DEFINITION and (first := shown.setdefault(change, number)) < number:
-                one.question = replace(one.question, detail=f"{before}{CHANGES} as shown for {first}")
+        for number, waiting_question in enumerate(self._waiting, 1):
+            waiting_question.number = number
+            before, _, change = waiting_question.question.detail.rpartition(CHANGES)
+            if waiting_question.question.kind == DEFINITION and (first := shown.setdefault(change, number)) < number:
+                waiting_question.question = replace(
+                    waiting_question.question, detail=f"{before}{CHANGES} as shown for {first}"
+                )
         return "\n".join(map(self._block, self._waiting))
 
-    def _block(self, one: WaitingQuestion) -> str:
-        return self._describe(one.question, 0 if self._listed == 1 else one.number)
+    def _block(self, waiting_question: WaitingQuestion) -> str:
+        return self._describe(waiting_question.question, 0 if self._listed == 1 else waiting_question.number)
 
-    def _prompt(self, one: WaitingQuestion) -> str:
+    def _prompt(self, waiting_question: WaitingQuestion) -> str:
         if self._listed > 1:
-            return list_prompt(one.question, one.number, self._listed)
-        return ": ".join(filter(None, [one_line(one.question.run), ask_text(one.question)]))
+            return list_prompt(waiting_question.question, waiting_question.number, self._listed)
+        return ": ".join(filter(None, [one_line(waiting_question.question.run), ask_text(waiting_question.question)]))

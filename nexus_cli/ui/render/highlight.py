@@ -93,5 +93,5 @@ def _lexer(name: str) -> Any:
 @lru_cache(1024)
 def _token_parameters(token: _TokenType, theme_name: str) -> str:
     style = SYNTAX_THEMES[theme_name].get_style_for_token(token)
-    found = _PARAMETERS.match(style.render("x", color_system=ColorSystem.STANDARD))
-    return found[1] if found else ""
+    match = _PARAMETERS.match(style.render("x", color_system=ColorSystem.STANDARD))
+    return match[1] if match else ""

@@ -46,10 +46,10 @@ class AnswerField:
     def type(self, text: str) -> AnswerKey | None:
         """Record that the newest key changed the text; return the key that this answers if nothing follows."""
         before, self._text = self._text, text
-        keys, found = self._asked.keys, self._found
-        self.marked = keys.index(found) if found is not None else None if text else self._asked.marked
-        answers = found is not None and found.key in ALONE_ANSWERS and not found.lasts
-        return found if answers and self._paused and not before else None
+        keys, answer_key = self._asked.keys, self._found
+        self.marked = keys.index(answer_key) if answer_key is not None else None if text else self._asked.marked
+        answers = answer_key is not None and answer_key.key in ALONE_ANSWERS and not answer_key.lasts
+        return answer_key if answers and self._paused and not before else None
 
     def enter(self, text: str) -> str | None:
         """Return the answer that Enter gives: the text, else the marked key; None if none is."""

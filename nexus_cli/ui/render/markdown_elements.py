@@ -96,8 +96,8 @@ def _limit(console: Console, options: ConsoleOptions) -> ConsoleOptions:
 def _link_addresses(text: Text, theme: Theme) -> Text:
     """Return `text` with its addresses as links, complete even if they are wrapped."""
     if theme.links:
-        for found in _ADDRESS.finditer(text.plain):
-            text.stylize(Style(link=found[0]), *found.span())
+        for match in _ADDRESS.finditer(text.plain):
+            text.stylize(Style(link=match[0]), *match.span())
     return text
 
 

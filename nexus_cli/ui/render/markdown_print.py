@@ -34,11 +34,11 @@ _PYTHON_NAME = re.compile(r"__[A-Za-z]\w*__")
 
 def _keep_python_name(state: StateInline, silent: bool) -> bool:
     """Keep the underscores of names such as `pkg/__init__.py`, which CommonMark takes for strong emphasis."""
-    found = _PYTHON_NAME.match(state.src, state.pos)
-    if found is None:
+    match = _PYTHON_NAME.match(state.src, state.pos)
+    if match is None:
         return False
-    state.pending += "" if silent else found[0]
-    state.pos = found.end()
+    state.pending += "" if silent else match[0]
+    state.pos = match.end()
     return True
 
 

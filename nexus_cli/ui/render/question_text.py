@@ -43,7 +43,11 @@ def answer_keys(question: Question, waiting: int, *, stops: bool = True) -> list
         AnswerKey("A", f"all {waiting}", yes, lasts=True, also=("yes all",)),
         AnswerKey("N", "none", no, lasts=True, also=("no all",)),
     ]
-    return [one for one in keys if (waiting > 1 or not one.lasts) and (question.stores or one.key != "a")]
+    return [
+        answer_key
+        for answer_key in keys
+        if (waiting > 1 or not answer_key.lasts) and (question.stores or answer_key.key != "a")
+    ]
 
 
 def ask_text(question: Question) -> str:
@@ -122,8 +126,8 @@ def _describe_reasons(question: Question) -> str:
     says; "" for none."""
     if question.kind != "run" or question.rule or not question.profile:
         return ""
-    known = {f"it has {one}" for one in question.doubts}
-    reasons = [one for one in question.why.split("; ") if one not in known and not _COMMON.fullmatch(one)]
+    known = {f"it has {doubt}" for doubt in question.doubts}
+    reasons = [part for part in question.why.split("; ") if part not in known and not _COMMON.fullmatch(part)]
     return f"why: {mark_on_one_line('; '.join(reasons))}" if any(reasons) else ""
 
 

@@ -164,7 +164,11 @@ class RichRenderer:
     @property
     def runs_long(self) -> bool:
         """True if a command has run for so long that the person may want it to go on in the background."""
-        return any(one.runs_long(self._clock()) for one in self._open_calls if find_called_tool(one.call).runs_commands)
+        return any(
+            open_call.runs_long(self._clock())
+            for open_call in self._open_calls
+            if find_called_tool(open_call.call).runs_commands
+        )
 
     def spinner(self) -> str:
         """Describe the current wait on one line; "" if there is none."""
@@ -422,7 +426,7 @@ class RichRenderer:
     def _feed_worker(self, marked: e.AgentEvent) -> None:
         """Show a worker's activity in the live area, and a line at its end."""
         line = self._workers.feed(marked, {call.call.id for call in self._open_calls})
-        calls = (one for one in self._open_calls if manages_worker(one.call, marked.agent))
+        calls = (open_call for open_call in self._open_calls if manages_worker(open_call.call, marked.agent))
         if isinstance(line, FinishedCall) and (call := next(calls, None)):
             call.after.append(line)
             return
@@ -488,10 +492,10 @@ class RichRenderer:
         """Let a call wait until the last question of its step is answered: only then do its calls run."""
         if call := self._calls.get(call_id):
             call.asked, call.held = False, True
-        is_last = not any(one.asked for one in self._open_calls)
-        for one in self._open_calls:
-            if one.held:
-                one.held, one.began = not is_last, self._clock()
+        is_last = not any(open_call.asked for open_call in self._open_calls)
+        for open_call in self._open_calls:
+            if open_call.held:
+                open_call.held, open_call.began = not is_last, self._clock()
 
     def _resulted(self, event: e.ToolResultEvent) -> None:
         call, result = self._calls.get(event.call.id), event.result

@@ -82,8 +82,8 @@ def _parts(status: Status, theme: Theme, home: str, gone: set[str]) -> list[_Par
     cold = f"next {dollars(status.cold_usd)} uncached" if status.cold_usd else "next uncached" if status.cold else ""
     cold = cold.removesuffix(" uncached") if status.cold_usd and "uncached" in gone else cold
     jobs = plural(len(status.jobs), "job") if status.jobs else ""
-    at = {one.partition(" ")[0]: one for one in status.addresses if "addresses" not in gone}
-    jobs += f" {' '.join(at.get(one, one) for one in status.jobs)}" if jobs and "ids" not in gone else ""
+    at = {address.partition(" ")[0]: address for address in status.addresses if "addresses" not in gone}
+    jobs += f" {' '.join(at.get(job, job) for job in status.jobs)}" if jobs and "ids" not in gone else ""
     parts = [
         _Part("model", _model(status.model) + effort, "accent"),
         _Part("level", one_line(status.allow), "warn" if status.allow == ALL else "dim"),

@@ -275,17 +275,17 @@ def _listed(done: FinishedCall) -> Sequence[Mapping[str, str]]:
 
 def _item_rows(items: Sequence[Mapping[str, str]], room: int, theme: Theme) -> Iterator[tuple[str, str]]:
     """Yield role and text of each item; the first of many done ones are counted."""
-    done = sum(one["state"] in ("done", "dropped") for one in items)
+    done = sum(item["state"] in ("done", "dropped") for item in items)
     hidden = min(done, max(0, len(items) - LISTED_ITEMS))
     if hidden:
         yield "dim", cut(f"[x] {plural(hidden, 'earlier item', 'earlier items')}", room, theme.signs.cut)
-    for one in items:
-        ended = one["state"] in ("done", "dropped")
+    for item in items:
+        ended = item["state"] in ("done", "dropped")
         if ended and hidden:
             hidden -= 1
             continue
-        text = cut(f"[{MARKS[one['state']]}] {one_line(one['text'][:400])}", room, theme.signs.cut)
-        yield "dim" if ended else "accent" if one["state"] == "doing" else "tool", text
+        text = cut(f"[{MARKS[item['state']]}] {one_line(item['text'][:400])}", room, theme.signs.cut)
+        yield "dim" if ended else "accent" if item["state"] == "doing" else "tool", text
 
 
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:

@@ -193,7 +193,7 @@ def _rows(text: str, names: bool, is_cut: bool) -> list[_Row]:
             name, hunk = (old if path == "/dev/null" else path), None
             if named:
                 gone = path == "/dev/null"
-                own = list(takewhile(lambda one: one.role != "file", parsed[place + 1 :]))
+                own = list(takewhile(lambda diff_line: diff_line.role != "file", parsed[place + 1 :]))
                 changes = describe_counts(*count_lines(own), new=old == "/dev/null", gone=gone)
                 changes += " or more" if is_cut and place + 1 + len(own) == len(parsed) else ""
                 if rows:

@@ -115,7 +115,7 @@ class WorkerTree:
         if not worker.has_ended:
             return replace(done, subject=f"{worker.id} {worker.task}", figures=["in the background"])
         below = worker.report_lines() if not done.result.error else []
-        below += [describe_worker(one.row) for one in self.below(worker)]
+        below += [describe_worker(shown_worker.row) for shown_worker in self.below(worker)]
         if worker.row["to_review"]:
             tree = worker.row["worktree"]
             way = f"/agents review {worker.id}" if self._commands else f"nexus worktree diff {tree}"
@@ -170,20 +170,20 @@ class WorkerTree:
     @property
     def are_counted(self) -> bool:
         """True if the figures of the turn include those of a worker, which has ended."""
-        return any(one.has_ended for one in self._workers.values())
+        return any(worker.has_ended for worker in self._workers.values())
 
     @property
     def asks(self) -> bool:
         """True if a question about a worker's call is open."""
-        return any(one.asked for one in self._workers.values())
+        return any(worker.asked for worker in self._workers.values())
 
     def of_call(self, call_id: str) -> ShownWorker | None:
         """Return the worker that a call of the session started."""
-        return next((one for one in self.roots if one.row["call"] == call_id), None)
+        return next((root for root in self.roots if root.row["call"] == call_id), None)
 
     def besides(self, calls: Collection[str]) -> list[ShownWorker]:
         """Return the session's own active workers that belong to none of the open `calls`."""
-        return [one for one in self.roots if not one.has_ended and one.row["call"] not in calls]
+        return [root for root in self.roots if not root.has_ended and root.row["call"] not in calls]
 
     @property
     def roots(self) -> list[ShownWorker]:
@@ -197,7 +197,7 @@ class WorkerTree:
     def running_lines(self, worker: ShownWorker, width: int, theme: Theme) -> list[str]:
         """Return the line of a worker and those of its own workers, each in at most `width` cells."""
         made = [self._line(worker, width, theme)]
-        return made + [self._line(one, width, theme) for one in self.below(worker)]
+        return made + [self._line(shown_worker, width, theme) for shown_worker in self.below(worker)]
 
     def _line(self, worker: ShownWorker, width: int, theme: Theme) -> str:
         signs, mark = theme.signs, theme.signs.cut

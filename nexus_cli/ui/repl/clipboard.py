@@ -76,8 +76,8 @@ async def save_clipboard_image(folder: Path) -> str:
     """Save the image on the clipboard in `folder` and return its path; "" if there is none."""
     for command in _find_commands(_IMAGE_PROGRAMS, _IMAGE_OF_MAC):
         _, data = await _run(command, b"", PIPE)
-        if found := _APPLESCRIPT.search(data):
-            data = bytes.fromhex(found[1].decode())
+        if match := _APPLESCRIPT.search(data):
+            data = bytes.fromhex(match[1].decode())
         kind = image_type(data[:16])
         if kind and len(data) <= KEPT:
             path = folder / f"{sha256(data).hexdigest()[:12]}.{kind.rpartition('/')[2]}"

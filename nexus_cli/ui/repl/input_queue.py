@@ -49,7 +49,7 @@ class InputQueue:
         """Return one line for each queued item, those for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
         then = [f"queued: {brief(_typed(one).shown)}" for one in (*self.held, *self.later)]
-        return [*now, *then, *(f"attached: {one.what}" for one in self.attached)]
+        return [*now, *then, *(f"attached: {attachment.what}" for attachment in self.attached)]
 
     def typed_form(self, words: str) -> str:
         """Return the typed form of a text that the turn was given."""
@@ -115,7 +115,7 @@ class InputQueue:
             tell(f"Attached {_named(read.along, '; ')}", "dim")
         typed = replace(typed, attached=(*typed.attached, *self.attached))
         self.attached.clear()
-        text = "\n\n".join([typed.text, *(one.text for one in typed.attached), *read.blocks])
+        text = "\n\n".join([typed.text, *(attachment.text for attachment in typed.attached), *read.blocks])
         trigger = Trigger(text, "person", tuple(read.parts), tuple(read.files), read.uncounted, typed.pasted)
         if typed.text.startswith("/") or "$" in typed.shown or "@" in typed.shown:
             trigger = replace(trigger, expands=True)

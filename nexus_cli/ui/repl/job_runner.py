@@ -67,9 +67,9 @@ class JobRunner:
 
     def start(self, kind: str, what: str, work: Coroutine[Any, Any, object]) -> None:
         """Run `work` as the current job."""
-        made = self.current = Job(kind, what)
-        made.task = self._create_task(work)
-        made.task.add_done_callback(self._over)
+        job = self.current = Job(kind, what)
+        job.task = self._create_task(work)
+        job.task.add_done_callback(self._over)
 
     def start_background(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         """Run `work` beside the current job; return its task."""

@@ -63,13 +63,13 @@ def last_screenful(
 def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the rows of the person's message, and those of the rest, which `renderer` outputs to `pieces`."""
     said = 0
-    for one in events:
-        if isinstance(one, TurnStart) and one.text:
-            renderer.show_user_message(one.text)
+    for event in events:
+        if isinstance(event, TurnStart) and event.text:
+            renderer.show_user_message(event.text)
             said = said or len(pieces)
-        if isinstance(one, Notice):
+        if isinstance(event, Notice):
             renderer.feed(StepStart(0))  # a text of the past has ended
-        renderer.feed(one)
+        renderer.feed(event)
     parts = ["".join(part).strip("\n").split("\n") for part in (pieces[:said], pieces[said:])]
     words, rest = ([] if part == [""] else part for part in parts)
     return words, ["", *rest] if words and rest else rest

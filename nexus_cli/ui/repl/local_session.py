@@ -113,7 +113,7 @@ class LocalSession(TerminalContext):
             for text, shown, pasted, files, attached in stored["queued"]:
                 along = tuple(Attachment(*one) for one in attached)
                 queue.held.append(TypedMessage(text, shown, tuple(pasted), tuple(files), along))
-        self.session.engine.control.waiting_texts = lambda: [one.text for one in queue.attached]
+        self.session.engine.control.waiting_texts = lambda: [attachment.text for attachment in queue.attached]
         self.session.listen(self.repl.feed)
 
     @property
@@ -211,14 +211,16 @@ class LocalSession(TerminalContext):
         await before.end_hooks(options.resume)
         stored = self.store_queue(moves=moves)
         try:
-            made = self.session = self._reopen(options, settings, before)
+            session = self.session = self._reopen(options, settings, before)
         except NexusError:
             self.store_queue()
             raise
         self._options, self.settings = options, settings
         if moves:
             attached = self.repl.input_queue.attached
-            self.repl.show_unsent([one.what for one in attached], stored=stored, session=" the previous session")
+            self.repl.show_unsent(
+                [attachment.what for attachment in attached], stored=stored, session=" the previous session"
+            )
             attached.clear()
         self.share_queue(loads=moves)
         self.store_queue()
@@ -227,7 +229,7 @@ class LocalSession(TerminalContext):
             if options.resume and not copied:
                 self.show_conversation()
             elif not copied:  # the command that copied prints its own line
-                self.say(describe_opened(made))
+                self.say(describe_opened(session))
         self.repl.refresh_status()
 
     # The end of a turn
@@ -249,9 +251,9 @@ class LocalSession(TerminalContext):
     def store_queue(self, *, moves: bool = False) -> bool:
         """See `AgentConnection`; messages that move to the session opened next are not stored in this one."""
         messages, attached = self.repl.input_queue.unsent(self.undelivered)
-        typed = [] if moves else [astuple(one) for one in messages]
+        typed = [] if moves else [astuple(message) for message in messages]
         try:
-            stored = self.session.attached_texts.store([asdict(one) for one in attached], typed)
+            stored = self.session.attached_texts.store([asdict(attachment) for attachment in attached], typed)
         except NexusError:
             return False
         if stored and (typed or attached):  # a turn's step may take long

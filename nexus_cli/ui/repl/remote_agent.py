@@ -122,9 +122,12 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _read_own_commands(self) -> None:
         from nexus_cli.commands.own_guides import make_typed_command  # noqa: PLC0415  (after the start)
 
-        found = await self._client.list_commands(self.agent_id)
-        made = [make_typed_command(one["name"], one["usage"], one["help"]) for one in found["commands"]]
-        self._own_commands = {command.name: command for command in made}
+        command_list = await self._client.list_commands(self.agent_id)
+        commands = [
+            make_typed_command(own_command["name"], own_command["usage"], own_command["help"])
+            for own_command in command_list["commands"]
+        ]
+        self._own_commands = {command.name: command for command in commands}
         self.repl.offer_commands()
 
     @property
@@ -274,7 +277,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""
         try:
-            key = await self.choose(title, [Choice(**one) for one in choices])
+            key = await self.choose(title, [Choice(**choice) for choice in choices])
         except asyncio.CancelledError:
             self._begin(self._client.choose(self.agent_id, id))
             raise

@@ -231,7 +231,7 @@ class Repl:
         self._leaving = True
         self.input_queue.postpone(self.backend.take_back())
         messages, attached = self.input_queue.unsent(())
-        what = [*(brief(one.text) for one in messages), *(one.what for one in attached)]
+        what = [*(brief(message.text) for message in messages), *(attachment.what for attachment in attached)]
         self.show_unsent(what, stored=self.backend.store_queue())
         if self.jobs.current is not None and self.backend.ends_with_repl:
             self.jobs.stop()
@@ -277,7 +277,7 @@ class Repl:
         self.jobs.start_background(show_in_pager(self.view, f"{title}\n{text}"))
 
     async def _show_transcript(self, value: JsonObject) -> None:
-        shell = [one for one in self.backend.shell_outputs if one["session"] == value.get("id")]
+        shell = [output for output in self.backend.shell_outputs if output["session"] == value.get("id")]
         lines = await asyncio.to_thread(transcript_text, {**value, "shell": shell}, self.view.width - 1)
         await show_in_pager(self.view, "\n".join(lines), at_end=bool(value["events"] or shell))
 

@@ -77,15 +77,15 @@ class ApprovalQuestions:
             if self._ledger.runs.is_own(run)
         }
         for key in self._asked.keys() - (waiting.keys() - answers.keys()):
-            one = self._asked.pop(key)
-            if one.task is not None and not one.is_closed:
-                one.task.cancel()
+            question = self._asked.pop(key)
+            if question.task is not None and not question.is_closed:
+                question.task.cancel()
                 if key in answers:
-                    self._show_note(_describe_answers(answers[key], one), "dim")
+                    self._show_note(_describe_answers(answers[key], question), "dim")
         for key, run in waiting.items():
             if key not in self._asked and key not in answers:
-                one = self._asked[key] = _OpenQuestion(run, names.get(run.entity or 0, "an agent"))
-                one.task = asyncio.create_task(self._ask(one))
+                question = self._asked[key] = _OpenQuestion(run, names.get(run.entity or 0, "an agent"))
+                question.task = asyncio.create_task(self._ask(question))
 
     def ask_again(self) -> bool:
         """Ask what was left unanswered; False if nothing was. `follow` asks."""
@@ -96,12 +96,12 @@ class ApprovalQuestions:
 
     def close(self) -> None:
         """Withdraw all questions."""
-        for one in self._asked.values():
-            if one.task is not None:
-                one.task.cancel()
+        for question in self._asked.values():
+            if question.task is not None:
+                question.task.cancel()
 
-    async def _ask(self, one: _OpenQuestion) -> None:
-        run, name = one.run, one_line(one.name)
+    async def _ask(self, question: _OpenQuestion) -> None:
+        run, name = question.run, one_line(question.name)
         self._view.notify(f"{name} is waiting for your approval", waits=True)
         approver = PersonApprover(self._view, describe_calls(self._view, self._theme), escape="Esc later")
         try:
@@ -113,17 +113,17 @@ class ApprovalQuestions:
             way = f"/approve asks again, or use nexus runs resume {run.id} --answer yes"
             self._show_note(f"{name} is still waiting for approval: {way}", "warn")
             return
-        one.is_answered = recorded
+        question.is_answered = recorded
         answers = await asyncio.to_thread(self._find_answers, run, taken=True)
         if recorded:
-            self._show_note(_describe_answers([{**answer, "by": "you"} for answer in answers], one), "dim")
+            self._show_note(_describe_answers([{**answer, "by": "you"} for answer in answers], question), "dim")
         elif answers:
-            self._show_note(f"already answered: {_describe_answers(answers, one)}", "dim")
+            self._show_note(f"already answered: {_describe_answers(answers, question)}", "dim")
         else:
             self._show_note(f"{name} ({run.id}) asks no more", "dim")
 
 
-def _describe_answers(answers: RunAnswers, one: _OpenQuestion) -> str:
+def _describe_answers(answers: RunAnswers, question: _OpenQuestion) -> str:
     """Return `Scout (run-1): Ana said yes`, with the words of a refusal."""
     said = name_signal(APPROVAL, {"answers": dict(enumerate(answers))})
-    return f"{one_line(one.name)} ({one.run.id}): {said}"
+    return f"{one_line(question.name)} ({question.run.id}): {said}"

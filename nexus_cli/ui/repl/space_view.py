@@ -127,7 +127,7 @@ class SpaceChat(ReplController):
 
     def member_names(self) -> list[str]:
         """Return the names of the other members, for completion."""
-        return [one.name for one in self._space.members if one.key != self._member.key]
+        return [member.name for member in self._space.members if member.key != self._member.key]
 
     # Content of the view
 
@@ -149,7 +149,7 @@ class SpaceChat(ReplController):
         return self.theme.paint("dim", cut(text, max(0, width - 1), self.theme.signs.cut))
 
     def _states(self) -> list[str]:
-        names = {one.key: one.name for one in self._space.members}
+        names = {member.key: member.name for member in self._space.members}
         states = []
         for run in self._working:
             name = names.get(run.entity or 0, "somebody")
@@ -196,19 +196,21 @@ class SpaceChat(ReplController):
             way = "/help lists the commands; with a leading space it is posted as text"
             self.show_note(f"/{one_line(name)} is not a command here; {way}", "warn")
 
-    def _described(self, one: Entity) -> str:
-        kind = "agent, muted" if is_muted(one, self._space.key) else "agent"
-        return f"{one.name} ({kind})" if one.kind == AGENT else one.name
+    def _described(self, entity: Entity) -> str:
+        kind = "agent, muted" if is_muted(entity, self._space.key) else "agent"
+        return f"{entity.name} ({kind})" if entity.kind == AGENT else entity.name
 
     def _on_agent(self, action: str, rest: str) -> None:
         """Stop or mute the agent named `rest`; without a name stop all."""
         wanted = fold_name(rest.removeprefix("@"))
-        agents = [one for one in self._space.members if one.kind == AGENT and wanted in ("", fold_name(one.name))]
+        agents = [
+            member for member in self._space.members if member.kind == AGENT and wanted in ("", fold_name(member.name))
+        ]
         if not agents or (not wanted and action != "stop"):
-            names = ", ".join(one.name for one in self._space.members if one.kind == AGENT)
+            names = ", ".join(member.name for member in self._space.members if member.kind == AGENT)
             self.show_note(f"/{action} needs an agent name: {names or 'there is no agent here'}", "warn")
         elif action == "stop":
-            self._stop_runs({one.key for one in agents}, (RUNNING, WAITING, QUEUED))
+            self._stop_runs({agent.key for agent in agents}, (RUNNING, WAITING, QUEUED))
         else:
             self._change(lambda: self._mute(agents[0], muted=action == "mute"))
 
@@ -254,7 +256,7 @@ class SpaceChat(ReplController):
 
     def interrupt(self, *, gently: bool = False) -> None:
         """Stop the agents that work; what is queued and what waits stays."""
-        self._stop_runs({one.key for one in self._space.members}, (RUNNING,))
+        self._stop_runs({member.key for member in self._space.members}, (RUNNING,))
 
     def request_exit(self, *, asks: bool = False) -> None:
         """Leave the view; the membership stays."""
@@ -330,7 +332,7 @@ class SpaceChat(ReplController):
 
     async def _begin(self) -> None:
         value = await _in_thread(lambda: read_space(self._ledger, self._space, self._member, LAST))
-        shown = {**value, "messages": [_shortened(one) for one in value["messages"]]}
+        shown = {**value, "messages": [_shortened(message) for message in value["messages"]]}
         self.view.put(sanitize("\n".join(space_messages_text(shown, self.view.width))) + "\n")
         if messages := value["messages"]:
             self._last = int(messages[-1]["id"].partition("-")[2])
@@ -373,11 +375,11 @@ class SpaceChat(ReplController):
         async with self._showing:
             space, skipped, messages, self._working, ended = await _in_thread(self._look)
             self._missing, self._answers = await _in_thread(lambda: self._find_waits(space))
-            if self._member.key not in {one.key for one in space.members} and not self._stop.is_set():
+            if self._member.key not in {member.key for member in space.members} and not self._stop.is_set():
                 self.show_note(f"You are no longer in {one_line(space.name)}.", "warn")
                 self.request_exit()
             self._space = space
-            names = {one.key: one.name for one in space.members}
+            names = {member.key: member.name for member in space.members}
             self._approvals.follow(self._working, names, self._answers)
             if skipped:
                 self.show_note(f"{plural(skipped, 'earlier message')} (to read more: nexus space read --last N SPACE)")
@@ -418,11 +420,11 @@ class SpaceChat(ReplController):
 
     def _find_waits(self, space: Space) -> tuple[dict[int, list[int]], dict[RunClaim, RunAnswers]]:
         """Return the members whose replies are missing, by key of the run, and the answers to approvals."""
-        members, missing = [one.key for one in space.members], dict[int, list[int]]()
+        members, missing = [member.key for member in space.members], dict[int, list[int]]()
         for run in self._working:
             if run.waits is not None and run.waits.kind == "reply" and run.waits.value["space"] == space.key:
-                found = self._ledger.spaces.read(space, after=run.waits.value["message"], limit=AT_ONCE)
-                said, asked = {one.sender.key for one in found}, run.waits.value["from"]
+                messages = self._ledger.spaces.read(space, after=run.waits.value["message"], limit=AT_ONCE)
+                said, asked = {message.sender.key for message in messages}, run.waits.value["from"]
                 missing[run.key] = [key for key in members if key in asked and key not in said]
         return missing, self._approvals.find_answers(self._working)
 

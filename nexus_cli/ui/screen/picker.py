@@ -103,17 +103,17 @@ class PickerPanel:
 
     def prompt(self, columns: int, rows: int) -> list[str]:
         """Return title and choices in `rows` rows."""
-        found, each = self._found, self._lines_each(columns)
+        choices, each = self._found, self._lines_each(columns)
         title = self._title_lines(columns)
         titles = title[: max(0, min(rows - each, rows // 2))]
         if titles and titles != title:
             titles[-1] = cut(" ".join(title[len(titles) - 1 :]), columns, self._theme.signs.cut)
         self._visible = max(1, (rows - len(titles)) // each)
-        first = max(0, min(self._selected - self._visible // 2, len(found) - self._visible))
+        first = max(0, min(self._selected - self._visible // 2, len(choices) - self._visible))
         lines = self._head(titles, columns) if titles else []
-        for place, choice in enumerate(found[first : first + self._visible], first):
+        for place, choice in enumerate(choices[first : first + self._visible], first):
             lines += self._lines(choice, columns, each, marked=place == self._selected)
-        if not found:
+        if not choices:
             lines.append(self._theme.paint("dim", cut(PLAIN + "nothing matches", columns)))
         return [*lines, *[""] * (rows - len(lines))][:rows]
 
@@ -128,8 +128,8 @@ class PickerPanel:
         def lacks(text: str) -> bool:
             return any(word not in text.casefold() for word in words)
 
-        found = [one for one in self._choices if not lacks(f"{one.label} {one.detail} {one.key}")]
-        self._found = sorted(found, key=lambda choice: lacks(choice.key))  # a model's name before its figures
+        choices = [one for one in self._choices if not lacks(f"{one.label} {one.detail} {one.key}")]
+        self._found = sorted(choices, key=lambda choice: lacks(choice.key))  # a model's name before its figures
         self._total = len(self._found)
 
     def _lines_each(self, columns: int) -> int:
