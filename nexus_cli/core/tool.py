@@ -77,8 +77,9 @@ class CommandSandbox:
     env: Environ
     notes: tuple[str, ...] = ()
     """Notes about the sandbox for the model, appended to the result."""
-    describe_denial: Callable[[str, str, int], str] = lambda command, output, status: ""
-    """Returns lines with the restrictions that a command hit, by its words, its output and its status; or ""."""
+    describe_denial: Callable[[str, str, int | None], str] = lambda command, output, status: ""
+    """Returns lines with the restrictions that a command hit, by its words, its output and its status; or "". With None
+    as the status the output is that of another program too."""
     describe_missing: Callable[[str, str], str] = lambda command, output: ""
     """Returns a line with the keys that a command misses by its words and its output, each once; or ""."""
 

@@ -539,7 +539,7 @@ class CallPermission:
         probe = self.load(ALL if profile == "none" else ASK)
         with self._lock:
             denied = self._find_denied_files(profile)
-            sandbox_profile = make_profile(
+            rights = make_profile(
                 profile,
                 project=self._project,
                 cwd=self._cwd,
@@ -550,15 +550,13 @@ class CallPermission:
                 unix_sockets=self._settings.unix_sockets,
                 denied=denied.paths,
             )
-            sandbox_profile = sandbox_profile.for_hook(places()) if hook else sandbox_profile
+            rights = rights.for_hook(places()) if hook else rights
             if profile in ("write", "net"):
                 kept, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
                 mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
-                sandbox_profile = replace(
-                    sandbox_profile, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts
-                )
-            held, alone = self._find_confinement(sandbox_profile, probe or BackendProbe(Backend.NONE), stays)
-        env, taken = sandbox_environment(sandbox_profile, os.environ, self._settings.env_pass)
+                rights = replace(rights, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts)
+            held, alone = self._find_confinement(rights, probe or BackendProbe(Backend.NONE), stays)
+        env, taken = sandbox_environment(rights, os.environ, self._settings.env_pass)
         from nexus_cli.config.host_environment import add_own_program, host_environment  # noqa: PLC0415
 
         env = host_environment(env, self._cwd)
@@ -568,7 +566,7 @@ class CallPermission:
             from nexus_cli.config.ledger_place import HIDDEN_DATA  # noqa: PLC0415
 
             env[HIDDEN_DATA] = str(places().data)
-        notes = [*sandbox_profile.notes, *([alone] if alone else [])]
+        notes = [*rights.notes, *([alone] if alone else [])]
         env |= {} if hook else self._list_variables(profile, is_walled=is_walled)
         if profile == "read":
             from nexus_cli.rules.read_only_environment import read_only_environment  # noqa: PLC0415
@@ -579,16 +577,16 @@ class CallPermission:
 
             env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=is_walled)
             notes += [left_out] if left_out else []
-        if sandbox_profile.denied and not denied.is_whole:
+        if rights.denied and not denied.is_whole:
             notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the others")
-        if sandbox_profile.denied and sandbox_profile.writable and held.backend == "landlock":
+        if rights.denied and rights.writable and held.backend == "landlock":
             notes.append("a file created next to a denied file is not readable until the next command")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
 
-        def denial(command: str, text: str, status: int) -> str:
-            is_told, self._is_told = self._is_told, self._is_told or (status not in (0, 1) and profile == "read")
-            describe = partial(describe_denial, sandbox_profile, command, text, held.backend)
+        def denial(command: str, text: str, status: int | None) -> str:
+            is_told, self._is_told = self._is_told, self._is_told or (status not in (None, 0, 1) and profile == "read")
+            describe = partial(describe_denial, rights, command, text, held.backend)
             return describe(asks=asks, status=status, is_told=is_told, is_auto=is_auto)
 
         return CommandSandbox(held if is_walled else None, env, told, denial, partial(self._describe_missing, taken))

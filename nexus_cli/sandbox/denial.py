@@ -84,7 +84,7 @@ def describe_denial(
     backend: Backend,
     *,
     asks: bool = True,
-    status: int = 2,
+    status: int | None = 2,
     is_told: bool = False,
     is_auto: bool = False,
 ) -> str:
@@ -92,20 +92,22 @@ def describe_denial(
     show one. They name the way to ask for more rights only if the session `asks`; at level auto (`is_auto`) writing
     needs no question. With the `status` 0 only a path of the command in the output of several programs counts.
 
-    In the profile `read` a refusal in the output counts whatever the status. A status over 1 may be a refusal too,
+    In the profile `read` a refusal in the output counts whatever the status, but for None, which says that another
+    program may have written it. A status over 1 may be a refusal too,
     unless the model `is_told`; 1 is what `grep` without a match and `diff` exit with.
     """
     if profile.name == "none":
         return ""
     lines = [VIEW] if _VIEWS.search(command) else []
-    if profile.name == "read" and ((status not in (0, 1) and not is_told) or _REFUSAL.search(output[-_TAIL:])):
+    is_own = profile.name == "read" and status is not None
+    if is_own and ((status not in (0, 1) and not is_told) or _REFUSAL.search(output[-_TAIL:])):
         how = AUTO_WRITE if is_auto else ASK_WRITE if asks else NOBODY_WRITE
         lines.append(f"[nexus: ran read-only: no writes, no network; {how}]")
     return "\n".join([*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks, status)])])
 
 
 def _describe_failure(
-    profile: SandboxProfile, command: str, output: str, backend: Backend, asks: bool, status: int
+    profile: SandboxProfile, command: str, output: str, backend: Backend, asks: bool, status: int | None
 ) -> str:
     """Return lines with the restrictions that a failed command hit by its output or its programs."""
     outside, network = (ASK_OUTSIDE, ASK_NETWORK) if asks else (NOBODY, NOBODY)

@@ -144,7 +144,7 @@ def test_in_a_pipe_every_chapter_shows_what_it_promises(two: tuple[Seen, Seen]) 
         r"- if cents > FREE_FROM: .{0,9}\+ if cents >= FREE_FROM:",
         r"✓ bash python3 -m unittest .*OK .*both tests pass\.",
         r"2\. What the model sees .*▌ /context .*next request 9\d% cached",
-        r"left out as d1: .*too long",
+        r"left out as d1: .*shortened",
         r"recalled d1, \d+ tokens .*order 8206",
         r"left out as d2: .*summarized.* compacted: .*The last order in it is 8420",
         r"This stands for the older messages now: .*\(\"d2\"\).*One test fails\. Find out why .*1\. Goal: ",

@@ -1,8 +1,8 @@
 """Play random turns that change files and git, then undo and redo them and compare each state byte by byte.
 
-By hand: `python tests/fuzz/histories.py --seed 7 --times 20`. The signal that ends some of the turns arrives at any
-moment, so a seed repeats the changes, not always the fault. What undo leaves by decision is left out: new repositories
-and worktrees stay, and a file whose time was set into the past is kept.
+By hand: `python tests/fuzz/histories.py --seed 7 --times 20`. The signal that ends some of the turns arrives at a
+random moment, so a seed repeats the changes, not always the fault. What undo leaves by decision is left out: new
+repositories and worktrees stay, and a file whose time was set into the past is kept.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def test_nobody_is_told_to_go_on_with_what_was_not_kept(seen: Seen) -> None:
 def test_without_tools_none_is_offered_and_none_runs(seen: Seen) -> None:
     done, (first, second) = seen["toolless"]
     assert (done.status, done.result["text"], done.result["files_changed"]) == (0, "without tools, then", [])
-    assert not first.get("tools") and "there is no tool" in results(second)[0]
+    assert not first.get("tools") and "tools are switched off for this run" in results(second)[0]
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ def _format_result(
     is_own = not pipe or done.status or (hidden and _PASSES_ERRORS.search(command))
     status = done.status or (max(pipe) if hidden else 0)
     denial = sandbox.describe_denial(command, text if is_own else "", status)
-    if denial := denial or (sandbox.describe_denial(command, text, 0) if hidden else ""):
+    if denial := denial or (sandbox.describe_denial(command, text, None) if hidden else ""):
         lines.append(denial)
     if missing := sandbox.describe_missing(command, text):
         lines.append(missing)

@@ -337,7 +337,7 @@ def test_what_comes_between_the_question_and_the_result_names_the_call_again() -
 
 def test_what_the_person_refused_is_not_told_again_at_the_end() -> None:
     row: Any = {"tool": "bash", "subject": "ls", "level": "auto"}
-    rows = tuple({**row, "by": by} for by in ("person", "unanswered", "plan"))
+    rows = tuple({**row, "by": by} for by in ("person", "plan"))
     assert "refused" not in put(e.TurnEnd(replace(DONE, denied=rows)))
 
 
