@@ -61,8 +61,8 @@ class RunningReport(VersionedReport):
 def running_report(ledger: Ledger) -> RunningReport:
     """Return open sessions, the busy ones first, and the runs that are queued, running or waiting."""
     owners = ledger.find_owners()
-    runnings = [_session_row(ledger, name, owner) for name, owner in owners.items() if not name.startswith("run-")]
-    rows = [running for running in runnings if running is not None]
+    sessions = [_session_row(ledger, name, owner) for name, owner in owners.items() if not name.startswith("run-")]
+    rows = [session for session in sessions if session is not None]
     by_session = {row.id: row for row in rows}
     if ledger.has_runs():
         for run in describe_runs(ledger, ledger.runs.list_runs((QUEUED, RUNNING, WAITING), limit=200)):
