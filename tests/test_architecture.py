@@ -471,7 +471,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_258, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_882, 0, 5),
+    "cli": (47_890, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (43_029, 0, 50),
     "config": (35_039, 0, None),
@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (50_559, 0, 90),
     "core": (39_953, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_520, 0, 56),
+    "engine": (52_516, 0, 56),
     "hooks": (7_734, 0, 21),
     "imports": (14_570, 0, 10),
     "ledger": (51_290, 0, 32),
@@ -499,7 +499,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_495, 0, 0),
     "text": (4_186, 0, None),
     "tools": (57_764, 27_198, 54),
-    "tree undo worktrees": (68_740, 0, 61),
+    "tree undo worktrees": (68_612, 0, 61),
     "ui": (96_931, 0, 46),
     "workers": (10_513, 0, 1),
 }
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_129, 49_726)
+SUM = (973_005, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -12,7 +12,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -381,48 +381,33 @@ class ChangeJournal:
         return ""
 
     def begin_edit(
-        self, owner: StepOwner, what: str, call: str, project: Path, before: dict[Path, Seen]
-    ) -> dict[Path, Step]:
-        """Note by root the files of `before`, which an edit may change, so that another process finds its changes if
-        this one is killed. Blocks; never raises `OSError`."""
+        self, owner: StepOwner, what: str, call: str, project: Path, before: Mapping[Path, Seen]
+    ) -> list[Step]:
+        """Return a step for each root of the files of `before`, which an edit may change, and note it, so that another
+        process finds its changes if this one is killed. Blocks; never raises `OSError`."""
         self._settle(owner.session)
-        found = {}
-        for root, targets in _group_by_root(project, before).items() if self.keeps else ():
-            changes = [
-                FileChange(str(target.relative_to(root)), before[target].state, before[target].state)
-                for target in targets
-            ]
-            found[root] = replace(self._make_step(owner, what, call, root), changes=tuple(changes))
+        roots: dict[Path, list[FileChange]] = {}
+        for target, seen in before.items():
+            root = project if target.is_relative_to(project) else target.parent
+            roots.setdefault(root, []).append(FileChange(str(target.relative_to(root)), seen.state, seen.state))
+        steps = [replace(self._make_step(owner, what, call, root), changes=tuple(roots[root])) for root in roots]
+        for step in steps if self.keeps else ():
             with suppress(OSError, ValueError):
-                self._note_running(found[root].id)
-                begin_step(self.data, found[root])
-        return found
+                self._note_running(step.id)
+                begin_step(self.data, step)
+        return steps
 
-    def record_edit(
-        self,
-        owner: StepOwner,
-        what: str,
-        call: str,
-        project: Path,
-        before: dict[Path, Seen],
-        begun: Mapping[Path, Step] | None = None,
-    ) -> list[str]:
-        """Record what an edit changed in the files of `before`, and return their names; `begun` is what was noted
-        before it. Blocks; never raises `OSError`."""
-        after, names, begun = self.read_targets(list(before)), list[str](), begun or {}
-        for root, targets in _group_by_root(project, before).items():
-            file_changes = [
-                _compare(str(target.relative_to(root)), before[target], after[target]) for target in targets
-            ]
-            changes = [change for change in file_changes if change is not None]
-            if changes or root in begun:
-                step = replace(begun.get(root) or self._make_step(owner, what, call, root), at=utc_now())
-                seen = {change.path: after[root / change.path] for change in changes}
-                self._record(replace(step, changes=tuple(changes)), seen)
-                with suppress(OSError):
-                    self._note_running(step.id, ended=True)
-            kept = [change.path for change in changes if change.after.kind != FOLDER]
-            names += kept if root == project else [str(root / path) for path in kept]
+    def record_edit(self, project: Path, begun: Sequence[Step]) -> list[str]:
+        """Record what an edit changed in the files of its steps, and return their names. Blocks; never raises
+        `OSError`."""
+        after, names = self.read_targets([place for step in begun for place in _list_places(step)]), list[str]()
+        for step in begun:
+            ended = _end_edit(step, after)
+            self._record(ended, {change.path: after[Path(step.root, change.path)] for change in ended.changes})
+            with suppress(OSError):
+                self._note_running(step.id, ended=True)
+            paths = [change.path for change in ended.changes if change.after.kind != FOLDER]
+            names += paths if step.root == str(project) else [os.path.join(step.root, path) for path in paths]
         return names
 
     def close(self) -> None:
@@ -547,13 +532,21 @@ def _find_killed(data: Path, name: str, step: Step) -> Step:
 
 def _find_killed_edit(data: Path, step: Step) -> Step:
     """Return the step of an edit in a killed process with the changes to its files since it began."""
-    seen = ChangeJournal(data).read_targets([Path(step.root, change.path) for change in step.changes])
-    file_changes = [
-        _compare(change.path, replace(NOTHING, state=change.before), seen[Path(step.root, change.path)])
-        for change in step.changes
-    ]
-    changes = tuple(change for change in file_changes if change is not None)
-    return replace(step, changes=changes, unfollowed=KILLED_SINCE if changes else "", at=utc_now())
+    ended = _end_edit(step, ChangeJournal(data).read_targets(_list_places(step)))
+    return replace(ended, unfollowed=KILLED_SINCE if ended.changes else "")
+
+
+def _end_edit(step: Step, after: Mapping[Path, Seen]) -> Step:
+    """Return the step of an edit with what it changed: its files are in the states of `after` now."""
+    compared = (
+        _compare(change.path, replace(NOTHING, state=change.before), after[place])
+        for change, place in zip(step.changes, _list_places(step), strict=True)
+    )
+    return replace(step, changes=tuple(change for change in compared if change is not None), at=utc_now())
+
+
+def _list_places(step: Step) -> list[Path]:
+    return [Path(step.root, change.path) for change in step.changes]
 
 
 def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) -> T:
@@ -571,14 +564,6 @@ def follow_apply(data: Path, name: str, project: Path, work: Callable[[], T]) ->
     finally:
         journal.end(begun)
         journal.close()
-
-
-def _group_by_root(project: Path, targets: Iterable[Path]) -> dict[Path, list[Path]]:
-    """Return the files of an edit by the folder to which their paths in the journal are relative."""
-    roots: dict[Path, list[Path]] = {}
-    for target in targets:
-        roots.setdefault(project if target.is_relative_to(project) else target.parent, []).append(target)
-    return roots
 
 
 def _name_new(before: Look, after: Look) -> str:

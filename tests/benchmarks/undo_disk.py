@@ -45,8 +45,9 @@ def _follow(turns: int, edits: int, has_command: bool) -> Iterator[Row]:
             for number in range(turn * edits, (turn + 1) * edits):
                 path, text = _change(root, lines, number)
                 before = journal.read_targets([path])
+                edit = journal.begin_edit(owner, f"edit_file {path.name}", "c1", root, before)
                 path.write_text(text)
-                journal.record_edit(owner, f"edit_file {path.name}", "c1", root, before)
+                journal.record_edit(root, edit)
             if has_command:
                 begun = journal.begin(owner, "bash make", "c2", root)
                 path, text = _change(root, lines, turn + 7)

@@ -199,9 +199,10 @@ def edit(world: World, name: str, text: str, *, session: str = "", turn: int = 0
     """An edit by a tool."""
     journal = ChangeJournal(world.data)
     before = journal.read_targets([world.path(name)])
-    world.write(name, text)
     owner = StepOwner(session or world.session, turn or world.turns)
-    journal.record_edit(owner, "edit_file", "c2", world.project, before)
+    begun = journal.begin_edit(owner, "edit_file", "c2", world.project, before)
+    world.write(name, text)
+    journal.record_edit(world.project, begun)
 
 
 @pytest.mark.matrix

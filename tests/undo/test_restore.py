@@ -404,9 +404,10 @@ def test_an_edit_is_taken_back_by_its_path_in_the_project_and_outside_of_it(worl
         path.write_text("old\n")
     journal = ChangeJournal(world.data)
     before = journal.read_targets([inside, outside])
+    begun = journal.begin_edit(StepOwner(world.session, 1), "edit_file", "c1", world.project, before)
     inside.write_text("new\n")
     outside.write_text("new\n")
-    journal.record_edit(StepOwner(world.session, 1), "edit_file", "c1", world.project, before)
+    journal.record_edit(world.project, begun)
     world.turns = 1
     assert world.undo("src/a.py")["restored"] == ["src/a.py"]
     assert (inside.read_text(), outside.read_text()) == ("old\n", "new\n")

@@ -56,7 +56,7 @@ class AskTurn:
         err = self._choose_streams()
         self._interrupt = Interrupt()
         self._stored = ""
-        """The session's id, if the ledger has entries of it after the turns."""
+        """The session's id, if a commit failed and the ledger has entries of it."""
         self._broken: NexusError | None = None
         """The error of a failed write to stdout."""
         self._closed = False
@@ -170,7 +170,7 @@ class AskTurn:
                 moving.cancel()
             self._close_progress()
             self._interrupt.uninstall()
-            self._stored = session.id if has_entries(session) else ""
+            self._stored = session.id if not session.saved and has_entries(session) else ""
             await session.aclose()
         if self._broken is not None:
             self._remarks.print_error(self._broken.line)

@@ -234,8 +234,8 @@ class CallChanges:
         before = await asyncio.to_thread(journal.read_targets, targets)
         if why := await asyncio.to_thread(journal.find_unkept, before):
             return ToolResult(error=why, ran=False)
-        about = owner, what, context.call_id, context.project, before
-        begun = asyncio.ensure_future(asyncio.to_thread(journal.begin_edit, *about))
+        begin = asyncio.to_thread(journal.begin_edit, owner, what, context.call_id, context.project, before)
+        begun = asyncio.ensure_future(begin)
         has_failed = False
         try:
             await asyncio.shield(begun)  # what was noted has to be ended
@@ -244,7 +244,7 @@ class CallChanges:
             has_failed = True
             raise
         finally:
-            names = await self._finish(journal.record_edit, *about, await asyncio.shield(begun))
+            names = await self._finish(journal.record_edit, context.project, await asyncio.shield(begun))
             self._cut.update(names if has_failed else ())
 
     async def report_findings(self, context: ContextManager, notices: list[str], control: Control) -> None:
