@@ -96,11 +96,11 @@ def _guard_command(command: Command, plugin: str) -> Command:
 
 def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
     """Return a line that names the guides whose name a built-in command has, "" for none. Blocks."""
-    skills = [skill for kind in (SKILL, COMMAND) for skill in find_guides(cwd, kind)[0] if skill.name in built_in]
+    guides = [guide for kind in (SKILL, COMMAND) for guide in find_guides(cwd, kind)[0] if guide.name in built_in]
     calls = {
-        skill.name: f"/{skill.whole_name}" if skill.plugin else f"${skill.name}"
-        for skill in skills
-        if skill.is_callable
+        guide.name: f"/{guide.whole_name}" if guide.plugin else f"${guide.name}"
+        for guide in guides
+        if guide.is_callable
     }
     if not calls:
         return ""

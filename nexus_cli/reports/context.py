@@ -396,8 +396,8 @@ def context_text(value: JsonObject, width: int) -> Lines:
     yield from block("left out", [("id", "tokens", "cause", "what"), *left], width)
     if drops:
         again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
-        again += f"{describe_missed(value) if 'rewrite' in value else ''}; tokens are estimated"
-        yield from filled(again, width, "  ")
+        counted = describe_missed(value) if "rewrite" in value else ""  # of an earlier request the status line is gone
+        yield from filled(f"{again}{counted}; tokens are estimated", width, "  ")
     bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
     yield from block("limits", [("name", "value", "set by"), *bounds], width)
     notes = (f"note: {notice}" for notice in value["notices"])

@@ -87,7 +87,7 @@ def find_problems(plugins: Sequence[InstalledPlugin], cwd: Path) -> dict[str, di
     session find it; "" for those that have. Blocks."""
     guides = [guide for kind in (SKILL, COMMAND) for guide in find_guides(cwd, kind, plugins)[0]]
     guides += find_all_agents(cwd, plugins)[0]
-    hidden = {(skill.kind, skill.path): skill.problem or "its name is taken" * skill.shadowed for skill in guides}
+    hidden = {(guide.kind, guide.path): guide.problem or "its name is taken" * guide.shadowed for guide in guides}
     servers = read_servers(cwd, plugins=plugins)
     found: dict[str, dict[str, str]] = {}
     for plugin in plugins:

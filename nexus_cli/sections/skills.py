@@ -149,19 +149,19 @@ def find_guides(
         for folder in personal_folders(kind)
         for name, path in list_guide_files(folder, kind)
     ]
-    mine, inactive = {skill.path for skill in personal}, 0
-    skills = [*personal]
+    mine, inactive = {guide.path for guide in personal}, 0
+    candidates = [*personal]
     for folder in reversed(project_folders(cwd)):
         there, waiting = list_project_guides(folder, kind)
         inactive += len(waiting)
-        skills += [skill for skill in there if skill.path not in mine]  # the home folder may be a project
-    taken = {skill.name for skill in skills if not skill.problem}
+        candidates += [guide for guide in there if guide.path not in mine]  # the home folder may be a project
+    taken = {guide.name for guide in candidates if not guide.problem}
     for guide in _in_plugins(installed_plugins() if plugins is None else plugins, kind):
-        skills.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
+        candidates.append(replace(guide, name=guide.whole_name) if guide.name in taken else guide)
         taken.add(guide.name)
     guides: list[Skill] = []
     names: set[str] = set()
-    for guide in sorted(skills, key=lambda skill: skill.name.casefold()):
+    for guide in sorted(candidates, key=lambda guide: guide.name.casefold()):
         guides.append(replace(guide, shadowed=True) if guide.name in names else guide)
         if not guide.problem:
             names.add(guide.name)
@@ -176,15 +176,15 @@ def list_project_guides(folder: Path, kind: str) -> tuple[list[Skill], list[Skil
     trusted = trusted_items(folder, configuration)
     active, inactive = list[Skill](), list[Skill]()
     for name, item in _list_items(configuration.items.values(), kind)[:MOST]:
-        skills = active if item.key in trusted else inactive
-        skills.append(read_item_guide(name, item, _place(folder, item), "project"))
+        guide = read_item_guide(name, item, _place(folder, item), "project")
+        (active if item.key in trusted else inactive).append(guide)
     return active, inactive
 
 
 def index_guides(guides: Iterable[Skill]) -> dict[str, Skill]:
     """Return guides by name, those of plugins also by `PLUGIN:NAME`."""
-    skills = [*guides]
-    return {skill.whole_name: skill for skill in skills} | {skill.name: skill for skill in skills}
+    every = [*guides]
+    return {guide.whole_name: guide for guide in every} | {guide.name: guide for guide in every}
 
 
 def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> dict[str, str]:
@@ -193,10 +193,10 @@ def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> di
     found: dict[str, str] = {}
     for folder, kind in product(project_folders(cwd), kinds):
         waiting = list_project_guides(folder, kind)[1]
-        found |= {skill.name: f"{skill.path} is not trusted; run nexus trust" for skill in waiting}
-    for skill in chain.from_iterable(find_guides(cwd, kind)[0] for kind in kinds):
-        if not (skill.is_callable or skill.shadowed):
-            found[skill.name] = f"{skill.path} {skill.problem or 'is only for the model (user-invocable)'}"
+        found |= {guide.name: f"{guide.path} is not trusted; run nexus trust" for guide in waiting}
+    for guide in chain.from_iterable(find_guides(cwd, kind)[0] for kind in kinds):
+        if not (guide.is_callable or guide.shadowed):
+            found[guide.name] = f"{guide.path} {guide.problem or 'is only for the model (user-invocable)'}"
     return found
 
 

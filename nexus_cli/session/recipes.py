@@ -76,7 +76,7 @@ def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None)
 
 def find_agents(cwd: Path) -> dict[str, Skill]:
     """Return the agents that can work in a folder, by name. Blocks; raises nothing."""
-    return {skill.name: skill for skill in find_all_agents(cwd)[0] if skill.is_usable}
+    return {agent.name: agent for agent in find_all_agents(cwd)[0] if agent.is_usable}
 
 
 def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:

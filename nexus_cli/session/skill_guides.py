@@ -82,7 +82,7 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
 
 def find_callable(cwd: Path) -> dict[str, Skill]:
     """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
-    return index_guides(skill for kind in (COMMAND, SKILL) for skill in find_guides(cwd, kind)[0] if skill.is_callable)
+    return index_guides(guide for kind in (COMMAND, SKILL) for guide in find_guides(cwd, kind)[0] if guide.is_callable)
 
 
 async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
