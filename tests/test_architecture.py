@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_118, 0, 47),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (89_840, 8_414, None),
+    "reports": (89_842, 8_414, None),
     "rpc": (17_607, 0, 16),
     "rules": (30_548, 0, 18),
     "runs": (23_687, 0, 42),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_005, 49_726)
+SUM = (973_007, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
