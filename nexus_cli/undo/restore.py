@@ -300,10 +300,7 @@ class Restorer:
 
     def _execute(self, steps: Sequence[Step]) -> None:
         """Make the planned changes of `steps`, and record those that were made."""
-        due = (
-            step.root for step in steps if any(file_change.before != file_change.after for file_change in step.changes)
-        )
-        for root in self._gone.intersection(due):
+        for root in self._gone.intersection(step.root for step in steps):
             with suppress(OSError):
                 self._roots[root] = self._stack.enter_context(open_folder(root, create=True))
         for step in steps:

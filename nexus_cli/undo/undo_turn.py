@@ -267,7 +267,9 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     ]
     asked = find_paths(request.paths, request.folder)
     not_covered = find_uncovered(seen, asked)
-    gone = {root: why for root in _find_due_roots(chosen) if (why := _describe_gone(request.data, root))}
+    left_in = {change.root for change in merge_changes(chosen) if change.after.kind != ABSENT}
+    left_in |= {step.root for step in chosen if any(one.after for one in step.references)}
+    gone = {root: why for root in sorted(left_in) if (why := _describe_gone(request.data, root))}  # none is made again
     chosen = [step for step in chosen if step.root not in gone]
     left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*item) for item in gone.items()]
     if not has_effect(chosen):
@@ -308,16 +310,6 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     told = {kept_path.path for kept_path in result.kept}
     result.kept += [kept_path for kept_path in left if kept_path.path not in told]
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
-
-
-def _find_due_roots(steps: Sequence[Step]) -> list[str]:
-    """Return the roots that have to be there for an undo of `steps`: in one that these have wiped, it makes all again;
-    in one that lacks what they made alone, it has nothing to do."""
-    changes = merge_changes(steps)
-    moved = {step.root for step in steps if any(reference.after for reference in step.references)}
-    made = {change.root for change in changes if change.after.kind != ABSENT} | moved
-    wanted = {change.root for change in changes if change.before.kind != ABSENT} | moved
-    return sorted(made & wanted)
 
 
 def _describe_gone(data: Path, root: str) -> str:

@@ -321,16 +321,17 @@ def test_a_project_that_was_moved_is_not_made_again(world: World, tmp_path: Path
     assert world.undo()["restored"] == ["a"] and world.path("a").read_text() == "one\n"
 
 
-def test_a_folder_that_was_deleted_with_all_that_a_turn_made_in_it_blocks_no_earlier_turn(
-    world: World, tmp_path: Path
-) -> None:
+def test_a_turn_in_a_folder_that_was_moved_is_not_taken_for_undone(world: World, tmp_path: Path) -> None:
     world.write("a", "one\n")
     world.turn(lambda: world.write("a", "two\n"))
     world.turns, out = 2, tmp_path / "out"
     world.record((FileChange("new", FileState("absent"), world.state(world.write("../out/new"))),), root=str(out))
-    shutil.rmtree(out)
-    assert world.undo()["kept"] == [] and not out.exists()
-    assert world.undo()["restored"] == ["a"] and world.path("a").read_text() == "one\n"
+    out.rename(tmp_path / "moved")
+    (kept,) = world.undo()["kept"]
+    assert kept["path"] == str(out) and "move it back" in kept["why"] and "name an earlier turn" in kept["why"]
+    assert world.undo(turn=1)["restored"] == ["a"] and world.path("a").read_text() == "one\n"
+    (tmp_path / "moved").rename(out)
+    assert world.undo()["removed"] == [str(out / "new")] and not (out / "new").exists()
 
 
 def test_a_moved_project_in_which_a_turn_only_committed_is_kept_as_a_whole(world: World, tmp_path: Path) -> None:
