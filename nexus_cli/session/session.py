@@ -491,6 +491,12 @@ class Session:
         }
         return result_of(outcome, self.id, self.model, figures, drops)
 
+    def failed_result(self, error: NexusError) -> AskResult:
+        """Return the object for a turn that `error` ends and nobody waits for, from what is in memory."""
+        from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
+
+        return result_of(replace(outcome(self.state, error), text=""), self.id or None, self.model)
+
     async def aclose(self) -> None:
         """Stop running and queued work, and release the resources of the session. May be called twice."""
         tasks = [task for task in self._work_tasks if not task.done()]

@@ -86,6 +86,9 @@ class FakeSession:
     def result(self, ended: e.Outcome) -> dict[str, Any]:
         return {"type": "result", "version": 1, "ok": ended.ok, "exit": ended.exit, "text": ended.text}
 
+    def failed_result(self, error: NexusError) -> dict[str, Any]:
+        return {**self.result(e.Outcome().with_error(error)), "session": self.id, "error": {"kind": error.kind}}
+
     async def answer(self, trigger: Trigger) -> AsyncIterator[e.Event]:
         yield e.StepStart(1)
         for start in range(0, len(MARKDOWN), 3):

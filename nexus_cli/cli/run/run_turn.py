@@ -152,9 +152,10 @@ class AskTurn:
 
         def print_end() -> None:
             self._close_progress()
-            self._print_at_exit(signal_error(self._interrupt.signal))
-            if resume:
-                write_stderr_line(resume)
+            error = signal_error(self._interrupt.signal)
+            self._print_at_exit(error)
+            for line in filter(None, (error.line, resume)):
+                write_stderr_line(line)
 
         self._interrupt.install(self._cancel, on_arrival=watchdog.note_signal, before_exit=print_end)
         try:
@@ -162,8 +163,7 @@ class AskTurn:
                 outcome = await self._run_turns()
         except NexusError as error:
             self._remarks.print_error(error.line)
-            result = _failure_result(error)
-            self._print_result(lambda: result)
+            self._print_result(partial(session.failed_result, error))
             return error.exit_status
         finally:
             if moving is not None:
@@ -239,9 +239,8 @@ class AskTurn:
         self._restore_terminal()
         is_free = not is_writing() and select.select([], [1], [], 0)[1]
         if self._json is not None and not self._has_result and is_free:
-            session = self._session
             with suppress(ReaderClosed, NexusError):
-                self._json.end({**_failure_result(error), "session": session.id or None, "model": session.model})
+                self._json.end(self._session.failed_result(error))
 
     def _failed_outcome(self, outcome: Outcome) -> Outcome:
         """Return the outcome of a failed turn to report, with the exit status of a signal or a failed write, not of a
@@ -279,12 +278,6 @@ class AskTurn:
         schema = self._run.options.schema
         command = f"nexus ask --schema {quote_word(schema)}" if schema else "nexus ask"
         return format_resume_line(self._session, command, self._run.options.shared, self._stored)
-
-
-def _failure_result(error: NexusError) -> AskResult:
-    from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (after a failure only)
-
-    return failure_result(error)
 
 
 def session_options(shared: SharedOptions, settings: Settings, work: WorkFolder, model: str, **more: Any) -> Options:
