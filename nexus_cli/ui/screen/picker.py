@@ -74,6 +74,7 @@ class PickerPanel:
         self._title, self._choices, self._answer = title, choices, answer
         self._search = search if search and search("")[1] > len(choices) else None
         self.buffer.reset()
+        self.container.horizontal_scroll = 0  # as in `QuestionPanel.begin`
         self._find()
 
     def end(self) -> None:

@@ -93,6 +93,7 @@ class QuestionPanel:
         self.asked, self.answer, self.is_open, self.seen = asked, answer, False, 0.0
         self._field = AnswerField(asked)
         self.buffer.reset()
+        self.container.horizontal_scroll = 0  # a long answer has scrolled it, and nothing scrolls it back
 
     def take_keys(self) -> None:
         """Open the field. Enter takes no key before the person has moved to one. No letter that comes right after an

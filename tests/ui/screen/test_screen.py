@@ -835,6 +835,21 @@ def test_leaving_answers_the_open_question_with_nothing() -> None:
     assert run_at_once(play()) is None
 
 
+def test_a_long_answer_leaves_the_mark_of_the_next_box_in_its_place() -> None:
+    async def play() -> list[str]:
+        async with stand(columns=40) as on:
+            for asked, answer in (("First?", "word " * 20 + "\r"), ("Second?", "words")):
+                asking = asyncio.ensure_future(on.screen.question(AskedQuestion(asked)))
+                await on.until(asked)
+                await on.until(lambda: on.screen._panel.is_open)
+                on.type(answer)
+                shown = await on.still()
+            asking.cancel()
+            return shown
+
+    assert any(row.startswith("> words") for row in run_at_once(play()))
+
+
 # -- failures
 
 
