@@ -494,7 +494,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (38_836, 0, 27),
     "sections": (36_615, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (53_331, 0, 59),
+    "session": (53_508, 0, 59),
     "spaces": (10_444, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_186, 0, None),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_958, 49_726)
+SUM = (973_135, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -624,6 +624,29 @@ def test_a_queued_command_that_has_run_is_not_queued_again_after_a_kill(tmp_path
     assert not Stage(tmp_path, lambda request: "fine", resume=session).repl.queued()
 
 
+def test_a_message_sent_just_before_a_kill_is_not_queued_again(tmp_path: Path) -> None:
+    def work_first(request: Request) -> Answer:
+        return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "sleep 1"})]
+
+    stage = Stage(tmp_path, work_first, allow="all")
+    kill, session = Kill(tmp_path), stage.session.id
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: stage.provider.seen)
+        stage.type("!echo along-$((40+2))")
+        await stage.until(lambda: stage.repl.input_queue.attached)
+        for words in ("same words", "same words"):
+            stage.repl.enqueue(TypedMessage(words, words))
+        stage.backend.store_queue = lambda *, moves=False: True  # type: ignore[method-assign]
+        await stage.until(lambda: len(_said(stage.provider)) > 1)
+        kill.now()
+
+    stage.play(scene())
+    kill.undo_later()
+    assert Stage(tmp_path, lambda request: "fine", resume=session).repl.queued() == ["queued: same words"]
+
+
 def test_the_queue_is_kept_if_another_session_cannot_be_opened(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     kill, session = Kill(tmp_path), stage.session.id
