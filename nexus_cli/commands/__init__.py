@@ -9,6 +9,7 @@ from functools import cache
 from importlib import import_module
 
 from nexus_cli.commands.command import GROUPS, Command
+from nexus_cli.commands.verb import Noun
 from nexus_cli.core.errors import NexusError, nearest_name
 
 _LINE = re.compile(r"/+([\w-]*(?::[\w-]+)*)/?(?:[ \t]+(.*))?")
@@ -61,16 +62,20 @@ PEER_COMMANDS: Mapping[str, str] = {
 """Commands of other agents without a counterpart of the same name, and their replacement here."""
 
 
+def list_nouns() -> list[Noun]:
+    """Return every noun that a file of this folder declares."""
+    files = (file for file in pkgutil.iter_modules(__path__) if file.name not in SHARED)
+    declared = (vars(import_module(f"{__name__}.{file.name}")) for file in files)
+    return [noun for one in declared for noun in (one.get("NOUN"), *one.get("NOUNS", ())) if noun]
+
+
 @cache
 def discover() -> dict[str, Command]:
     """Return every command by name, ordered by group and name."""
     from nexus_cli.commands.slash_command import make_slash_command  # noqa: PLC0415  (a shell command makes none)
 
-    files = [module.name for module in pkgutil.iter_modules(__path__) if module.name not in SHARED]
-    declared = [vars(import_module(f"{__name__}.{name}")) for name in files]
-    nouns = [noun for one in declared for noun in (*filter(None, (one.get("NOUN"),)), *one.get("NOUNS", ()))]
-    commands = sorted(map(make_slash_command, nouns), key=lambda command: (GROUPS.index(command.group), command.name))
-    return {command.name: command for command in commands}
+    made = map(make_slash_command, list_nouns())
+    return {one.name: one for one in sorted(made, key=lambda one: (GROUPS.index(one.group), one.name))}
 
 
 OTHERS = ("export", "plan")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
 from nexus_cli import __version__
-from nexus_cli.commands import discover, worktree
+from nexus_cli.commands import discover, list_nouns
 from nexus_cli.commands.verb import Authority, Source, Verb
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
@@ -215,7 +215,7 @@ METHODS: Mapping[str, Method] = {
     for method in (
         *read_methods(PoolMethods),
         *read_methods(AgentDispatcher, of_agent=True),
-        *(read_verb(verb) for verb in worktree.NOUN.verbs if verb.method.name),
+        *(read_verb(verb) for noun in list_nouns() for verb in noun.verbs if verb.method.name),
         *read_methods(ServerMethods),
     )
 }

@@ -11,7 +11,7 @@ import nexus_cli
 
 NOUN = """
 from typing import Annotated
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Noun, Option, Report, ServerMethod, Source, Verb
 from nexus_cli.reports.zebra import ZebrasReport
 
 
@@ -22,7 +22,8 @@ def list_zebras(
     return Report("zebras", {"version": 1, "zebras": ["Zoe"], "tall": tall})
 
 
-NOUN = Noun("zebra", "run", (Verb(list_zebras, "list"),), "List the zebras of this folder.")
+LIST = Verb(list_zebras, "list", method=ServerMethod("zebra_list"))
+NOUN = Noun("zebra", "run", (LIST,), "List the zebras of this folder.")
 """
 REPORT = """
 from typing import TypedDict
@@ -67,4 +68,5 @@ def test_a_noun_is_a_command_in_the_shell_and_behind_the_slash_with_its_page(tmp
     assert "--tall" in run(*nexus, "zebra", "list", "--help")
     assert "List the zebras of this folder." in run(*nexus, "--help", "all")
     assert "`nexus zebra list --json`" in run(*nexus, "docs", "json")
+    assert "| `zebra_list` | ZebrasReport |" in run(*nexus, "docs", "json")
     assert run("-c", SLASH).split("\n")[0] == "[list [--tall]] List the zebras of this folder. True True"
