@@ -25,15 +25,14 @@ TABLES = (
     "tests/test_promises.py",
     "tests/test_seeds.py",
     "tests/test_architecture.py",
-    "tests/recorded/test_recorded.py",
-    "tests/recorded/test_outputs.py",
 )
-"""Tests that compare the product with a list: pages, registries, golden texts, requests. Hardly any imports what it
-breaks on."""
+"""Tests that compare the product with a list: pages, registries, golden texts. Hardly any imports what it breaks on."""
+RECORDINGS = ("tests/recorded/test_recorded.py", "tests/recorded/test_outputs.py")
+"""The tables whose tests take long: they play sessions."""
 NEAR = 1
-"""Tests that import a changed module, directly or by this many others, run before those of tables."""
+"""Tests that import a changed module, directly or by this many others, run first, then those of tables."""
 MOST_OF_ROOM = 8
-"""So many further files of tests of the changed room run before those of tables."""
+"""So many further files of tests of the changed room run before the recordings."""
 IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]+))", re.MULTILINE
 )
@@ -54,8 +53,9 @@ def choose_tests(changed: Iterable[str], root: Path) -> list[str]:
     reached = [test for test in tests if places[test] < far]
     nearest = sorted(reached, key=lambda test: (places[test], test.parent not in rooms, str(test)))
     of_room = [test for test in nearest if places[test] == NEAR + 1 and test.parent in rooms]
-    near = [str(test) for test in nearest if places[test] <= NEAR or test in of_room[:MOST_OF_ROOM]]
-    return list(dict.fromkeys([*near, *(name for name in TABLES if name in graph), *map(str, nearest)]))
+    near = [test for test in nearest if places[test] <= NEAR]
+    order = [*map(str, near), *TABLES, *map(str, of_room[:MOST_OF_ROOM]), *RECORDINGS, *map(str, nearest)]
+    return [name for name in dict.fromkeys(order) if name in graph]
 
 
 def _distance_by_name(test: PurePosixPath, changed: PurePosixPath) -> float:

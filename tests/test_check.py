@@ -9,7 +9,7 @@ from pathlib import Path
 
 import check
 import pytest
-from changes import MOST_OF_ROOM, TABLES, changed_files, choose_tests, imported_names, measure_distances
+from changes import MOST_OF_ROOM, RECORDINGS, TABLES, changed_files, choose_tests, imported_names, measure_distances
 from search import sample, variant
 
 
@@ -34,6 +34,7 @@ def tree(tmp_path: Path) -> Path:
         tests__session__test_act="from session.stage import stage\n",
         tests__session__stage="from nexus_cli.session.act import act\n",
         tests__test_seeds="",
+        tests__recorded__test_recorded="",
     )
     return tmp_path
 
@@ -42,27 +43,36 @@ def test_what_imports_a_change_runs_nearest_first_and_tables_before_what_is_far(
     chosen = choose_tests(["nexus_cli/core/noun.py"], tree)
     assert chosen == [
         "tests/core/test_noun.py",
-        "tests/core/test_other.py",
         "tests/test_seeds.py",
+        "tests/core/test_other.py",
+        "tests/recorded/test_recorded.py",
         "tests/lane/test_verb.py",
         "tests/session/test_act.py",
-    ], "some tests of the same room come before tables"
+    ], "some tests of the same room come before the recordings"
     write(tree, **{f"tests__core__test_other{number}": "" for number in range(MOST_OF_ROOM)})
     chosen = choose_tests(["nexus_cli/core/noun.py"], tree)
-    assert chosen.index("tests/test_seeds.py") == 1 + MOST_OF_ROOM and len(chosen) == 5 + MOST_OF_ROOM
+    assert chosen.index(RECORDINGS[0]) == 2 + MOST_OF_ROOM and len(chosen) == 6 + MOST_OF_ROOM
 
 
 def test_what_a_registry_finds_by_itself_runs_the_tests_of_its_room(tree: Path) -> None:
     (tree / "nexus_cli/lane/found.json").write_text("{}")
     assert "tests/lane/test_verb.py" in choose_tests(["nexus_cli/lane/found.json"], tree)
-    assert choose_tests(["nexus_cli/lane/found.py"], tree) == ["tests/lane/test_verb.py", "tests/test_seeds.py"]
+    assert choose_tests(["nexus_cli/lane/found.py"], tree) == [
+        "tests/test_seeds.py",
+        "tests/lane/test_verb.py",
+        RECORDINGS[0],
+    ]
 
 
 def test_a_changed_test_runs_first_and_a_shared_one_with_all_that_use_it(tree: Path) -> None:
-    assert choose_tests(["tests/lane/test_verb.py"], tree) == ["tests/lane/test_verb.py", "tests/test_seeds.py"]
+    assert choose_tests(["tests/lane/test_verb.py"], tree) == [
+        "tests/lane/test_verb.py",
+        "tests/test_seeds.py",
+        RECORDINGS[0],
+    ]
     assert choose_tests(["tests/session/stage.py"], tree)[0] == "tests/session/test_act.py"
     for page in ("README.md", "tests/PROMISES.md", "nexus_cli/README.md"):
-        assert choose_tests([page], tree) == ["tests/test_seeds.py"], page
+        assert choose_tests([page], tree) == ["tests/test_seeds.py", RECORDINGS[0]], page
     assert "tests/session/test_act.py" not in choose_tests(["nexus_cli/core/README.md"], tree), "a page is not imported"
 
 
@@ -77,7 +87,7 @@ def test_the_shortest_way_counts() -> None:
 
 
 def test_every_test_of_a_table_is_there() -> None:
-    assert [name for name in TABLES if not (check.ROOT / name).is_file()] == []
+    assert [name for name in (*TABLES, *RECORDINGS) if not (check.ROOT / name).is_file()] == []
 
 
 def test_what_changed_is_committed_in_work_deleted_or_new(tmp_path: Path) -> None:

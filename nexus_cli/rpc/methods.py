@@ -210,12 +210,15 @@ class PoolMethods(ServerMethods):
         return {"destroyed": True}
 
 
+NOUNS = (worktree.NOUN,)
+"""The nouns with a verb that is a method; no others are loaded by the start of a server."""
+
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
         *read_methods(PoolMethods),
         *read_methods(AgentDispatcher, of_agent=True),
-        *(read_verb(verb) for verb in worktree.NOUN.verbs if verb.method.name),
+        *(read_verb(verb) for noun in NOUNS for verb in noun.verbs if verb.method.name),
         *read_methods(ServerMethods),
     )
 }

@@ -14,6 +14,9 @@ from recorded.outputs import CHANGING, EXPECTED, PARTS, READERS, difference, rec
 
 RENEW = "If this is what was meant: python tests/recorded/outputs.py write, and a line in CHANGELOG.md"
 
+MOST = 80
+"""Lines of a difference that a failing test prints."""
+
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
@@ -25,8 +28,9 @@ def texts() -> dict[str, str]:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_commands_print_what_was_recorded(texts: dict[str, str], name: str) -> None:
-    found = difference(name, texts[name])
-    assert not found, f"{found}\n{RENEW}"
+    found = difference(name, texts[name]).splitlines()
+    more = f"... {len(found) - MOST:,} more lines; all: python tests/recorded/outputs.py compare {name}\n"
+    assert not found, "\n".join([*found[:MOST], more * (len(found) > MOST) + RENEW])
 
 
 def titles(name: str) -> list[str]:

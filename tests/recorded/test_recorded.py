@@ -23,7 +23,8 @@ NAMES = [play.__name__ for plays in CLASSES.values() for play in some(plays, len
 NEXUS = Path(sys.executable).with_name("nexus")
 MOST = 1_500_000
 """Bytes of all records."""
-RENEW = "If this is what was meant: python tests/recorded/record.py --only {}, and look at the difference in git."
+RENEW = """If this is what was meant: python tests/recorded/record.py --only {}, and look at the difference in git.
+Where the definition of a tool or the system text changed, most sessions differ: without --only it records all."""
 
 
 @pytest.fixture(scope="module")

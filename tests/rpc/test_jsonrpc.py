@@ -172,7 +172,8 @@ def test_nothing_else_can_be_called() -> None:
 def test_a_verb_that_permits_is_a_method_only_where_the_level_edit_is_enough() -> None:
     verbs = [verb for command in discover().values() for verb in command.verbs]
     verbs += [verb for verb in worktree.NOUN.verbs if verb not in verbs]
-    assert {verb.method.name for verb in verbs} - {""} == {name for name, method in METHODS.items() if method.verb}
+    declared = {verb.method.name for verb in verbs} - {""}
+    assert declared == {name for name, method in METHODS.items() if method.verb}, "add the noun to NOUNS of methods.py"
     permits = {verb.method.name for verb in verbs if verb.authority is not Authority.READS} - {""}
     assert permits == {"worktree_apply", "worktree_remove"}
     assert all(METHODS[name].about.endswith(" Requires level edit.") for name in permits)
