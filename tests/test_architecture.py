@@ -474,7 +474,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_890, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (43_029, 0, 50),
-    "config": (35_039, 0, None),
+    "config": (35_062, 0, None),
     "context": (8_823, 0, 18),
     "conversation": (50_559, 0, 90),
     "core": (39_953, 0, None),
@@ -484,12 +484,12 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_640, 0, 10),
     "ledger": (51_290, 0, 32),
     "mcp": (19_339, 0, 18),
-    "permission": (13_118, 0, 47),
+    "permission": (13_148, 0, 47),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
     "reports": (89_844, 8_414, None),
     "rpc": (17_607, 0, 16),
-    "rules": (30_596, 0, 19),
+    "rules": (30_792, 0, 19),
     "runs": (23_687, 0, 42),
     "sandbox": (38_836, 0, 27),
     "sections": (36_786, 0, 63),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_378, 49_726)
+SUM = (973_627, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
