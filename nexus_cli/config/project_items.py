@@ -27,8 +27,13 @@ NOUNS = {
 def project_folders(cwd: Path) -> Paths:
     """Return the folders whose configuration counts in `cwd`: the project's root, and those below it down to `cwd`."""
     root = project_root(cwd)
+    return (root, *folders_between(root, cwd))
+
+
+def folders_between(root: Path, cwd: Path) -> Paths:
+    """Return the folders below `root` down to `cwd`."""
     below = [folder for folder in (cwd, *cwd.parents) if folder != root and folder.is_relative_to(root)]
-    return (root, *reversed(below))
+    return tuple(reversed(below))
 
 
 def trusted_folders(cwd: Path, beside: Collection[str]) -> Iterator[tuple[Path, Configuration]]:

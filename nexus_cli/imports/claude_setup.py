@@ -11,7 +11,7 @@ from nexus_cli.core.effort import EFFORTS
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.limits import EDIT
 from nexus_cli.core.wire import as_table
-from nexus_cli.imports.foreign_setup import ForeignSetup, is_key, server_entry
+from nexus_cli.imports.foreign_setup import ForeignSetup, as_texts, is_key, server_entry
 from nexus_cli.rules.claude_rules import map_claude_rule
 from nexus_cli.rules.rule_set import DECISIONS
 from nexus_cli.sections.instruction_files import find_imports
@@ -42,7 +42,9 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
         setup.notes.append(f"plugins ({', '.join(plugins[:10])}): use `nexus plugin add` (see `nexus docs plugins`)")
     if "statusLine" in settings:
         setup.notes.append("statusLine: use `nexus config set ui.status_command COMMAND` (see `nexus docs personal`)")
-    used = ("permissions", "model", "effortLevel", "env", "hooks", "enabledPlugins", "statusLine", "$schema")
+    if "outputStyle" in settings:
+        setup.notes.append("outputStyle: copy it to `styles/` and set `ui.style` (see `nexus docs personal`)")
+    used = "permissions model effortLevel env hooks enabledPlugins statusLine outputStyle $schema".split()
     setup.note_unused(settings, used, where)
     if text := setup.read(home / "CLAUDE.md"):
         setup.add_text("", text, home / "CLAUDE.md")
@@ -67,7 +69,10 @@ def _read_permissions(setup: ForeignSetup, value: object, where: str) -> None:
         setup.settings["allow"] = EDIT
     elif mode not in (None, "default"):
         setup.notes.append(f"defaultMode {str(mode)[:40]}: choose a permission level yourself (see `nexus docs rules`)")
-    setup.note_unused(table, ("allow", "ask", "deny", "defaultMode"), f"permissions in {where}")
+    if folders := as_texts(table.get("additionalDirectories")):
+        setup.note(f"additionalDirectories {', '.join(folders)}: use `--add-dir FOLDER`")
+    used = ("allow", "ask", "deny", "defaultMode", "additionalDirectories")
+    setup.note_unused(table, used, f"permissions in {where}")
 
 
 def _read_servers(setup: ForeignSetup, path: Path) -> None:

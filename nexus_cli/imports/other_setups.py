@@ -69,8 +69,10 @@ def read_codex(home: Path) -> ForeignSetup:
         setup.notes.append("approval_policy and sandbox_mode: choose a permission level (see `nexus docs rules`)")
     for name, value in as_table(settings.get("mcp_servers")).items():
         _add_codex_server(setup, name, as_table(value), where)
-    used = ("model", "model_provider", "model_reasoning_effort", "approval_policy", "sandbox_mode", "mcp_servers")
-    setup.note_unused(settings, (*used, "projects"), where)
+    if names := as_texts(settings.get("project_doc_fallback_filenames")):
+        setup.note(f"project_doc_fallback_filenames {', '.join(names)}: import each in AGENTS.md (@NAME)")
+    used = "model model_provider model_reasoning_effort approval_policy sandbox_mode mcp_servers projects".split()
+    setup.note_unused(settings, (*used, "project_doc_fallback_filenames"), where)
     for file in sorted((home / "rules").glob("*.rules")):
         rules, problems = read_codex_rules(setup.read(file, guards=True))
         for problem in problems:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.config.foreign_items import RULES
 from nexus_cli.config.paths import places
+from nexus_cli.config.project_items import folders_between
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.config.trust import TRUST_RECORD
 from nexus_cli.config.trust_files import FOLDER, MOST_BYTES
@@ -410,7 +411,8 @@ class CallPermission:
         if self._rules is not None and not self._is_outdated:
             return bool(self._rules.rules)
         if self._names_rules is None:
-            roots, names = (self._project, find_source(self._project)), (f"{FOLDER}/config.toml", *RULES)
+            inner = folders_between(self._project, real_path(self._cwd))
+            roots, names = (self._project, find_source(self._project), *inner), (f"{FOLDER}/config.toml", *RULES)
             theirs = (root / name for root in roots for name in names)
             self._names_rules = any(map(_names_rules, (places().settings, *theirs)))
         return self._names_rules
@@ -421,7 +423,7 @@ class CallPermission:
             from nexus_cli.rules.rule_set import read_rules  # noqa: PLC0415
 
             try:
-                self._rules = read_rules(places(), self._project, rule_tools())
+                self._rules = read_rules(places(), self._project, rule_tools(), real_path(self._cwd))
             except NexusError as error:
                 if self._rules is None:
                     raise

@@ -27,7 +27,7 @@ from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.plugins.installed_plugins import installed_plugins
 from nexus_cli.plugins.marketplace import find_market
 from nexus_cli.reports.skill_check import check_guides, join_lines
-from nexus_cli.rules.claude_rules import map_claude_rule
+from nexus_cli.rules.claude_rules import map_project_rule
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections.instruction_files import BESIDE, instruction_layers
 from nexus_cli.tools.registry import rule_tools
@@ -37,6 +37,7 @@ KEYS: Mapping[str, str] = {
     "outputStyle": "is not applied: put style instructions in NEXUS.md",
     "statusLine": "is not run: nexus has its own status line",
     "enableAllProjectMcpServers": "is not applied: servers are approved with `nexus trust`",
+    "disabledMcpjsonServers": "is not applied: servers are approved with `nexus trust`",
     "enabledMcpjsonServers": "is not applied: servers are approved with `nexus trust`",
 }
 """What becomes of keys of Claude's settings."""
@@ -90,7 +91,7 @@ def _permissions(table: object) -> Iterator[str]:
     tools = rule_tools()
     for kind, text in list_rules(table):
         try:
-            for ours in map_claude_rule(kind, text):
+            for ours in map_project_rule(kind, text):
                 parse_rule(kind, ours, tools)
         except ValueError as error:
             yield one_line(f"permissions.{kind} {cut_at_word(text, 100)} is not in effect: {error}")

@@ -28,6 +28,7 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
 PATHS = ("Read", "Edit", "MultiEdit", "Write")
 """The tools whose patterns are paths."""
 _RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
+_ROOT = re.compile(rf"^(\s*(?:{'|'.join(PATHS)})\()/(?!/)")
 _ODD_IN_PATHS = re.compile(r"[\[\]{}\\]|^!")
 
 
@@ -39,7 +40,13 @@ def claude_rules(items: Iterable[TrustItem]) -> Iterator[tuple[Literal["deny", "
             decision, _, written = item.definition.removesuffix("\n").partition(" ")
             kind: Literal["deny", "ask"] = "deny" if decision == "deny" else "ask"
             with suppress(ValueError):  # `reports/foreign_gaps` names it
-                yield from ((kind, text, item.file.removeprefix(ABOVE)) for text in map_claude_rule(kind, written))
+                yield from ((kind, text, item.file.removeprefix(ABOVE)) for text in map_project_rule(kind, written))
+
+
+def map_project_rule(decision: str, written: str) -> list[str]:
+    """Return our rules for one of a project's settings, in whose paths `/` begins at the project; raise as
+    `map_claude_rule` does."""
+    return map_claude_rule(decision, _ROOT.sub(r"\1./", written))
 
 
 def map_claude_rule(decision: str, written: str) -> list[str]:

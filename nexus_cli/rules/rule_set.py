@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from nexus_cli.config import trust
 from nexus_cli.config.load_settings import find_line, join_key, read_values, split_key
 from nexus_cli.config.paths import Places, is_below, with_tilde
+from nexus_cli.config.project_items import folders_between
 from nexus_cli.config.project_settings import FILE, FOLDER
 from nexus_cli.config.protected_places import fold_name, fold_path
 from nexus_cli.config.setting_rules import SettingValue
@@ -347,8 +348,9 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
 
 
-def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet:
-    """Return the rules of the personal config.toml, and those of the project's that are trusted.
+def read_rules(own: Places, project: Path, tools: Mapping[str, Tool], cwd: Path | None = None) -> RuleSet:
+    """Return the rules of the personal config.toml, and those of the project's that are trusted: with `cwd` also those
+    of Claude's and codex's in the folders down to it.
 
     In a worktree those of its source project count too, whatever became of their files in the worktree, and what rules
     deny there by its path is denied here.
@@ -365,11 +367,20 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool]) -> RuleSet
         name = split_key(key)
         if name[0] == "rule_examples" and isinstance(examples, tuple):
             collected.check_examples(name[1], examples, f"{own.settings} line {find_line(text, name) or 1}", project)
+    inner = [str(below.relative_to(project)) for below in folders_between(project, cwd or project)]
     for root in dict.fromkeys((source, project)):
         collected.add_project(root)
+        for name_inside in inner:
+            collected.add_project(root, name_inside)
     if source != project:
         collected.rules += _rules_of_worktree(collected.rules, source)
     return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
+
+
+def _begin_in(rule: PermissionRule, inner: str) -> PermissionRule:
+    """Return a rule of a folder of the project, whose path begins there."""
+    is_inside = "/" in rule.pattern.rstrip("/") and not rule.names_commands and not rule.pattern.startswith(("/", "~"))
+    return replace(rule, pattern=f"./{inner}/{rule.pattern.removeprefix('./')}") if is_inside else rule
 
 
 def _rules_of_worktree(rules: Iterable[PermissionRule], source: Path) -> list[PermissionRule]:
@@ -405,19 +416,23 @@ class _Collector:
     items: dict[str, TrustItem] = field(default_factory=dict)
     """The trusted items whose rules were added."""
 
-    def add_project(self, root: Path) -> None:
-        """Add the trusted rules of the project at `root` that were not added before."""
+    def add_project(self, project: Path, inner: str = "") -> None:
+        """Add the trusted rules of a project that were not added before; with `inner` those of this folder in it,
+        whose paths begin there, without those of `.nexus`."""
+        root = project / inner
         configuration = trust.read_configuration(root, ("rule",))
-        items = {key: item for key, item in trust.trusted_items(root, configuration).items() if key not in self.items}
+        found = {f"{inner}\n{key}": item for key, item in trust.trusted_items(root, configuration).items()}
+        items = {key: item for key, item in found.items() if key not in self.items}
         self.items |= items
-        rules = [item for item in items.values() if item.kind == "rule"]
+        rules = [item for item in items.values() if item.kind == "rule" and not (inner and item.file == FILE)]
         own = [item.definition.removesuffix("\n").partition(" ") for item in rules if item.file == FILE]
         values = {rules_key(kind): tuple(rule for of, _, rule in own if of == kind) for kind in ("deny", "ask")}
         text = configuration.files.get(FILE, b"").decode("utf-8-sig", "replace")
         self.add_file(values, text, str(root / FOLDER / FILE), ("deny", "ask"))
         for decision, rule, file in claude_rules(rules):
             with suppress(ValueError):  # `nexus trust` has told it
-                self.rules.append(parse_rule(decision, rule, self.tools, str(root / file)))
+                read = parse_rule(decision, rule, self.tools, str(root / file))
+                self.rules.append(_begin_in(read, inner) if inner else read)
 
     def add_file(
         self,

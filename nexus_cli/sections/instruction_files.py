@@ -33,6 +33,7 @@ from nexus_cli.sections.path_rules import (
     BLOCK,
     FOLDER,
     PathRule,
+    drop_comments,
     list_path_rules,
     list_personal_rules,
     list_rules,
@@ -264,7 +265,7 @@ class _ImportReader:
             if context_layer:
                 parts += self.with_imports(context_layer, gate, chain, first)
         if _COMMENTED.search(first):
-            layer = replace(layer, text=trim_text(BLOCK.sub(r"\1", layer.text)))
+            layer = replace(layer, text=trim_text(drop_comments(layer.text)))
         if not problems:
             return [layer, *parts]
         told = name_first(list(problems), NAMED, "; ")

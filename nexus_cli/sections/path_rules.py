@@ -40,11 +40,16 @@ _SIGNS = re.compile(r"((?<![^/])\*\*/|\*\*|\*|\?)")
 BLOCK = re.compile(
     r"""
     ^( [ \t>]*+(`{3,}+|~{3,}+)[^`\n]*+$ .*? (?: ^[ \t>]*\2[`~]*[ \t\r]*$ | \Z ) | <!--(?:(?!-->).)*\Z )
-    | ^<!--.*?-->[ \t\r]*\n?
+    | ^([ ]{0,3})<!--.*?-->[ \t\r]*\n?
     """,
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
-"""A comment that begins a line; with a first group, a block of code, or a comment without an end."""
+"""A comment that begins a line, with its indentation; with a first group, a block of code, or a comment without an
+end."""
+_NESTED = re.compile(r"[ \t]|[-*+]\s|\d+[.)]\s")
+"""The beginning of a line in a list, whose comments stay."""
+_LOOKED_AT = 4000
+"""Characters above such a comment that are looked at."""
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _COMMA = re.compile(r",(?![^{]*\})")
 
@@ -75,6 +80,24 @@ class PathRule:
         inside = path.startswith(os.path.join(self.folder, ""))
         below = os.path.relpath(path, self.folder) if inside else ""
         return inside and any(_compile_glob(glob).match(below) for glob in self.globs)
+
+
+def drop_comments(text: str) -> str:
+    """Return a text without the comments that Claude Code does not send: those that begin a line, and if they are
+    indented neither a list nor a paragraph goes on with them."""
+
+    def keep(block: re.Match[str]) -> str:
+        return block[1] or (block[0] if block[3] and not _begins_block(text, block.start()) else "")
+
+    return BLOCK.sub(keep, text)
+
+
+def _begins_block(text: str, place: int) -> bool:
+    above = text[max(0, place - _LOOKED_AT) : place]
+    said = above.rstrip()
+    line = said.rpartition("\n")[2]
+    is_apart = not said or line.startswith("#") or above.count("\n", len(said)) > 1
+    return is_apart and not _NESTED.match(line)
 
 
 def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) -> tuple[PathRule, ...]:
@@ -145,7 +168,7 @@ def _read_rule(path: Path, folder: Path, gate: UnaskedFiles) -> PathRule:
         paths, problem = "", "has an unclosed list in `paths`"
     globs = list(_expand(paths))
     notice = file_text.notice or (f"{shown} {problem}; the rule always applies" if problem else "")
-    text = replace_surrogates(trim_text(BLOCK.sub(r"\1", front.text)))
+    text = replace_surrogates(trim_text(drop_comments(front.text)))
     return PathRule(path, folder, tuple(globs[:MOST]), text, notice, file_text.beyond)
 
 

@@ -56,6 +56,8 @@ VALUE = re.compile(
     r"\$(?:ARGUMENTS(?:\[(\d{1,2})\])?|(\d{1,2})(?!\d))"
     r"|\$\{(CLAUDE_(?:SKILL_DIR|PROJECT_DIR|PLUGIN_ROOT))\}|\$([A-Za-z_]\w*)"
 )
+NAMED_BY_VALUE = re.compile(f"@(?:{VALUE.pattern})")
+"""A file that an argument names, or that lies in a folder of a guide: `@$1`, `@${CLAUDE_SKILL_DIR}/a.md`."""
 FIRST = re.compile(r"\$0(?!\d)")
 """The sign of a guide that counts its arguments from zero."""
 BLOCK_END = re.compile(r"<\s*/\s*(skill|command)\b", re.IGNORECASE)
@@ -169,7 +171,8 @@ class _Expansion:
         what = f"guide {guide.name}"
         context, control = state.engine.context, state.engine.control
         clipped = await clip_to_cap(context, control, made, context.budget.file_cap, what, Cause.INPUT_CAP)
-        files = [await self._file(name) for name in _named_files(text, state.dispatcher.cwd)]
+        named = NAMED_BY_VALUE.sub(self._fill_name, text)
+        files = [await self._file(name) for name in _named_files(named, state.dispatcher.cwd)]
         head = f'<{guide.kind} name="{escape(guide.name)}" source="{escape(guide.path)}">'
         return "\n\n".join([f"{head}\n{clipped.text}\n</{guide.kind}>", *files])
 
@@ -207,6 +210,11 @@ class _Expansion:
             return shlex.quote(value) if quote and value else value
 
         return VALUE.sub(fill, text)
+
+    def _fill_name(self, found: re.Match[str]) -> str:
+        """Return the name of a file with its value, which is one plain path; else as it is."""
+        name = f"@{self._find_value(found) or ''}"
+        return name if FILE.fullmatch(name) else found[0]
 
     def _find_value(self, found: re.Match[str]) -> str | None:
         """Return the text for a sign of the guide, None if it stays: a number without argument may be a price, or

@@ -6,7 +6,7 @@ import pytest
 
 from nexus_cli.core.limits import Decision
 from nexus_cli.imports.foreign_setup import ForeignSetup, is_key, is_secret_header, may_overlap
-from nexus_cli.rules.claude_rules import map_claude_rule
+from nexus_cli.rules.claude_rules import map_claude_rule, map_project_rule
 from nexus_cli.rules.rule_set import parse_rule
 
 MAPPED = {
@@ -124,6 +124,12 @@ def test_keys_are_recognized_by_name_and_by_form_and_references_are_none() -> No
 def test_unmapped_rules_say_why() -> None:
     with pytest.raises(ValueError, match="absolute path"):
         map_claude_rule("deny", "Read(/x)")
+
+
+def test_a_path_of_a_project_s_rule_begins_at_the_project() -> None:
+    assert map_project_rule("deny", "Edit(/src/**)") == ["edit_file(./src/**)", "write_file(./src/**)"]
+    assert map_project_rule("ask", "Read(//etc/x)") == ["read_file(/etc/x)"]
+    assert map_project_rule("deny", "Bash(/bin/rm *)") == ["bash(/bin/rm *)"]
 
 
 @pytest.mark.parametrize(

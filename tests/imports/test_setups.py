@@ -173,6 +173,16 @@ def test_gemini_and_aider(tmp_path: Path) -> None:
     assert lint.startswith("lint-cmd python: ruff check in ") and "[[check]]" in lint and "--until" in test
 
 
+def test_what_nexus_has_in_another_form_is_named_with_its_form(tmp_path: Path) -> None:
+    claude = {"outputStyle": "terse", "permissions": {"additionalDirectories": ["~/other"]}}
+    write(tmp_path / "claude/settings.json", json.dumps(claude))
+    write(tmp_path / "codex/config.toml", 'project_doc_fallback_filenames = ["GUIDE.md"]\n')
+    folders, style = sorted(SETUPS["claude"](tmp_path / "claude").notes)
+    assert folders == "additionalDirectories ~/other: use `--add-dir FOLDER`" and "`ui.style`" in style
+    (names,) = SETUPS["codex"](tmp_path / "codex").notes
+    assert names == "project_doc_fallback_filenames GUIDE.md: import each in AGENTS.md (@NAME)"
+
+
 def test_what_differs_is_asked_about_and_both_may_stay(tmp_path: Path) -> None:
     write(places().settings, '# mine\nmodel = "openai/a"\n\n[rules]\nallow = ["bash(rm *)"]  # sic\n')
     write(places().config / "NEXUS.md", "Mine.\n")

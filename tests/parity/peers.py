@@ -143,7 +143,7 @@ class Bench:
         with ScriptedServer(row.script(tree)) as server:
             for each in (prepare, *further):
                 line, env = each(server, home, tree)
-                done = _run(line, home, tree, env)
+                done = _run(line, home, tree / row.start, env)
         requests = [one.raw.decode() for one in server.requests if one.offered]
         return Played(tree, home, requests, done.returncode, done.stdout)
 
@@ -165,7 +165,8 @@ def _claude(program: str, row: Row, server: ScriptedServer, home: Path, tree: Pa
     }
     for words in (["marketplace", "add", str(home / "market")], ["install", row.plugin]) if row.plugin else ():
         _run_before([program, "plugin", *words], home, tree, env)
-    return [program, "-p", row.prompt, "--model", "claude-sonnet-4-5", "--permission-mode", row.mode], env
+    mode = ["--permission-mode", row.mode] if row.mode else []
+    return [program, "-p", row.prompt, "--model", "claude-sonnet-4-5", *mode], env
 
 
 def _claude_resume(
@@ -183,7 +184,8 @@ def _codex_resume(
 
 
 def _codex(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
-    return codex_command(program, row.prompt, server, home, tree), {"KEY": "sk-nobody"}
+    own = row.home.get(".codex/config.toml", "")
+    return codex_command(program, row.prompt, server, home, tree, own), {"KEY": "sk-nobody"}
 
 
 def _pi(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
@@ -216,11 +218,14 @@ def opencode_command(program: str, prompt: str, server: ScriptedServer, home: Pa
     return [program, "run", "--model", "scripted/scripted", prompt]
 
 
-def codex_command(program: str, prompt: str, server: ScriptedServer, home: Path, tree: Path) -> list[str]:
-    """Return the command line of a run of codex in `tree`, which asks `server` with the key in `KEY`."""
+def codex_command(
+    program: str, prompt: str, server: ScriptedServer, home: Path, tree: Path, own: str = ""
+) -> list[str]:
+    """Return the command line of a run of codex in `tree`, which asks `server` with the key in `KEY`; `own` are the
+    settings of the person."""
     (home / ".codex").mkdir(exist_ok=True)
     (home / ".codex/config.toml").write_text(
-        'model = "gpt-5"\nmodel_provider = "scripted"\n[model_providers.scripted]\nname = "scripted"\n'
+        f'model = "gpt-5"\nmodel_provider = "scripted"\n{own}[model_providers.scripted]\nname = "scripted"\n'
         f'base_url = "{server.url}/v1"\nwire_api = "responses"\nenv_key = "KEY"\n'
         f'[projects."{tree}"]\ntrust_level = "trusted"\n'
     )
@@ -238,14 +243,17 @@ def _nexus_environment(server: ScriptedServer, home: Path) -> dict[str, str]:
 
 def _nexus(row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:
     env = _nexus_environment(server, home)
-    before = [["trust", row.trusts], *([["import", "claude", "--yes"]] if ".claude/settings.json" in row.home else [])]
+    keeps = {"claude": ".claude/settings.json", "codex": ".codex/config.toml"}
+    imports = [["import", program, "--yes"] for program, file in keeps.items() if file in row.home]
+    before = [["trust", row.trusts], *imports]
     if row.plugin:
         before.append(["plugin", "add", "--all", f"{home / 'market'}:{row.plugin.partition('@')[0]}"])
     if row.listed:
         before.append(["mcp", "test", row.listed])
     for words in before:
         _run_before([NEXUS, *words], home, tree, env)
-    options = ["-m", MODEL, "--allow", row.level]
+    env["NEXUS_MODEL"] = MODEL  # an option would come before the model of a guide
+    options = ["--allow", row.level] if row.level else []
     return [NEXUS, "acp", *options] if row.editor else [NEXUS, "ask", *options, "--", row.prompt], env
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -94,9 +95,11 @@ class Row:
     plugin: str = ""
     """`PLUGIN@MARKETPLACE`, which the person installs from the folder `market` of the home."""
     level: str = "auto"
-    """At which nexus plays; a peer asks nothing."""
+    """At which nexus plays; a peer asks nothing. "" is that of the settings."""
     mode: str = "bypassPermissions"
-    """The permission mode in which Claude Code plays."""
+    """The permission mode in which Claude Code plays; "" is that of the settings."""
+    start: str = "."
+    """The folder of the tree in which both begin."""
     trusts: str = "."
     """A folder of the tree; its configuration is trusted, and those of the folders above."""
     listed: str = ""
@@ -287,6 +290,7 @@ CHANGES = decide(permissionDecision="allow", updatedInput={"command": "touch oth
 TIGHTENS = "a project's hook only tightens; a `[[hook]]` of the person changes the input"
 NAMES = "hooks run commands: the import names those of the person, who copies what is wanted"
 MEANT = "an import in such a file is meant, as in one of the folder itself"
+BY_WRAP = "without bubblewrap a project's hook writes nothing in the home folder"
 ONCE = "[ -e stopped ] && exit 0; touch stopped; echo BEGIN Not yet. END >&2; exit 2"
 
 
@@ -353,6 +357,7 @@ ROWS = (
         files(".claude/mine.log", "home.txt"),
         claude_hooks(**hook(LOGS, "SessionStart")),
         home={".claude/CLAUDE.md": "Mine.\n"},
+        chosen="" if shutil.which("bwrap") else BY_WRAP,
     ),
     Row(
         "which hook follows a command that fails",

@@ -42,6 +42,30 @@ BEGIN {0} more lines END
 - text
   <!-- BEGIN {0} item END -->
 """
+INDENTED = """ <!-- BEGIN top END -->
+
+Text.
+
+  <!-- BEGIN apart END --> BEGIN behind END
+# Title
+   <!-- BEGIN below title END -->
+
+Text
+ <!-- BEGIN paragraph END -->
+
+    <!-- BEGIN code END -->
+
+- item
+
+  <!-- BEGIN item END -->
+
+Text.
+
+  <!-- BEGIN lines END
+
+  BEGIN more lines END
+  -->
+"""
 FENCED = """---
 description: Runs.
 allowed-tools: Bash(echo:*)
@@ -213,6 +237,11 @@ RULE_ROWS = (
             "sub/a.txt": "x\n",
         },
         (("Read", {"file_path": "TREE/sub/a.txt"}),),
+    ),
+    Row(
+        "comments of instructions that are indented",
+        marked,
+        {"CLAUDE.md": INDENTED, ".claude/rules/a.md": INDENTED.replace("BEGIN ", "BEGIN rule ")},
     ),
     Row(
         "comments of an AGENTS.md that CLAUDE.md imports",

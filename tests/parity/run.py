@@ -18,6 +18,7 @@ from parity.rows import ROWS, Played, Row  # noqa: E402
 from parity.rule_rows import RULE_ROWS  # noqa: E402
 from parity.server_rows import SERVER_ROWS  # noqa: E402
 from parity.session_rows import SESSION_ROWS  # noqa: E402
+from parity.setting_rows import SETTING_ROWS  # noqa: E402
 
 PROGRAMS = Path.home() / ".cache" / "nexus-parity"
 """Where the peers stay between runs: they take 800 MB."""
@@ -30,6 +31,7 @@ def main(words: list[str]) -> int:
         *HOOK_ROWS,
         *AGENT_ROWS,
         *RULE_ROWS,
+        *SETTING_ROWS,
         *SESSION_ROWS,
         *SERVER_ROWS,
         *PLUGIN_ROWS,

@@ -431,6 +431,26 @@ deny = ["bash(make *)"]
     assert set(hidden) == {folder / ".env", folder / "keys/a.pem"}
 
 
+def test_rules_of_claude_in_a_folder_of_the_project_count_from_there(tmp_path: Path) -> None:
+    inner, denied = tmp_path / "web", ["Bash(make *)", "Edit(src/**)", "Read(./.env)", "Edit(*.lock)"]
+    for folder, texts in ((inner, denied), (tmp_path, ["Edit(src/**)"])):
+        (folder / ".claude").mkdir(parents=True)
+        (folder / ".claude/settings.json").write_text(json.dumps({"permissions": {"deny": texts}}))
+    (inner / ".nexus").mkdir()
+    (inner / ".nexus/config.toml").write_text('[rules]\ndeny = ["bash(touch *)"]\n')
+    trust.trust(tmp_path)
+    assert len(read_rules(places(), tmp_path, TOOLS, inner).rules) == 2, "the folder is not trusted"
+    trust.trust(inner)
+    rules = read_rules(places(), tmp_path, TOOLS, inner)
+    assert {rule.file for rule in rules.rules} == {str(one / ".claude/settings.json") for one in (tmp_path, inner)}
+    assert decide("make x", inner, "all", rules).decision == "deny" != decide("touch x", inner, "all", rules).decision
+    for name, refused in {"web/src/a": True, "src/a": True, "docs/src/a": False, "web/x.lock": True}.items():
+        found = rules.find_for_path(TOOLS["edit_file"], [tmp_path / name], tmp_path)
+        assert (found is not None) == refused, name
+    assert rules.find_for_path(TOOLS["read_file"], [inner / ".env"], tmp_path)
+    assert len(read_rules(places(), tmp_path, TOOLS).rules) == 2, "a session at the root has its rules alone"
+
+
 def test_no_file_of_a_worktree_lifts_what_its_source_refuses(tmp_path: Path) -> None:
     source, inner = tmp_path / "project", (".nexus/config.toml", ".claude/settings.json")
     folder = Path(os.path.realpath(worktrees_of(source))) / "fix"

@@ -21,7 +21,7 @@ from nexus_cli.sections.instruction_files import (
     instruction_layers,
     layers_below,
 )
-from nexus_cli.sections.path_rules import list_path_rules
+from nexus_cli.sections.path_rules import drop_comments, list_path_rules
 
 
 @pytest.fixture
@@ -86,6 +86,15 @@ def test_claude_s_files_are_sent_without_comments_and_others_whole(repo: Path) -
     assert project(repo / "b")[-1].text == f"AGENTS\n{kept}", "Claude Code reads it by the name CLAUDE.md"
     put(repo / "CLAUDE.md", "<!-- two\nlines -->\n\n@gone.md")
     assert "@gone.md (line 4) is not there" in project(repo)[1].notice
+
+
+def test_an_indented_comment_is_sent_in_a_list_a_paragraph_and_code(repo: Path) -> None:
+    apart = "   <!-- a\n\nb -->\n# Title\n <!-- c --> tail\n\nText.\n\n  <!-- d -->\n"
+    inside = "Text\n <!-- e -->\n\n    <!-- f -->\n\n- g\n\n  <!-- h -->\n\n1. i\n <!-- j -->\n\t<!-- k -->\n"
+    put(repo / "CLAUDE.md", f"{apart}{inside}")
+    assert project(repo)[0].text == f"# Title\ntail\n\nText.\n\n{inside}".strip()
+    many = "Text.\n\n" + " <!---->\n" * 50_000
+    assert drop_comments(many).count("<!---->") == 49_999
 
 
 def test_a_long_line_of_fences_is_read_at_once() -> None:

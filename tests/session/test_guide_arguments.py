@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line
 from nexus_cli.reports.trust import describe_item
 from nexus_cli.sections.skills import COMMAND, SKILL, Skill, read_guide
-from nexus_cli.session.skill_guides import _Expansion, _named_files
+from nexus_cli.session.skill_guides import NAMED_BY_VALUE, _Expansion, _named_files
 
 ARGUMENT = "a;echo${IFS}INJ $(echo INJ) ' \" `echo INJ`"
 NONE: Any = None
@@ -55,6 +57,22 @@ def test_existing_files_that_a_guide_mentions_are_attached_once_and_those_of_a_c
         (tmp_path / name).write_text("x")
     text = "Compare @a.py with @b.md, then @a.py again; @gone.py, mail@b.md and !`cat @c.txt` do not count."
     assert list(_named_files(text, tmp_path)) == ["a.py", "b.md"]
+
+
+def test_an_argument_names_a_file_that_is_attached_if_it_is_one_plain_path(tmp_path: Path) -> None:
+    def named(text: str, arguments: str) -> list[str]:
+        state: Any = SimpleNamespace(dispatcher=SimpleNamespace(cwd=tmp_path))
+        called = _Expansion(state, replace(GUIDE, path=str(tmp_path / "g.md")), arguments)
+        return list(_named_files(NAMED_BY_VALUE.sub(called._fill_name, text), tmp_path))
+
+    for name in ("a.py", "b.md"):
+        (tmp_path / name).write_text("x")
+    assert named("Compare @$1 with @$2.", "a.py b.md") == ["a.py", "b.md"]
+    assert named("See @$ARGUMENTS and @$9/b.md.", "a.py") == ["a.py"]
+    assert named("See @${CLAUDE_SKILL_DIR}/b.md.", "") == [f"{tmp_path}/b.md"]
+    for arguments in ("'a.py @b.md'", "'x !`@b.md`'", "gone.py", ""):
+        assert named("See @$1.", arguments) == []
+    assert named("See $1 and $ARGUMENTS.", "@a.py") == []
 
 
 def test_the_commands_of_a_guide_are_in_lines_and_in_blocks_of_their_own() -> None:
