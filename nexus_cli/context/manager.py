@@ -6,7 +6,6 @@ and drives its `conversation`. It prints nothing and asks no model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
@@ -426,7 +425,7 @@ class ContextManager:
     def fixed_parts(self) -> dict[str, int]:
         """Return the tokens of the parts that every request contains, by section name."""
         epoch = self.conversation.epoch
-        sections = {str(section["id"]): int(section["tokens"]) for section in json.loads(epoch.sections)}
+        sections = {str(section["id"]): int(section["tokens"]) for section in epoch.section_rows}
         rest = epoch.system_tokens - sum(sections.values())
         name = "what joins them" if sections else "system text"
         return {**sections, name: rest, "tool schemas": epoch.tools_tokens}

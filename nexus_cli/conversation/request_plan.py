@@ -6,7 +6,6 @@ The tests allow no other file to ask an `Estimate` for the size of a request (se
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -119,7 +118,7 @@ class RequestPlan:
     @cached_property
     def sections(self) -> tuple[JsonObject, ...]:
         """Return the sections of layers 1 and 3, in `tokens` of the budget and `counted` by us."""
-        used, rows = self.budget.used, json.loads(self.epoch.sections)
+        used, rows = self.budget.used, self.epoch.section_rows
         fixed = [{**row, "cached": bool(row.get("cached")) and self.sent >= 0} for row in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))
         return (*system, *scale_sections(self.told, used.event, self.messages_scale))

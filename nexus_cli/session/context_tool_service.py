@@ -5,7 +5,6 @@ Its figures and drops are those of the report on the same session (`reports.cont
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from nexus_cli.conversation.section_rows import scale_sections
@@ -60,7 +59,7 @@ class ContextToolService:
 
     def _sections(self) -> list[JsonObject]:
         """Return the sections of the system text, and the event sections sent last in the epoch."""
-        return [*json.loads(self.engine.conversation.epoch.sections), *self._event_sections(1.0)]
+        return [*self.engine.conversation.epoch.section_rows, *self._event_sections(1.0)]
 
     def _event_sections(self, scale: float) -> list[JsonObject]:
         """Return the event sections that the epoch sent last, with tokens by `scale` that sum to a common total."""

@@ -163,7 +163,7 @@ class StoredCounter(_Counting):
         self._store = store
         self._encoding = getattr(counter, "encoding_name", "simple")
         self._known: dict[bytes, int] = {}
-        """The counts of this process by the hash of the text. The store returns a new one after its next commit only."""
+        """Counts of this process by the hash of the text: the store returns a new one after its next commit only."""
 
     @property
     def estimated(self) -> bool:
