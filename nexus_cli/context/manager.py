@@ -22,7 +22,6 @@ from nexus_cli.conversation.groups import (
 )
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.section_rows import SectionRows
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
@@ -35,6 +34,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.section_rows import SectionRows
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.provider.model_table import window_command
 

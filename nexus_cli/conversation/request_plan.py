@@ -13,13 +13,13 @@ from functools import cached_property
 
 from nexus_cli.conversation.cache_diagnosis import expected_cached, seconds_between
 from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
-from nexus_cli.conversation.section_rows import SectionRows, scale_sections
 from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import FAR, LEAST, Estimate
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.section_rows import SectionRows, scale_sections
 
 LEAST_READ = 1_000
 """A smaller report is no count: some servers report a constant, and none has a window of this size."""

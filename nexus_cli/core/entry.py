@@ -160,6 +160,8 @@ COMPACTED = ("compaction", "overflow")
 """Causes of the epochs that a compaction began."""
 UNDO = "undo"
 """Cause of the epoch that undoes a compaction."""
+SWITCH = "model"
+"""Cause of the epoch that another model begins."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import PLAN
+from nexus_cli.core.section_rows import scale_sections
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog
 from nexus_cli.sections.collect import SectionCollector
@@ -25,7 +25,7 @@ class ContextToolService:
     collector: SectionCollector
 
     def held(self) -> JsonObject:
-        from nexus_cli.engine.requests.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
+        from nexus_cli.core.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
 
         engine, drops = self.engine, self.log.drops()
         conversation, request = engine.conversation, engine.next_request()

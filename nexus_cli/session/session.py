@@ -25,7 +25,7 @@ from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN, Limits
+from nexus_cli.core.limits import CYCLE, PLAN, Limits, next_levels
 from nexus_cli.core.memo_kinds import LEVEL_SET
 from nexus_cli.core.request import Provider
 from nexus_cli.core.running_workers import RunningWorkers
@@ -59,16 +59,8 @@ if TYPE_CHECKING:
     from nexus_cli.session.session_jobs import SessionJobs
     from nexus_cli.session.status import Status
 
-CYCLE = (ASK, EDIT, AUTO, PLAN)
-"""Permission levels that Shift+Tab cycles through."""
 ENDS = 16
 """Most outcomes kept until their results are read."""
-
-
-def next_levels(level: str) -> tuple[str, ...]:
-    """Return the levels of `CYCLE` in the order in which they follow `level`; `all` must be named explicitly."""
-    first = CYCLE.index(level) + 1 if level in CYCLE else 0
-    return (*CYCLE[first:], *CYCLE[:first])
 
 
 class Session:
@@ -618,7 +610,7 @@ class Session:
                 return NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
             case asyncio.CancelledError():
                 return self._stopped()
-        from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
+        from nexus_cli.config.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
 
         return report_bug(problem)
 

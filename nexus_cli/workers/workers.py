@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.conversation.compaction.work_log import CommandRun
@@ -25,7 +26,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.limits import ASK, Limits, require_level
+from nexus_cli.core.limits import ASK, BUDGET, BUDGET_ENDED, Limits, describe_budget, require_level
 from nexus_cli.core.memo_kinds import WORK, WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
@@ -35,14 +36,13 @@ from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
-from nexus_cli.engine.requests.spending import BUDGET, BUDGET_ENDED, Spending, describe_budget
+from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.run_limits import CHANGES
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.sections.skills import Skill
 from nexus_cli.session.agent_roles import WORKTREE
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.guide_model import GuideModel
 from nexus_cli.session.options import Options

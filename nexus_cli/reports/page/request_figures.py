@@ -12,13 +12,13 @@ from functools import cache
 from itertools import accumulate, groupby
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.section_rows import scale_sections
-from nexus_cli.conversation.tokens.estimate import Estimate, apportion
+from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import UsedTokens
+from nexus_cli.core.drop_list import returned_drops
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem, sum_tokens
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import PLAN
-from nexus_cli.engine.requests.drop_list import returned_drops
+from nexus_cli.core.section_rows import apportion, scale_sections
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.text.lines import dollars, number, share
