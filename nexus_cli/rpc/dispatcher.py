@@ -489,7 +489,7 @@ class AgentDispatcher:
         offset: Messages to skip.
         limit: Messages to return; 100 without it.
         """
-        conversation = self.session.context.conversation
+        conversation = self.session.conversation
         total = conversation.last
         last = min(total, offset + limit)
         entries = await asyncio.to_thread(conversation.read, offset + 1, last) if offset < total else ()

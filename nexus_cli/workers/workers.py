@@ -289,7 +289,7 @@ class SessionWorkers(RunningWorkers[Session]):
         except Exception as bug:  # its parent continues
             worker.fail(report_bug(bug).message)
         finally:
-            model = worker.model or self.session.engine.model.info.name
+            model = worker.model or self.session.model
             spending.settle(worker.id, worker.steps + worker.steps_below - steps, worker.usage - usage, model)
             if not worker.worktree:
                 self.session.dispatcher.changed.update(dict.fromkeys(worker.changed))
@@ -434,7 +434,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if run is not None or result.changed:
                 note = work_note(dispatcher.project_root, result.changed, worker.id, run, worktree)
                 with suppress(NexusError):  # the session was deleted meanwhile
-                    self.session.engine.conversation.memo(WORK, note)
+                    self.session.conversation.memo(WORK, note)
 
     def _withdraw_questions(self) -> None:
         """Decide all open questions again, here and for other workers: one answer holds for all."""
@@ -506,7 +506,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if result.changed:
                 note = work_note(self.session.dispatcher.project_root, result.changed, worker.id)
                 with suppress(NexusError):  # the files are written
-                    self.session.engine.conversation.memo(WORK, note)
+                    self.session.conversation.memo(WORK, note)
             return result
         said = worker.report or worker.doing or worker.error if action == "read" else ""
         return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
@@ -593,20 +593,20 @@ class SessionWorkers(RunningWorkers[Session]):
     def _record(self, worker: Worker) -> None:
         try:
             spawner = worker.spawner or self.session.id
-            self.session.engine.conversation.memo(WORKER, worker.to_record(spawner))
+            self.session.conversation.memo(WORKER, worker.to_record(spawner))
         except NexusError as error:  # the session was deleted meanwhile
             self.session.engine.control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
         """Load the workers of earlier processes. Mark those as finished that ended without a record of it."""
-        for memo in self.session.engine.conversation.memos(WORKER):
+        for memo in self.session.conversation.memos(WORKER):
             worker = Worker.from_json(memo.value)
             worker.report = str(memo.value["report"])
             spawner = str(memo.value["spawner"])
             worker.spawner = spawner if spawner != self.session.id else ""
             worker.untold = bool(memo.value["untold"])
             self._workers[worker.id] = worker
-        shown = "".join(item.preamble for item in self.session.engine.conversation.items) if self._workers else ""
+        shown = "".join(item.preamble for item in self.session.conversation.items) if self._workers else ""
         for worker in self.all():
             if worker.state == UNKNOWN:
                 self._look_up(worker)
