@@ -155,7 +155,7 @@ ELSEWHERE: Mapping[str, str] = {
     ledger/lock_owners.py ledger/open_database.py ledger/project_keys.py ledger/store.py ledger/unsaved_entries.py
     mcp/login.py mcp/tool_cache.py plugins/installed_plugins.py plugins/store_plugin.py provider/request_template.py
     provider/served_models.py rpc/listening.py rules/rule_set.py runs/away_report.py runs/seen_deliveries.py
-    runs/service_triggers.py sandbox/bwrap.py sandbox/probe.py sandbox/profile.py session/crash_report.py
+    runs/service_triggers.py sandbox/bwrap.py sandbox/probe.py sandbox/profile.py config/crash_report.py
     ui/input/history.py ui/repl/clipboard.py
     """,
     "a new folder, pages of the package, or the commit of its checkout": """

@@ -28,6 +28,7 @@ from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command
 from nexus_cli.commands.own_guides import message_commands
 from nexus_cli.config.added_folders import check_folders
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.attachment import Trigger
@@ -60,7 +61,6 @@ from nexus_cli.reports.export import save_in
 from nexus_cli.reports.forms import find_form
 from nexus_cli.rpc.served_command import ServedContext, find_served, refuse_elsewhere
 from nexus_cli.service_list import SERVICES
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import CHAT, Options

@@ -324,7 +324,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _bug(error: Exception) -> NexusError:
-    from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (only on the way to an error message)
+    from nexus_cli.config.crash_report import report_bug  # noqa: PLC0415  (only on the way to an error message)
 
     return report_bug(error)
 

@@ -189,7 +189,7 @@ async def _remove(session: Session, row: JsonObject, record: WorktreeRecord, *, 
         running.close_review(row["id"], "discarded" if discards else "applied")
     if discards:
         turn = session.dispatcher.call_changes.turn_number()
-        record_act(session.engine.conversation.log, f"discarded the changes of worker {row['id']}", turn)
+        record_act(session.conversation.log, f"discarded the changes of worker {row['id']}", turn)
     done = "discarded" if discards else "removed"
     return f"Worktree {record.name} was {done}{f'; {more}' if more else ''}."
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, print_act
+from nexus_cli.core.drop_list import window_drops
 from nexus_cli.core.elide import count_large, cut_piece
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
-from nexus_cli.engine.requests.drop_list import window_drops
 from nexus_cli.reports.drops import DropReport, session_drops
 
 SHOWN, MOST = 4000, 100_000
@@ -25,7 +25,7 @@ Span = Annotated[
 ]
 
 
-def list_drops(source: Source) -> Report[Annotated[Any, "engine.requests.drop_list.DropsReport"]]:
+def list_drops(source: Source) -> Report[Annotated[Any, "core.drop_list.DropsReport"]]:
     """List all content that was left out of a session's requests, and how to restore it.
 
     Drops of an undone compaction are not listed: their content is in the window again.

@@ -18,7 +18,7 @@ async def continue_turn(context: CommandContext) -> None:
     """
     if not context.session.is_open() and last_exchange(context.session)["finished"]:
         raise usage_error("continue", "", "no turn was interrupted", "Type a message")
-    context.session.engine.conversation.memo(SHELL_LINE, {"shown": "/continue"})
+    context.session.conversation.memo(SHELL_LINE, {"shown": "/continue"})
     context.start()
 
 

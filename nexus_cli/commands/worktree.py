@@ -138,7 +138,7 @@ async def follow_apply_in(session: Session, record: WorktreeRecord, worker: str 
     apply = partial(asyncio.to_thread, apply_worktree, record, reviewed=reviewed)
     result, _ = await session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, apply)
     turn = session.dispatcher.call_changes.turn_number()
-    _record_apply(session.engine.conversation.log, record, result, of, turn, worker)
+    _record_apply(session.conversation.log, record, result, of, turn, worker)
     left = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. Your own changes are kept."
     return Report("applied", result.to_json(record), note=left if result.conflicts else "")
 

@@ -6,7 +6,6 @@ and drives its `conversation`. It prints nothing and asks no model.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
@@ -23,7 +22,6 @@ from nexus_cli.conversation.groups import (
 )
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.section_rows import SectionRows
 from nexus_cli.conversation.strategies import find_strategy
 from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
@@ -36,6 +34,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.section_rows import SectionRows
 from nexus_cli.core.services import Calibrations, Log
 from nexus_cli.provider.model_table import window_command
 
@@ -426,7 +425,7 @@ class ContextManager:
     def fixed_parts(self) -> dict[str, int]:
         """Return the tokens of the parts that every request contains, by section name."""
         epoch = self.conversation.epoch
-        sections = {str(section["id"]): int(section["tokens"]) for section in json.loads(epoch.sections)}
+        sections = {str(section["id"]): int(section["tokens"]) for section in epoch.section_rows}
         rest = epoch.system_tokens - sum(sections.values())
         name = "what joins them" if sections else "system text"
         return {**sections, name: rest, "tool schemas": epoch.tools_tokens}

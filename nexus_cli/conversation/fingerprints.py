@@ -8,13 +8,13 @@ those of their lines, which the ledger has with epoch and entry.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import canonical
 
 Named = tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ class Fingerprint:
     def of(cls, epoch: Epoch, messages: Iterable[tuple[str, str]]) -> Fingerprint:
         """Return the parts of a request under `epoch`; `messages` are the names and line hashes of its messages."""
         tools = tuple((str(tool.get("function", tool).get("name", "")), _sha(canonical(tool))) for tool in epoch.tools)
-        sections = [(str(load["id"]), _of_section(load)) for load in json.loads(epoch.sections)]
+        sections = [(str(load["id"]), _of_section(load)) for load in epoch.section_rows]
         whole = (SYSTEM, _sha(epoch.system.encode()))
         return cls(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, whole), tuple(messages))
 
@@ -120,7 +120,7 @@ def _place(name: str, *lists: Sequence[tuple[str, str]]) -> int:
     return min(place for named in lists for place, (one, _) in enumerate(named) if one == name)
 
 
-def _of_section(section: dict[str, object]) -> str:
+def _of_section(section: JsonObject) -> str:
     """Return the hash of its text; for an epoch without a recorded hash, form and tokens, which also show a change."""
     return str(section.get("sha256") or _sha(canonical([section.get("form"), section.get("tokens")])))
 

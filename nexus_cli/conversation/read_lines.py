@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.entry_ranges import join_ranges, subtract_ranges
 from nexus_cli.core.elide import ElidedText
 from nexus_cli.core.entry import EntryRange, Memo
+from nexus_cli.core.entry_ranges import join_ranges, subtract_ranges
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import LINES_READ
 from nexus_cli.core.message import FileEdit, FilePart, ToolResult

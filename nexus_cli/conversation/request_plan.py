@@ -6,7 +6,6 @@ The tests allow no other file to ask an `Estimate` for the size of a request (se
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,13 +13,13 @@ from functools import cached_property
 
 from nexus_cli.conversation.cache_diagnosis import expected_cached, seconds_between
 from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
-from nexus_cli.conversation.section_rows import SectionRows, scale_sections
 from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import FAR, LEAST, Estimate
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.section_rows import SectionRows, scale_sections
 
 LEAST_READ = 1_000
 """A smaller report is no count: some servers report a constant, and none has a window of this size."""
@@ -119,7 +118,7 @@ class RequestPlan:
     @cached_property
     def sections(self) -> tuple[JsonObject, ...]:
         """Return the sections of layers 1 and 3, in `tokens` of the budget and `counted` by us."""
-        used, rows = self.budget.used, json.loads(self.epoch.sections)
+        used, rows = self.budget.used, self.epoch.section_rows
         fixed = [{**row, "cached": bool(row.get("cached")) and self.sent >= 0} for row in rows]
         system = scale_sections(fixed, used.system, _ratio(used.system, self.counted.system))
         return (*system, *scale_sections(self.told, used.event, self.messages_scale))

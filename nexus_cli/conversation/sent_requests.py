@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -114,7 +113,7 @@ def source_of(found: Difference, *epochs: Epoch) -> str:
     """Return the source of the section that differs, from the first of `epochs` that has one; "" for other parts."""
     if found.kind != "section":
         return ""
-    named = (load for epoch in epochs for load in json.loads(epoch.sections) if load.get("id") == found.what)
+    named = (load for epoch in epochs for load in epoch.section_rows if load.get("id") == found.what)
     return next((str(one["source"]) for one in named if one.get("source")), "")
 
 

@@ -5,10 +5,12 @@ The timeline of a lane is its entries in order. Ids count from 1 along a lane an
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import ClassVar, Protocol, TypedDict
 
 from nexus_cli.core.json_value import JsonObject
@@ -158,6 +160,8 @@ COMPACTED = ("compaction", "overflow")
 """Causes of the epochs that a compaction began."""
 UNDO = "undo"
 """Cause of the epoch that undoes a compaction."""
+SWITCH = "model"
+"""Cause of the epoch that another model begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +193,16 @@ class Epoch:
     def header_tokens(self) -> int:
         """Tokens of system text and schemas, which every request of the epoch contains, by our count."""
         return self.system_tokens + self.tools_tokens
+
+    @property
+    def section_rows(self) -> tuple[JsonObject, ...]:
+        """The rows of `sections`."""
+        return _read_sections(self.sections)
+
+
+@lru_cache(4)
+def _read_sections(sections: str) -> tuple[JsonObject, ...]:
+    return tuple(json.loads(sections))
 
 
 class Cause(StrEnum):

@@ -27,6 +27,8 @@ EXIT_STATUS: Final = {
     "aborted": 130,
 }
 """Exit status by kind of error. That of `aborted` is 130, 143 or 129, depending on the signal."""
+WAITING: Final = "waiting"
+"""The kind that ends a turn when its run begins to wait."""
 
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)

@@ -22,6 +22,8 @@ UNASKED = (AUTO, ALL)
 """Levels at which any command runs without approval, if it can be sandboxed."""
 PLAN = "plan"
 """A level below them all, chosen in the REPL: read-only, nothing asks, and the model proposes a plan."""
+CYCLE = (ASK, EDIT, AUTO, PLAN)
+"""Permission levels that Shift+Tab cycles through."""
 LEVEL_LAYER = "this session"
 """Layer of the limits with the permission level chosen during the session: by a command, a key or an approved plan."""
 MODES = ("single_action", "react_loop", "plan_execute")
@@ -32,6 +34,11 @@ MAX_INT = 2**53
 CATEGORIES = ("none", "read", "edit", "run")
 """Effects of a tool, see `nexus_cli.core.tool.Effect`."""
 
+
+BUDGET = ("max_steps", "max_total_tokens", "max_cost", "timeout")
+"""Limits of which a worker gets a share."""
+BUDGET_ENDED = "its budget was used up; the work may be unfinished"
+"""Warning beside the report of a run that has used up its budget."""
 
 Decision = Literal["allow", "ask", "deny"]
 """The decision on a call."""
@@ -44,6 +51,12 @@ class LevelFields(TypedDict):
     """The level by its former name: `read`, `edit`, `run` or `all`."""
     level: str
     """The level: `ask`, `edit`, `auto`, `all` or `plan`."""
+
+
+def next_levels(level: str) -> tuple[str, ...]:
+    """Return the levels of `CYCLE` in the order in which they follow `level`; `all` must be named explicitly."""
+    first = CYCLE.index(level) + 1 if level in CYCLE else 0
+    return (*CYCLE[first:], *CYCLE[:first])
 
 
 def parse_level(word: str) -> str:
@@ -180,3 +193,15 @@ def read_value(name: str, value: Any) -> Any:
     if name == "allow" and isinstance(value, str):
         return parse_level(value)
     return frozenset(value) if name in SETS else value
+
+
+def describe_budget(limits: Limits) -> str:
+    """Return the sentence for the model of a run that must report: requests, tokens, dollars, seconds; "" for none."""
+    rows = (
+        (limits.max_steps, "{:,} request" if limits.max_steps == 1 else "{:,} requests"),
+        (limits.max_total_tokens, "{:,} tokens"),
+        (limits.max_cost, "${:.2f}"),
+        (limits.timeout, "{:.0f} seconds"),
+    )
+    budget = ", ".join(form.format(value) for value, form in rows if value is not None)
+    return f"Your budget: {budget}. No call runs in the last request, which is for the report." if budget else ""

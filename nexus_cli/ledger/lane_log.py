@@ -431,12 +431,10 @@ class LaneLog:
 
     def store_count(self, encoding: str, digest: bytes, tokens: int) -> None:
         """Store a token count with the next transaction; it may be lost, and is deleted with the session."""
-        db, digest = self._journal.db, digest[:DIGEST]
-        if self._counts is not None:
-            self._counts[encoding, digest] = tokens
+        db = self._journal.db
         with suppress(NexusError):
             insert = "INSERT INTO counts VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-            db.run_later(insert, digest, encoding, tokens, self._session_key(db))
+            db.run_later(insert, digest[:DIGEST], encoding, tokens, self._session_key(db))
 
 
 def _path_bytes(path: str) -> bytes:

@@ -13,15 +13,14 @@ from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.section_rows import scale_sections
-from nexus_cli.conversation.tokens.estimate import apportion
 from nexus_cli.core.budget import TokenBudget, UsedTokens
+from nexus_cli.core.drop_list import UNIT, ListedDrop, window_drops
 from nexus_cli.core.entry import sum_tokens
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
+from nexus_cli.core.section_rows import apportion, scale_sections
 from nexus_cli.core.wire import canonical
-from nexus_cli.engine.requests.drop_list import UNIT, ListedDrop, window_drops
 from nexus_cli.engine.requests.tool_selection import describe_left_out
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.drops import asked_again, describe_drop, describe_missed

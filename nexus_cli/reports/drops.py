@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NotRequired
 
+from nexus_cli.core.drop_list import DropsReport, window_drops
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.json_value import JsonObject, VersionedReport
-from nexus_cli.engine.requests.drop_list import DropsReport, window_drops
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import SHORT_ID, Lines, apart, filled, folded, name_cause, number, table

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypedDict
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.section_rows import SectionRows
 from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
@@ -26,6 +25,7 @@ from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.section_rows import SectionRows
 from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request

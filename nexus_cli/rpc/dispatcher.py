@@ -16,11 +16,12 @@ from typing import Annotated, Any, cast
 
 from nexus_cli.commands import discover as list_built_in
 from nexus_cli.commands.command import Command
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import AttachedFile, Part, Trigger, image_type
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
-from nexus_cli.core.errors import ErrorObject, NexusError
+from nexus_cli.core.errors import WAITING, ErrorObject, NexusError
 from nexus_cli.core.event import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -33,6 +34,7 @@ from nexus_cli.core.event import (
 )
 from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.limits import BUDGET_ENDED, describe_budget
 from nexus_cli.core.run import Run
 from nexus_cli.core.server_results import (
     Acknowledged,
@@ -47,8 +49,6 @@ from nexus_cli.core.server_results import (
     UnqueuedTexts,
 )
 from nexus_cli.core.wire import canonical
-from nexus_cli.engine.calls.waiting import WAITING
-from nexus_cli.engine.requests.spending import BUDGET_ENDED, describe_budget
 from nexus_cli.reports.context import ContextReport, estimate_next_tokens, live_report
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.git_branch import read_branch
@@ -62,7 +62,6 @@ from nexus_cli.rpc.method import number, one_of, rpc_method
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.event_json import AskResult, EventNumbers, event_value
 from nexus_cli.session.options import Options
 from nexus_cli.session.outcome import PARTIAL
@@ -490,7 +489,7 @@ class AgentDispatcher:
         offset: Messages to skip.
         limit: Messages to return; 100 without it.
         """
-        conversation = self.session.context.conversation
+        conversation = self.session.conversation
         total = conversation.last
         last = min(total, offset + limit)
         entries = await asyncio.to_thread(conversation.read, offset + 1, last) if offset < total else ()

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.wire import json_text
@@ -36,7 +37,6 @@ from nexus_cli.rpc.jsonrpc import (
 from nexus_cli.rpc.methods import PoolMethods, openrpc_document
 from nexus_cli.rpc.trigger_door import BODY_SECONDS, SERVICE, TriggerDoor, json_response, problem_response
 from nexus_cli.runs.webhook_senders import refuse_unsigned
-from nexus_cli.session.crash_report import report_bug
 
 MOST_BODY = 8 << 20
 """Most bytes of a request."""

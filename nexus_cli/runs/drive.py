@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.worktree_record import find_source
@@ -33,10 +34,10 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.entry import Kind
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import WAITING, NexusError
 from nexus_cli.core.event import Event, Outcome, StepEnd, TurnEnd
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.limits import ASK, LEVELS, PLAN, Limits
+from nexus_cli.core.limits import ASK, BUDGET, LEVELS, PLAN, Limits, describe_budget
 from nexus_cli.core.memo_kinds import CLAIMED_RUN, DECISION
 from nexus_cli.core.request import Provider
 from nexus_cli.core.run import (
@@ -56,9 +57,7 @@ from nexus_cli.core.run import (
     Wait,
 )
 from nexus_cli.core.services import RunFacts, Spaces
-from nexus_cli.engine.calls.waiting import WAITING
 from nexus_cli.engine.requests.model_call import ends_unfinished
-from nexus_cli.engine.requests.spending import BUDGET, describe_budget
 from nexus_cli.ledger import RUN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
@@ -68,7 +67,6 @@ from nexus_cli.runs.run_summary import begin_record, describe_end, find_commits_
 from nexus_cli.runs.service_triggers import name_joined
 from nexus_cli.runs.unattended import LEFT, NEEDS, UnattendedRules, trust_options
 from nexus_cli.service_list import SERVICES, SPACES
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers

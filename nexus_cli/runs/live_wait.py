@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import utc_now
+from nexus_cli.core.errors import WAITING as WAITING_ERROR
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.memo_kinds import CLAIMED_RUN
 from nexus_cli.core.run import APPROVAL, DONE, FAILED, PROVIDER, WAITING, Run
-from nexus_cli.engine.calls.waiting import WAITING as WAITING_ERROR
 from nexus_cli.ledger import Ledger
 from nexus_cli.runs.resume_trigger import keep_conversation, resume_trigger
 from nexus_cli.runs.watch_waits import WaitWatch

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from nexus_cli.conversation.section_rows import Why, reason_text
 from nexus_cli.core.elide import Count
 from nexus_cli.core.json_value import ABSENT, JsonDict, JsonOf
+from nexus_cli.core.section_rows import Why, reason_text
 from nexus_cli.sections.section import DROP, Layer, Phase, Section, sha256
 
 MOST_TOKENS = 16_384

@@ -5,12 +5,11 @@ Its figures and drops are those of the report on the same session (`reports.cont
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from nexus_cli.conversation.section_rows import scale_sections
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import PLAN
+from nexus_cli.core.section_rows import scale_sections
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog
 from nexus_cli.sections.collect import SectionCollector
@@ -26,7 +25,7 @@ class ContextToolService:
     collector: SectionCollector
 
     def held(self) -> JsonObject:
-        from nexus_cli.engine.requests.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
+        from nexus_cli.core.drop_list import window_drops  # noqa: PLC0415  (the model asks for it)
 
         engine, drops = self.engine, self.log.drops()
         conversation, request = engine.conversation, engine.next_request()
@@ -60,7 +59,7 @@ class ContextToolService:
 
     def _sections(self) -> list[JsonObject]:
         """Return the sections of the system text, and the event sections sent last in the epoch."""
-        return [*json.loads(self.engine.conversation.epoch.sections), *self._event_sections(1.0)]
+        return [*self.engine.conversation.epoch.section_rows, *self._event_sections(1.0)]
 
     def _event_sections(self, scale: float) -> list[JsonObject]:
         """Return the event sections that the epoch sent last, with tokens by `scale` that sum to a common total."""

@@ -16,10 +16,9 @@ from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.approval import Answer, Defer, Question
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.entry import Drop
+from nexus_cli.core.entry import SWITCH, Drop
 from nexus_cli.core.request import Delta, ModelInfo, Request
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.engine import SWITCH
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.readings import NextEpoch
 from nexus_cli.ledger import Ledger, SessionInfo

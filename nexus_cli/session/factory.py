@@ -143,13 +143,13 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
             raise
     session.state = replace(session.state, shares=earlier.state.shares)
     session.inherit_from(earlier)
-    if (hooks := session.dispatcher.hooks) and (before := earlier.state.dispatcher.hooks):
+    if (hooks := session.dispatcher.hooks) and (before := earlier.dispatcher.hooks):
         hooks.continue_from(before, is_same=session.id == earlier.id)
-    earlier.state.dispatcher.call_changes.close()
+    earlier.dispatcher.call_changes.close()
     if session.id == earlier.id:
         session.continue_from(earlier)
     else:
-        earlier.state.dispatcher.permission.close()
+        earlier.dispatcher.permission.close()
         ledger.release(earlier.id)
     return session
 
@@ -228,7 +228,7 @@ def _open(
         with nullcontext() if found else ledger.beginning(made):
             session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
-            session.engine.conversation.memo(ADDED_FOLDERS, {"folders": folders})
+            session.conversation.memo(ADDED_FOLDERS, {"folders": folders})
         _check_bounds(session, info, settings)
     except BaseException:
         if found is None:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.event import Outcome
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.limits import PLAN, SETS, Bound
-from nexus_cli.engine.requests.spending import BUDGET
+from nexus_cli.core.limits import BUDGET, PLAN, SETS, Bound
 from nexus_cli.permission.call_decision import BY_RULE, GUARDED, SAID_NO, SAID_NOTHING
 from nexus_cli.permission.run_limits import SIGNALS
 from nexus_cli.session.options import COMMAND_LINE

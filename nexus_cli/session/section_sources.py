@@ -24,12 +24,12 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.context.sysinfo import SERVER_MODE
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.entry_ranges import ranges_of
 from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import Clock
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Drop, Kind, Memo
+from nexus_cli.core.entry_ranges import ranges_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.memo_kinds import ATTACHMENTS, TRIGGER

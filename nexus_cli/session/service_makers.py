@@ -68,7 +68,7 @@ def _context_tool(session: Session) -> ContextToolService:
 
 def _facts(session: Session) -> SessionFacts:
     assert session.ledger is not None, "a session of the factory has a ledger"
-    return SessionFacts.of(session.ledger, session.id, session.folder, session.engine.conversation.clock)
+    return SessionFacts.of(session.ledger, session.id, session.folder, session.conversation.clock)
 
 
 def _waits(session: Session) -> SessionWaits:

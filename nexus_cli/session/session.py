@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core import event
 from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
 from nexus_cli.core.json_value import JsonObject, to_json_value
-from nexus_cli.core.limits import ASK, AUTO, EDIT, PLAN, Limits
+from nexus_cli.core.limits import CYCLE, PLAN, Limits, next_levels
 from nexus_cli.core.memo_kinds import LEVEL_SET
 from nexus_cli.core.request import Provider
 from nexus_cli.core.running_workers import RunningWorkers
@@ -59,16 +60,8 @@ if TYPE_CHECKING:
     from nexus_cli.session.session_jobs import SessionJobs
     from nexus_cli.session.status import Status
 
-CYCLE = (ASK, EDIT, AUTO, PLAN)
-"""Permission levels that Shift+Tab cycles through."""
 ENDS = 16
 """Most outcomes kept until their results are read."""
-
-
-def next_levels(level: str) -> tuple[str, ...]:
-    """Return the levels of `CYCLE` in the order in which they follow `level`; `all` must be named explicitly."""
-    first = CYCLE.index(level) + 1 if level in CYCLE else 0
-    return (*CYCLE[first:], *CYCLE[:first])
 
 
 class Session:
@@ -105,11 +98,11 @@ class Session:
 
     @property
     def model(self) -> str:
-        return self.state.engine.model.info.name
+        return self.engine.model.info.name
 
     @property
     def folder(self) -> Path:
-        return self.state.dispatcher.cwd
+        return self.dispatcher.cwd
 
     @property
     def notices(self) -> list[str]:
@@ -132,13 +125,17 @@ class Session:
         return self.state.dispatcher
 
     @property
+    def conversation(self) -> Conversation:
+        return self.engine.conversation
+
+    @property
     def busy(self) -> bool:
         """True if a turn or an act runs, so that `cancel` has something to stop."""
         return self._control.running
 
     @property
     def provider(self) -> Provider:
-        return self.state.engine.provider
+        return self.engine.provider
 
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
@@ -163,20 +160,20 @@ class Session:
 
     async def end_hooks(self, other: str) -> None:
         """Run the hooks for the end of this session before `other`, "" for a new one, is opened in its place."""
-        if (hooks := self.state.dispatcher.hooks) and other != self.id:
+        if (hooks := self.dispatcher.hooks) and other != self.id:
             await hooks.end("resume" if other and not self.is_copied_to(other) else "clear")
 
     def inherit_from(self, other: Session) -> None:
         """Copy what waits for the next message, and the sandbox probe, from the previous session."""
         self.tell_away(other.state.away)
-        self.state.dispatcher.permission.share_probe(other.state.dispatcher.permission)
+        self.dispatcher.permission.share_probe(other.state.dispatcher.permission)
         self._control.attachment_memos |= other._control.attachment_memos
 
     def continue_from(self, other: Session) -> None:
         """Take over allowances, pending notices and messages, and workers of `other`, the same session until now."""
-        self.state.dispatcher.always |= other.state.dispatcher.always
-        self.state.dispatcher.permission.continue_from(other.state.dispatcher.permission)
-        mine, theirs = self.state.engine.readings, other.state.engine.readings
+        self.dispatcher.always |= other.state.dispatcher.always
+        self.dispatcher.permission.continue_from(other.state.dispatcher.permission)
+        mine, theirs = self.engine.readings, other.state.engine.readings
         mine.epoch_cause = mine.epoch_cause or theirs.epoch_cause
         mine.notices.extend(theirs.notices)
         for kind in (Workers, Jobs):
@@ -195,16 +192,16 @@ class Session:
     def set_level(self, level: str) -> None:
         """Set the permission level, as far as recipe and settings allow; decides open questions again. Raises
         `NexusError("config", ...)` for `all` if a deny rule cannot be parsed."""
-        self.state.dispatcher.permission.refuse_unguarded(level)
+        self.dispatcher.permission.refuse_unguarded(level)
         now = self.status().allow
         if now != PLAN:
             self._before_plan = now
         self.state = at_level(self.state, level)
-        self.state.dispatcher.withdraw_questions()
+        self.dispatcher.withdraw_questions()
         if self.workers is not None:
             self.workers.set_level(level)
-        if self.engine.conversation.last:  # a session without messages is not kept
-            self.engine.conversation.memo(LEVEL_SET, {"limits": to_json_value(self.state.dispatcher.bounds)})
+        if self.conversation.last:  # a session without messages is not kept
+            self.conversation.memo(LEVEL_SET, {"limits": to_json_value(self.dispatcher.bounds)})
 
     def leave_plan(self) -> str:
         """Return from plan mode to the level before it; return the level in force."""
@@ -234,7 +231,7 @@ class Session:
         """The texts that wait for the next message."""
         from nexus_cli.session.attached_texts import AttachedTexts  # noqa: PLC0415  (typed in a terminal)
 
-        return AttachedTexts(self.state.engine, self.id, lambda: self.saved)
+        return AttachedTexts(self.engine, self.id, lambda: self.saved)
 
     @property
     def undelivered(self) -> tuple[str, ...]:
@@ -249,11 +246,11 @@ class Session:
 
     def tools(self) -> list[Tool]:
         """Return the tools of the model."""
-        return self.state.dispatcher.registry.tools()
+        return self.dispatcher.registry.tools()
 
     def is_open(self) -> bool:
         """Return True if the window ends with open work: calls without results, or a message without an answer."""
-        conversation = self.state.engine.conversation
+        conversation = self.conversation
         return bool(conversation.items) and not conversation.next_step().is_done
 
     def take_notices(self) -> list[str]:
@@ -269,7 +266,7 @@ class Session:
 
     @property
     def context(self) -> ContextManager:
-        return self.state.engine.context
+        return self.engine.context
 
     async def run(
         self, trigger: Trigger | str, on_begin: Callable[[], object] = lambda: None
@@ -324,10 +321,10 @@ class Session:
             await asyncio.wait(ahead)
             self._control.task = asyncio.current_task()
             self._control.stopped = ""
-        engine = self.state.engine
+        engine = self.engine
         self._control.events = events
         spent = engine.spending
-        limits = self.state.dispatcher.limits
+        limits = self.dispatcher.limits
         engine.spending = Spending(limits, spent.recipes, spent.must_report, spent.is_chat, spent.is_served)
         limit = limits.timeout
         self._control.deadline = time.monotonic() + limit if limit else None
@@ -384,21 +381,21 @@ class Session:
 
     def reload(self) -> None:
         """Reload instructions and the other inputs of an epoch with the next request."""
-        readings = self.state.engine.readings
+        readings = self.engine.readings
         readings.epoch_cause = readings.epoch_cause or "reload"
         readings.drafted = None
 
     async def share(self, command: str, output: str) -> str:
         """Return the output of a person's command as a block of a message, clipped as that of a tool's command; what is
         clipped becomes a drop."""
-        context, what = self.state.engine.context, f"output of {command}"
+        context, what = self.engine.context, f"output of {command}"
         text = await leave_out_repeats(context, None, output, what)
         cut = await clip_to_cap(context, None, text, context.budget.output_cap, what, Cause.OUTPUT_CAP)
         return f'<shell command="{escape(command)}">\n{cut.text.rstrip()}\n</shell>'
 
     def mask_secrets(self, text: str) -> tuple[str, tuple[str, ...]]:
         """Replace the values of variables with keys in `text` by `[NAME]`; return the text and the names."""
-        return self.state.dispatcher.permission.mask_secrets(text)
+        return self.dispatcher.permission.mask_secrets(text)
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Pass events of workers to `listener` while no turn runs."""
@@ -406,7 +403,7 @@ class Session:
 
     def has_sandbox(self) -> bool:
         """Return True if commands can be sandboxed here. Blocks while the sandbox is tested; thread-safe."""
-        return self.state.dispatcher.permission.has_sandbox()
+        return self.dispatcher.permission.has_sandbox()
 
     def prepare(self) -> None:
         """Import the libraries of the first request (seconds of CPU). Thread-safe; may be called repeatedly."""
@@ -444,7 +441,7 @@ class Session:
             nonlocal problem
             problem = None
             try:
-                self._control.recorder = partial(record_event, self.state.engine.context, 0)
+                self._control.recorder = partial(record_event, self.engine.context, 0)
                 await self._save()
                 await start_conversation(self.state)
                 await act(self.state)
@@ -472,7 +469,7 @@ class Session:
                 show(event_)
         except NexusError as error:
             why = "interrupted" if error.kind == "aborted" else error.message.removeprefix("not compacted: ")
-            tokens = self.state.engine.next_request().tokens
+            tokens = self.engine.next_request().tokens
             events.append(event.CompactionDone(False, tokens, tokens, why))
             show(events[-1])
         return events
@@ -487,7 +484,7 @@ class Session:
             "budget": request.budget.available,
             "used": request.tokens,
             "basis": request.basis,
-            "epoch": self.engine.conversation.epoch.id,
+            "epoch": self.conversation.epoch.id,
         }
         return result_of(outcome, self.id, self.model, figures, drops)
 
@@ -505,7 +502,7 @@ class Session:
         if self.jobs is not None:  # a turn may wait for one
             await self.jobs.end_all()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if hooks := self.state.dispatcher.hooks:
+        if hooks := self.dispatcher.hooks:
             await hooks.end()
         if self.workers is not None:
             await self.workers.aclose()
@@ -514,7 +511,7 @@ class Session:
         await self.state.close()
 
     async def _work(self, trigger: Trigger) -> None:
-        engine, dispatcher = self.state.engine, self.state.dispatcher
+        engine, dispatcher = self.engine, self.dispatcher
         known = self.state.record.last_drop() if self.state.record else 0
         first = engine.conversation.last + 1 if trigger.text else 0
         self._control.recorder = partial(record_event, engine.context, first)
@@ -525,9 +522,7 @@ class Session:
         continuations: Sequence[Continuation] = ()
         error: NexusError | None = None
         try:
-            engine.control.emit(
-                event.SessionStart(self.id, self.model, self.state.dispatcher.recipe.name, self.state.resumed)
-            )
+            engine.control.emit(event.SessionStart(self.id, self.model, dispatcher.recipe.name, self.state.resumed))
             await self._save()
             if dispatcher.hooks or trigger.may_expand:
                 await run_shielded(start_conversation(self.state, trigger.text))
@@ -561,7 +556,7 @@ class Session:
 
     async def _begin(self, continuations: Sequence[Continuation]) -> None:
         """Prepare the first request of a turn whose message is recorded."""
-        engine, dispatcher = self.state.engine, self.state.dispatcher
+        engine, dispatcher = self.engine, self.dispatcher
         dispatcher.call_changes.begin_turn()
         dispatcher.look_early()
         if engine.conversation.sent.last is not None:  # something was sent before
@@ -575,7 +570,7 @@ class Session:
     async def _end(self, error: NexusError | None, continuations: Sequence[Continuation]) -> Outcome:
         """Record what the person typed last, end the background work, and return the outcome of a turn that `error`
         stopped, if it is given."""
-        engine = self.state.engine
+        engine = self.engine
         try:
             await deliver_steering(engine.context, engine.control)
             await self._save(waits=error is None)
@@ -589,7 +584,7 @@ class Session:
         from nexus_cli.session.outcome import outcome  # noqa: PLC0415  (no request needs it)
 
         ended = outcome(self.state, error)
-        if continuations and (hooks := self.state.dispatcher.hooks):
+        if continuations and (hooks := self.dispatcher.hooks):
             hooks.end_turn()
         for continuation in continuations:
             try:
@@ -602,7 +597,7 @@ class Session:
         return ended
 
     async def _save(self, *, waits: bool = True) -> None:
-        await self.state.engine.conversation.log.save(waits=waits)
+        await self.conversation.log.save(waits=waits)
 
     async def _end_saving(self) -> None:
         """Save what the turn has recorded, or keep it for a server that is away; nothing waits if that is done, so that
@@ -624,7 +619,7 @@ class Session:
                 return NexusError("denied", "paused", "a tool approval was deferred", "Resume the session to decide")
             case asyncio.CancelledError():
                 return self._stopped()
-        from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
+        from nexus_cli.config.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
 
         return report_bug(problem)
 
@@ -635,6 +630,6 @@ class Session:
         return NexusError("aborted", "stopped", f"the turn was interrupted{kept}")
 
     def _timed_out(self) -> NexusError:
-        why = f"{round(self.state.dispatcher.limits.timeout or 0.0, 1)} s have passed"
-        hint = self.state.engine.spending.describe_raise("timeout")
+        why = f"{round(self.dispatcher.limits.timeout or 0.0, 1)} s have passed"
+        hint = self.engine.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)

@@ -314,7 +314,7 @@ class SessionServers(ServerTools):
         """Announce the servers that were added since the last turn, and those that the model's schemas do not have."""
         if not self._has_epoch():
             return
-        tools = self._session.engine.conversation.epoch.tools
+        tools = self._session.conversation.epoch.tools
         sent = {tool["function"]["name"]: str(tool["function"]["description"]) for tool in tools}
         for name, sha256 in (self._known or {}).items():
             is_new = before is not None and before.get(name) != sha256

@@ -12,12 +12,13 @@ from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
+from nexus_cli.core.entry import SWITCH
 from nexus_cli.core.event import TurnStart
+from nexus_cli.core.limits import BUDGET
 from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, WORKER
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.engine.admit_trigger import admit_trigger
 from nexus_cli.engine.compaction.context_fit import replan_sections
-from nexus_cli.engine.requests.spending import BUDGET
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
 from nexus_cli.session.limits_record import describe_changed_limits
 from nexus_cli.session.session_state import SessionState
@@ -98,7 +99,7 @@ async def _resume(state: SessionState) -> None:
     engine.prompt.resume(engine.conversation)
     state.load_cache_history()
     if (conversation.epoch.model, conversation.epoch.effort) != (engine.model.info.name, engine.model.effort):
-        engine.readings.epoch_cause = "model"
+        engine.readings.epoch_cause = SWITCH
         if (before := conversation.epoch.model) != (now := engine.model.info.name):
             engine.tell_model(f"the model is now {now}: earlier replies are those of {before}")
     elif not conversation.renders_as_sent():

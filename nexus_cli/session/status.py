@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.conversation.goals import open_until
+from nexus_cli.core.drop_list import returned_drops
 from nexus_cli.core.entry import sum_tokens
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
-from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.session.cold_request import cold_price
 from nexus_cli.session.session_state import SessionState
 

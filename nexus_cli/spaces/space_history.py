@@ -80,7 +80,7 @@ async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
     ledger = session.ledger
     if ledger is None or run.entity is None:
         return
-    for value in (memo.value for memo in session.engine.conversation.memos(SPACE_HISTORY)):
+    for value in (memo.value for memo in session.conversation.memos(SPACE_HISTORY)):
         ledger.spaces.mark_seen(value["space"], run.entity, max(value["messages"], default=0))
 
 

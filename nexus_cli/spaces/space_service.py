@@ -295,7 +295,7 @@ def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
     assert ledger is not None and isinstance(log, SessionLog) and agent is not None, "it is offered to members only"
     settings = session.engine.settings.spaces
     brake = Brake(settings.max_runs, settings.max_cost)
-    return SpaceService(ledger, log, session.id, agent, session.context.conversation.clock, brake)
+    return SpaceService(ledger, log, session.id, agent, session.conversation.clock, brake)
 
 
 def _answer(work: Callable[[], ToolResult]) -> ToolResult:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.conversation.compaction.work_log import CommandRun
@@ -25,7 +26,7 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import AgentEvent, ApprovalAnswer, Event, Notice, ToolResultEvent, WorkerState
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.limits import ASK, Limits, require_level
+from nexus_cli.core.limits import ASK, BUDGET, BUDGET_ENDED, Limits, describe_budget, require_level
 from nexus_cli.core.memo_kinds import WORK, WORKER
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.running_workers import FAILED, FINISHED, STOPPED, UNKNOWN, WAITING, RunningWorkers
@@ -35,14 +36,13 @@ from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
-from nexus_cli.engine.requests.spending import BUDGET, BUDGET_ENDED, Spending, describe_budget
+from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.run_limits import CHANGES
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.sections.skills import Skill
 from nexus_cli.session.agent_roles import WORKTREE
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.guide_model import GuideModel
 from nexus_cli.session.options import Options
@@ -289,7 +289,7 @@ class SessionWorkers(RunningWorkers[Session]):
         except Exception as bug:  # its parent continues
             worker.fail(report_bug(bug).message)
         finally:
-            model = worker.model or self.session.engine.model.info.name
+            model = worker.model or self.session.model
             spending.settle(worker.id, worker.steps + worker.steps_below - steps, worker.usage - usage, model)
             if not worker.worktree:
                 self.session.dispatcher.changed.update(dict.fromkeys(worker.changed))
@@ -434,7 +434,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if run is not None or result.changed:
                 note = work_note(dispatcher.project_root, result.changed, worker.id, run, worktree)
                 with suppress(NexusError):  # the session was deleted meanwhile
-                    self.session.engine.conversation.memo(WORK, note)
+                    self.session.conversation.memo(WORK, note)
 
     def _withdraw_questions(self) -> None:
         """Decide all open questions again, here and for other workers: one answer holds for all."""
@@ -506,7 +506,7 @@ class SessionWorkers(RunningWorkers[Session]):
             if result.changed:
                 note = work_note(self.session.dispatcher.project_root, result.changed, worker.id)
                 with suppress(NexusError):  # the files are written
-                    self.session.engine.conversation.memo(WORK, note)
+                    self.session.conversation.memo(WORK, note)
             return result
         said = worker.report or worker.doing or worker.error if action == "read" else ""
         return ToolResult(f"[{worker.figures()}]\n{said}".rstrip())
@@ -593,20 +593,20 @@ class SessionWorkers(RunningWorkers[Session]):
     def _record(self, worker: Worker) -> None:
         try:
             spawner = worker.spawner or self.session.id
-            self.session.engine.conversation.memo(WORKER, worker.to_record(spawner))
+            self.session.conversation.memo(WORKER, worker.to_record(spawner))
         except NexusError as error:  # the session was deleted meanwhile
             self.session.engine.control.emit_aside(Notice(error.message))
 
     def _restore(self) -> None:
         """Load the workers of earlier processes. Mark those as finished that ended without a record of it."""
-        for memo in self.session.engine.conversation.memos(WORKER):
+        for memo in self.session.conversation.memos(WORKER):
             worker = Worker.from_json(memo.value)
             worker.report = str(memo.value["report"])
             spawner = str(memo.value["spawner"])
             worker.spawner = spawner if spawner != self.session.id else ""
             worker.untold = bool(memo.value["untold"])
             self._workers[worker.id] = worker
-        shown = "".join(item.preamble for item in self.session.engine.conversation.items) if self._workers else ""
+        shown = "".join(item.preamble for item in self.session.conversation.items) if self._workers else ""
         for worker in self.all():
             if worker.state == UNKNOWN:
                 self._look_up(worker)

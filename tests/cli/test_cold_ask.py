@@ -31,7 +31,7 @@ LATER = (
     "sandbox",
     "engine.requests.request_history",
     "engine.compaction.compact",
-    "engine.requests.drop_list",
+    "core.drop_list",
     "session.outcome",
     "session.status",
     "engine.requests.user_messages",

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.context.manager import ContextConfig, ContextManager
-from nexus_cli.conversation.entry_ranges import HOLE, hole_ranges
+from nexus_cli.conversation.left_out_ranges import HOLE, hole_ranges
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.truncation import Hole
 from nexus_cli.conversation.window_truncation import MOST, hole_line, links_of_hole

@@ -15,6 +15,7 @@ from programs import why_no_bwrap
 from search import sample, variant
 from session.played import MODEL, Played, say
 
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings, Settings
@@ -22,7 +23,6 @@ from nexus_cli.core.event import Notice, ToolResultEvent
 from nexus_cli.sandbox import command_guard
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.restricted_thread import RestrictedThread
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 

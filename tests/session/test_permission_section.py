@@ -12,13 +12,13 @@ from permission.test_call_permission import SETTINGS, Person
 from session.played import MODEL, Played, say
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.core.limits import LEVELS, PLAN
+from nexus_cli.core.limits import LEVELS, PLAN, next_levels
 from nexus_cli.core.request import Request
 from nexus_cli.sections.contributors.permission import ASKING, ASKING_UNCONFINED, ONLY_READING
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS
 from nexus_cli.session.options import Options
-from nexus_cli.session.session import Session, next_levels
+from nexus_cli.session.session import Session
 
 LINE = "[nexus: permission level "
 

@@ -510,7 +510,7 @@ class _Map:
         if begun and self._ledger is not None:
             with suppress(NexusError):  # deleted, or open elsewhere
                 session = opened(replace(options, resume=begun))
-                conversation = session.engine.conversation
+                conversation = session.conversation
                 if not conversation.items:
                     return session, trigger
                 if not conversation.next_step().is_done:

@@ -29,6 +29,7 @@ from nexus_cli.cli.run.run_turn import format_resume_line, has_entries, session_
 from nexus_cli.cli.setup.login import offer_login
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
@@ -40,7 +41,6 @@ from nexus_cli.provider.choose_model import ModelChoice, choose_model
 from nexus_cli.provider.local_servers import local_servers
 from nexus_cli.reports.sessions import short_id
 from nexus_cli.service_list import SERVICES
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session

@@ -134,7 +134,7 @@ class AskTurn:
         except Exception as error:  # the resume command must be printed even then
             if self._run.options.shared.verbose:
                 sys.excepthook(type(error), error, error.__traceback__)
-            from nexus_cli.session.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
+            from nexus_cli.config.crash_report import report_bug  # noqa: PLC0415  (after a bug only)
 
             self._remarks.print_error(report_bug(error).line)
             status = 1

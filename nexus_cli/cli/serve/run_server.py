@@ -18,6 +18,7 @@ from typing import Any, TypedDict
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.serve.serve_once import make_runner, run_line
 from nexus_cli.cli.work_folder import load_plugins
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.server_token import store_token
 from nexus_cli.config.settings import Settings
@@ -33,7 +34,6 @@ from nexus_cli.rpc.methods import PoolMethods
 from nexus_cli.rpc.pool import AgentPool, SharedComponents
 from nexus_cli.rpc.trigger_door import TriggerDoor
 from nexus_cli.runs.service_triggers import Service, ServiceObject, load_services, service_value
-from nexus_cli.session.crash_report import report_bug
 from nexus_cli.session.factory import make_provider
 from nexus_cli.ui.print.stream import Stream, write_stderr_line
 

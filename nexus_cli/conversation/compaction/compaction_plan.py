@@ -20,10 +20,11 @@ from itertools import accumulate
 
 from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.pin import split_fitting_pins
-from nexus_cli.conversation.entry_ranges import format_ranges, subtract_ranges, unseen_ranges
 from nexus_cli.conversation.groups import Group, flatten, newest_entry_id
+from nexus_cli.conversation.left_out_ranges import unseen_ranges
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem, sum_tokens
+from nexus_cli.core.entry_ranges import format_ranges, subtract_ranges
 from nexus_cli.core.message import Role
 from nexus_cli.core.typed_text import split_attachments
 

@@ -21,11 +21,11 @@ from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkRecord, fit_record
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.entry_ranges import format_ranges, ranges_of, subtract_ranges
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.elide import Count, name_first
 from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem, sum_tokens
+from nexus_cli.core.entry_ranges import format_ranges, ranges_of, subtract_ranges
 from nexus_cli.core.json_value import JsonObject
 
 RECORD_SLACK = 32

@@ -21,7 +21,7 @@ from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.work_log import CommandRun, find_command
 from nexus_cli.conversation.compaction.work_record import fit_record
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.entry_ranges import SUMMED
+from nexus_cli.conversation.left_out_ranges import SUMMED
 from nexus_cli.conversation.user_messages import read_sources, words_before
 from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.clock import format_stamp

@@ -26,6 +26,7 @@ from nexus_cli.conversation.tokens.content_kinds import (
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import ProviderError
+from nexus_cli.core.section_rows import apportion
 from nexus_cli.core.services import Calibration
 
 KNOWN_ERROR = 0.10
@@ -359,15 +360,3 @@ def _whole(counted: int, contents: WindowContents | None) -> ByKind:
 
 def _clamp(factor: float) -> float:
     return min(MOST, max(LEAST, factor))
-
-
-def apportion(total: int, weights: Sequence[int]) -> list[int]:
-    """Share `total` in whole numbers in proportion to `weights`, by largest remainder; all 0 if these are."""
-    whole = sum(weights)
-    if whole <= 0 or total <= 0:
-        return [0] * len(weights)
-    parts = [total * weight // whole for weight in weights]
-    rest = sorted(range(len(weights)), key=lambda place: (-(total * weights[place] % whole), place))
-    for place in rest[: total - sum(parts)]:
-        parts[place] += 1
-    return parts

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import WAITING, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Waits
 from nexus_cli.ledger import Ledger, SessionLog
-
-WAITING = "waiting"
-"""Kind of the `NexusError` that ends the turn when its run begins to wait."""
 
 
 @dataclass

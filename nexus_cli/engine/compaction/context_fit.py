@@ -6,7 +6,6 @@ window is nearly full, which is rare.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 
@@ -224,8 +223,7 @@ async def replan_sections(engine: Engine) -> bool:
 
 def _section_tokens(epoch: Epoch) -> int:
     """Sum the tokens of the sections in the system text, with their separators."""
-    rows = json.loads(epoch.sections)
-    return sum(int(row["tokens"]) + JOINT for row in rows if row.get("form") != "dropped")
+    return sum(int(row["tokens"]) + JOINT for row in epoch.section_rows if row.get("form") != "dropped")
 
 
 def _is_replanned(context: ContextManager) -> bool:

@@ -16,6 +16,7 @@ from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.compaction.summary_head import split_summary
 from nexus_cli.conversation.epoch_draft import Rewrite
+from nexus_cli.core.drop_list import UNIT
 from nexus_cli.core.elide import first_words
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.event import TOO_LITTLE
@@ -26,7 +27,6 @@ from nexus_cli.core.services import Log
 from nexus_cli.engine.compaction.compact import draft_compaction
 from nexus_cli.engine.compaction.summarise import SummaryError
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
-from nexus_cli.engine.requests.drop_list import UNIT
 from nexus_cli.engine.requests.engine import Engine, PromptAssembler
 
 AHEAD = (1, 10)

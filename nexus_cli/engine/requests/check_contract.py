@@ -13,11 +13,11 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.context_contract import ContextContract
+from nexus_cli.core.drop_list import returned_drops
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.entry import Drop, sum_tokens
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
-from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.user_input import input_cap
 from nexus_cli.sections.contributor import discover
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
-from nexus_cli.conversation.compaction.backoff import Backoff
 from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
@@ -21,10 +20,11 @@ from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.elide import RECALL
-from nexus_cli.core.entry import Drop, Epoch, Kind, Memo, Note
+from nexus_cli.core.entry import SWITCH, Drop, Epoch, Kind, Memo, Note
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import PIN, REWRITE, SERVER_CUT, UNDONE_FILES
 from nexus_cli.core.request import Provider
+from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
@@ -35,9 +35,6 @@ from nexus_cli.tools.registry import find_tool
 if TYPE_CHECKING:
     from nexus_cli.conversation.compaction.compactor import Compactor
     from nexus_cli.core.context_contract import ContextContract
-
-SWITCH = "model"
-"""Cause of the epoch that another model begins."""
 
 
 class PromptAssembler(Protocol):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nexus_cli.conversation.compaction.backoff import Backoff
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import DISTRUST, Anchor, Estimate
 from nexus_cli.core.entry import UNDO, Epoch
 from nexus_cli.core.memo_kinds import UNDONE_COMPACTION
+from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.ledger import LaneLog, RequestRow
 
 

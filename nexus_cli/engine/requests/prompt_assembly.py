@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -113,8 +112,8 @@ class PromptAssembly:
         began."""
         self._epoch, self._due = conversation.epoch.id, conversation.last_sent < 0
         self.collector.load_sent((item.preamble for item in conversation.items), last_section_hashes(conversation))
-        rows = json.loads(conversation.epoch.sections)
-        self.collector.read_in_background(str(row["id"]) for row in rows if row.get("source") == UNREAD)
+        unread = (row for row in conversation.epoch.section_rows if row.get("source") == UNREAD)
+        self.collector.read_in_background(str(row["id"]) for row in unread)
 
     def _fit(self, context: ContextManager) -> None:
         if context.budget.window != self.collector.view.window:

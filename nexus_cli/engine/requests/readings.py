@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from nexus_cli.conversation.section_rows import SectionRows
 from nexus_cli.core.entry import Drop, Epoch
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.section_rows import SectionRows
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,13 @@ from typing import Any
 
 from nexus_cli.core.budget import LEAST_OUTPUT, left_over
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import BUDGET, Limits
 from nexus_cli.core.price import MILLION, price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.model_table import price_command
 from nexus_cli.sections.recipe import Recipe
 
-BUDGET = ("max_steps", "max_total_tokens", "max_cost", "timeout")
-"""Limits of which a worker gets a share."""
 LEAST_BUDGET = {"max_steps": 3, "max_total_tokens": 2 * LEAST_OUTPUT, "max_cost": 1e-6, "timeout": 0.001}
 """Least budget that must be left to start a worker: two steps for it (work, report), and one to read its report."""
 KEPT = 0.25
@@ -35,8 +33,6 @@ NOTICE_ROOM = 256
 
 LAST_REQUEST = "this is the last request of your budget, no call runs any more. Report what was done and what was not."
 """Notice for the model before the last request of a run that must report."""
-BUDGET_ENDED = "its budget was used up; the work may be unfinished"
-"""Warning beside such a report."""
 
 
 @dataclass
@@ -260,18 +256,6 @@ def _most_dollars(model: ModelInfo, tokens: int, output: int = 0) -> float:
 
 def _amount(name: str, rest: float) -> str:
     return {"max_cost": f"${rest:.4f}", "timeout": f"{rest:.0f} s"}.get(name, f"{rest:,.0f} tokens")
-
-
-def describe_budget(limits: Limits) -> str:
-    """Return the sentence for the model of a run that must report: requests, tokens, dollars, seconds; "" for none."""
-    rows = (
-        (limits.max_steps, "{:,} request" if limits.max_steps == 1 else "{:,} requests"),
-        (limits.max_total_tokens, "{:,} tokens"),
-        (limits.max_cost, "${:.2f}"),
-        (limits.timeout, "{:.0f} seconds"),
-    )
-    budget = ", ".join(form.format(value) for value, form in rows if value is not None)
-    return f"Your budget: {budget}. No call runs in the last request, which is for the report." if budget else ""
 
 
 def _subtract(limit: Any, used: Any) -> Any:

@@ -5,7 +5,6 @@ The layers are those of `nexus context --step N`: our own counts, converted to t
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +12,13 @@ from functools import cache
 from itertools import accumulate, groupby
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.section_rows import scale_sections
-from nexus_cli.conversation.tokens.estimate import Estimate, apportion
+from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import UsedTokens
+from nexus_cli.core.drop_list import returned_drops
 from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem, sum_tokens
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import PLAN
-from nexus_cli.engine.requests.drop_list import returned_drops
+from nexus_cli.core.section_rows import apportion, scale_sections
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.text.lines import dollars, number, share
@@ -100,7 +100,7 @@ def list_request_figures(
         items = [*epoch.head, *map(WindowItem.of, entries[epoch.base : newest.last])]
         memos = cache(lambda kind, newest=newest: [m for m in log.memos(kind) if newest.is_newer_than(m.entry, m.at)])
         back = returned_drops(drops, items, memos, epoch.sections)
-        head, system = _held(epoch), json.loads(epoch.sections)
+        head, system = _held(epoch), epoch.section_rows
         head_tokens = sum_tokens(epoch.head)
         for place, row in enumerate(group):
             last = row.manifest.last
@@ -135,7 +135,7 @@ def _size(row: RequestRow) -> int:
     return row.usage.input if row.usage and row.reported and row.usage.input else row.manifest.estimate
 
 
-def _sections(rows: Sequence[dict[str, object]], total: int) -> list[tuple[str, int]]:
+def _sections(rows: Sequence[JsonObject], total: int) -> list[tuple[str, int]]:
     sent = [row for row in rows if row["form"] != "dropped"]
     return [(section["id"], section["tokens"]) for section in scale_sections(sent, total, 1.0)]
 

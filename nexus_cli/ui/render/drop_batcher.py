@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nexus_cli.conversation.entry_ranges import ranges_of
 from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry_ranges import ranges_of
 from nexus_cli.core.event import ContextDrop, ContextPlan, TurnStart
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nexus_cli.commands import use_slash_names
+from nexus_cli.config.crash_report import report_bug
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.progress import follow_progress
-from nexus_cli.session.crash_report import report_bug
 
 ShowLine = Callable[[str, str], None]
 """Takes a line for the person and its role."""

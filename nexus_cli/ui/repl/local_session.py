@@ -257,7 +257,7 @@ class LocalSession(TerminalContext):
         except NexusError:
             return False
         if stored and (typed or attached):  # a turn's step may take long
-            self.repl.jobs.start_background(self.session.context.conversation.log.save(waits=False))
+            self.repl.jobs.start_background(self.session.conversation.log.save(waits=False))
         return stored
 
     def show_conversation(self) -> None:

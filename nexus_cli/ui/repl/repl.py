@@ -17,10 +17,10 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.limits import next_levels
 from nexus_cli.reports.event_texts import format_duration
 from nexus_cli.reports.help import KEYS, LINE_KEYS
 from nexus_cli.reports.transcript import transcript_text
-from nexus_cli.session.session import next_levels
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.process_tree import kill_all

@@ -306,6 +306,15 @@ def test_a_text_is_counted_once_and_then_remembered(text: str) -> None:
     assert store.kept == {("o200k_base", digest): first}
 
 
+def test_a_count_that_no_commit_has_stored_yet_is_not_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, text = Store(), "w" * BRIEF
+    monkeypatch.setattr(store, "store_count", lambda *given: None)
+    counter = StoredCounter(TiktokenCounter("o200k_base"), store)
+    first = counter.count(text)
+    monkeypatch.setattr(counter, "_counter", Unloaded("o200k_base"))
+    assert counter.count(text) == first and len(store.asked) == 1
+
+
 @given(st.text(st.characters(), max_size=BRIEF - 1))
 def test_a_short_text_needs_neither_encoder_nor_store(text: str) -> None:
     store = Store()

@@ -25,19 +25,11 @@ from nexus_cli.conversation.tokens.content_kinds import (
     slots_by_kind,
 )
 from nexus_cli.conversation.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCounter
-from nexus_cli.conversation.tokens.estimate import (
-    FAR,
-    KEPT,
-    LEAST,
-    LEAST_RATIO,
-    MOST,
-    MOST_RATIO,
-    Ratios,
-    apportion,
-)
+from nexus_cli.conversation.tokens.estimate import FAR, KEPT, LEAST, LEAST_RATIO, MOST, MOST_RATIO, Ratios
 from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.section_rows import apportion
 from nexus_cli.core.services import Calibration
 
 SENTENCES = """the parser reads each line and keeps what it knows about a file when something fails it says so

@@ -15,12 +15,12 @@ from session.prefix_cache import MODEL, PRICES, Remembering, lived, opened, resu
 from session.summed import SUMMARY, asks_for_summary, done, ended, noted
 
 from nexus_cli.config.settings import CompactSettings, Settings
+from nexus_cli.core.drop_list import returned_drops
 from nexus_cli.core.entry import Cause
 from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
-from nexus_cli.engine.requests.drop_list import returned_drops
 from nexus_cli.engine.requests.side_conversations import separate
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.event_texts import describe_compaction_end

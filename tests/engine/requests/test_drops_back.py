@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.core.drop_list import returned_drops, window_drops
 from nexus_cli.core.entry import Cause, Drop, EntryRange, ItemForm, Memo, WindowItem
 from nexus_cli.core.memo_kinds import UNDONE_COMPACTION
 from nexus_cli.core.message import Message, Role
-from nexus_cli.engine.requests.drop_list import returned_drops, window_drops
 
 LAST = 14
 SPANS = st.none() | st.tuples(st.integers(1, LAST), st.integers(0, 6)).map(lambda one: (one[0], sum(one)))

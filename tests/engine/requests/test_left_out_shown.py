@@ -16,10 +16,10 @@ from session.summed import Summariser, done, ended, living
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import Settings
+from nexus_cli.core.drop_list import NAMED, returned_drops, window_drops
 from nexus_cli.core.entry import Cause, Drop, ItemForm, Memo, WindowItem
 from nexus_cli.core.event import ContextDrop, Event, Notice, SessionStart
 from nexus_cli.core.message import Message, Role
-from nexus_cli.engine.requests.drop_list import NAMED, returned_drops, window_drops
 from nexus_cli.reports.context import context_report
 from nexus_cli.reports.drops import session_drops
 from nexus_cli.reports.forms import find_form

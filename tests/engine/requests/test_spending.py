@@ -12,10 +12,10 @@ from session.played import MODEL, Played, say
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CacheResult, StepEnd
-from nexus_cli.core.limits import Limits
+from nexus_cli.core.limits import Limits, describe_budget
 from nexus_cli.core.request import ModelInfo, PriceTier
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.spending import Spending, describe_budget
+from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nexus_cli.conversation.tokens.estimate import apportion
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
 SectionRows = Sequence[JsonObject]
@@ -18,6 +17,18 @@ def reason_text(form: str, score: float, tokens: int, why: Why) -> str:
     kept = "" if form == "dropped" else f" (score {score:g}, {tokens:,} tokens)"
     text = "".join(part if isinstance(part, str) else f"{part:,}" for part in why)
     return form + kept + (f": {text}" if text else "")
+
+
+def apportion(total: int, weights: Sequence[int]) -> list[int]:
+    """Share `total` in whole numbers in proportion to `weights`, by largest remainder; all 0 if these are."""
+    whole = sum(weights)
+    if whole <= 0 or total <= 0:
+        return [0] * len(weights)
+    parts = [total * weight // whole for weight in weights]
+    rest = sorted(range(len(weights)), key=lambda place: (-(total * weights[place] % whole), place))
+    for place in rest[: total - sum(parts)]:
+        parts[place] += 1
+    return parts
 
 
 def scale_sections(rows: SectionRows, total: int, scale: float) -> list[JsonDict]:

@@ -14,11 +14,11 @@ from session.played import MODEL, Answer, Played, the_ledger
 from session.summed import SUMMARY, Summariser, ended, living, noted, turn
 
 from nexus_cli.config.settings import CompactSettings, Settings
-from nexus_cli.conversation.compaction.backoff import Backoff
 from nexus_cli.core.entry import ItemForm, Memo
 from nexus_cli.core.event import CompactionStart, Event
 from nexus_cli.core.memo_kinds import COMPACTION
 from nexus_cli.core.request import Request
+from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.session.replay import check
 
 EARLY = CompactSettings(at=0.25)
