@@ -286,7 +286,7 @@ def _without_login(value: str) -> str:
 
 def _rules(settings: Settings) -> Check:
     try:
-        rule_set = read_rules(places(), project_root(working_folder()), rule_tools())
+        rule_set = read_rules(places(), project_root(working_folder()), rule_tools(), working_folder())
     except NexusError as error:
         return Check("rules", "broken", error.message, error.hint)
     if rule_set.problems:
