@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_872, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (43_029, 0, 50),
+    "commands": (43_047, 0, 50),
     "config": (35_039, 0, None),
     "context": (8_823, 0, 18),
     "conversation": (50_559, 0, 90),
@@ -514,7 +514,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (972_958, 49_726)
+SUM = (972_976, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
