@@ -85,6 +85,7 @@ def count_misses(db: Database, project: str, kind: str, most: int) -> dict[str, 
 
     Such a memo has `section` and `drop`.
     """
+    project = replace_surrogates(project)
     newest = "(SELECT key FROM sessions WHERE project = ? ORDER BY key DESC LIMIT ?)"
     rows = db.all(
         "SELECT lanes.session, b.hash, b.codec, b.data FROM lanes JOIN memos ON memos.lane = lanes.id"

@@ -226,6 +226,7 @@ def test_the_sections_that_a_project_left_out_are_counted_over_its_newest_sessio
                 log.count_recall(name)
 
     assert ledger.count_misses("/p", "left_out", 9) == {}
+    assert ledger.count_misses("/\udcff", "left_out", 9) == {}
     leave_out("/p", "a", "b")
     leave_out("/p", "a", recalled="a")
     leave_out("/other", "a", "c", recalled="c")

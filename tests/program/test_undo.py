@@ -57,6 +57,9 @@ def test_a_turn_is_taken_back_shown_and_brought_back(place: Stage) -> None:
     work = work_of(place, session)
     work.write("src/a.py", "old\n")
     work.turn(lambda: [work.write("src/a.py", "new\n"), work.write("made.txt", "x\n")])
+    for verb in ("undo", "diff"):
+        nothing = place.run(verb, "")
+        assert nothing.status == 2 and "PATH: its value is empty" in nothing.told[0], nothing
     shown = place.run("diff")
     assert shown.status == 0 and "-old\n+new\n" in shown.text and "+++ b/made.txt" in shown.text
     assert place.run("diff", "--turn", "1", "src").text.count("+++") == 1
