@@ -34,7 +34,7 @@ LISTED = 50
 LONGEST_NAME = 100
 KEPT = "Completed steps are kept."
 Listed = SessionsReport | Annotated[Any, "reports.running.RunningReport"]
-Key = Annotated[str, Option("ID", "Session id, its start or end, or name.", is_argument=True, least=0)]
+Key = Annotated[str, Option("ID", "Session id, its start or end, or name.", is_argument=True)]
 TITLE = 100
 """Most characters of a title."""
 

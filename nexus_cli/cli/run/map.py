@@ -77,6 +77,8 @@ def map_items(
     shared.check()
     if not prompt.strip():
         raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")
+    if "" in files:
+        raise NexusError("usage", "FILE", "its name is empty", "Name a file, or omit it")
     if files and null:
         raise NexusError(
             "usage", "--null", "it applies to items on stdin, but files are given", "Omit --null, or the files"
