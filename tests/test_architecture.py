@@ -119,6 +119,7 @@ LAZY = {
     "conversation/tokens/counter.py": {"tiktoken"},
     "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
+    "reports/jobs.py": {"nexus_cli"},  # the jobs of a session, which few have
     "reports/conversation.py": {"nexus_cli"},  # an event of a turn that no entry holds
     "reports/transcript.py": {"nexus_cli"},  # a transcript is shown
     "reports/decisions.py": {"nexus_cli"},  # the limits in force, of an open session
@@ -473,7 +474,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_890, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (43_029, 0, 50),
+    "commands": (43_189, 0, 50),
     "config": (35_039, 0, None),
     "context": (8_823, 0, 18),
     "conversation": (50_559, 0, 90),
@@ -487,20 +488,20 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_118, 0, 47),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (89_842, 8_414, None),
+    "reports": (90_344, 8_414, None),
     "rpc": (17_607, 0, 16),
     "rules": (30_548, 0, 18),
     "runs": (23_687, 0, 42),
     "sandbox": (38_836, 0, 27),
     "sections": (36_615, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (53_290, 0, 59),
+    "session": (53_416, 0, 60),
     "spaces": (10_444, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_186, 0, None),
     "tools": (57_764, 27_198, 54),
     "tree undo worktrees": (68_612, 0, 61),
-    "ui": (96_931, 0, 46),
+    "ui": (96_933, 0, 46),
     "workers": (10_513, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -514,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_007, 49_726)
+SUM = (973_797, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
