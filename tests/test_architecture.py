@@ -119,6 +119,7 @@ LAZY = {
     "conversation/tokens/counter.py": {"tiktoken"},
     "sections/contributors/run_blocks.py": {"nexus_cli"},  # a structured run
     "context/manager.py": {"nexus_cli"},  # truncation and compaction: when the window is too full
+    "reports/jobs.py": {"nexus_cli"},  # the jobs of a session, which few have
     "reports/conversation.py": {"nexus_cli"},  # an event of a turn that no entry holds
     "reports/transcript.py": {"nexus_cli"},  # a transcript is shown
     "reports/decisions.py": {"nexus_cli"},  # the limits in force, of an open session

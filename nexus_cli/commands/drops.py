@@ -94,10 +94,10 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
     tokens, rest = count(block), ""
     if left := await asyncio.to_thread(count_large, text[piece.end : end], cap, count):
         more = f"/drops recall {drop} {piece.end}:{end}"
-        rest = f"{left:,} of {tokens + left:,} tokens are left out. To send more: {more}"
+        rest = f"About {left:,} of {tokens + left:,} tokens are left out. To send more: {more}"
     read_log(source).count_recall(drop)
     session.attached_texts.note_recall(block, drop)
-    context.attach(block, f"{drop}, {tokens:,} tokens")
+    context.attach(block, f"{drop}, about {tokens:,} tokens")
     context.feed(ContextRecall(drop, tokens))
     return print_act(rest, drop)
 

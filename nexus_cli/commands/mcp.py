@@ -29,6 +29,7 @@ from nexus_cli.session.session_servers import open_host, servers_report
 Servers = Annotated[Any, "session.session_servers.ServersReport"]
 FIRST_START = 60.0
 """Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
+URLS = ("https://", "http://")
 Name = Annotated[str, Option("NAME", "The name of the server.", is_argument=True)]
 
 
@@ -64,8 +65,12 @@ def add(
 
     nexus mcp add --header 'Authorization: Bearer ${GITHUB_TOKEN}' github https://api.example.com/mcp/
     """
+    if option := next((word for word in (name, target[0]) if word.startswith("-") and word != "--"), ""):
+        url = next((word for word in target if word.startswith(URLS)), "URL")
+        hint = f"Options stand before NAME; an HTTP server is added with nexus mcp add NAME {url}"
+        raise NexusError("usage", f"wrong usage: {one_line(option)}", "it is neither a name nor a program", hint)
     words = target[1:] if target[0] == "--" else target
-    is_url = len(words) == 1 and words[0].startswith(("https://", "http://"))
+    is_url = len(words) == 1 and words[0].startswith(URLS)
     entry: JsonDict = {"url": words[0]} if is_url else {"command": words}
     entry |= ({"env": env} if env else {}) | ({"headers": header} if header else {})
     try:

@@ -18,6 +18,7 @@ from nexus_cli.reports.runs import (
     MOST,
     RunReport,
     RunsReport,
+    broken_runs,
     changed_runs,
     describe_run,
     name_origin,
@@ -97,7 +98,8 @@ def cancel_run(
     (before,) = befores
     if before.has_ended:
         raise NexusError("usage", before.id, f"it is {before.state} already", f"See nexus runs show {before.id}")
-    done = f"is cancelled (it {'waited: ' + before.waits.why if before.waits else 'was ' + before.state})"
+    was = "broke off" if broken_runs(source.ledger, [before]) else f"was {before.state}"
+    done = f"is cancelled (it {'waited: ' + before.waits.why if before.waits else was})"
     return Report("run", run_report(source.ledger, runs.get(before.key), done))
 
 

@@ -116,8 +116,9 @@ def apply_changes(source: Source, name: Name) -> Applied:
     tell_its_session(source, str(record.source), name, tell)
     names = ", ".join(conflict.path for conflict in result.conflicts)
     left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your own changes are kept."
-    status, note = (1, left) if names else (0, "")
-    return Report("applied", result.to_json(record), whole=True, status=status, note=note)
+    undo = f"to undo its apply: nexus undo --session worktree-{name}"
+    notes = [*([left] if names else []), *([undo] if result.written else [])]
+    return Report("applied", result.to_json(record), whole=True, status=1 if names else 0, note=" ".join(notes))
 
 
 async def apply_in_session(context: CommandContext, name: Name) -> Applied:
@@ -140,7 +141,8 @@ async def follow_apply_in(session: Session, record: WorktreeRecord, worker: str 
     turn = session.dispatcher.call_changes.turn_number()
     _record_apply(session.conversation.log, record, result, of, turn, worker)
     left = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. Your own changes are kept."
-    return Report("applied", result.to_json(record), note=left if result.conflicts else "")
+    notes = [*([left] if result.conflicts else []), *(["/undo reverts it."] if result.written else [])]
+    return Report("applied", result.to_json(record), note=" ".join(notes))
 
 
 def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:

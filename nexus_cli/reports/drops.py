@@ -69,7 +69,7 @@ def drops_text(value: JsonObject, width: int) -> Lines:
     if beyond:
         lines += filled(f"{beyond:,} bytes beyond the size limits of files and outputs were not kept.", width)
     first = drops[0]["id"]
-    named = f" --session {session[:SHORT_ID]}" if session else ""
+    named = f" --session {session[-SHORT_ID:]}" if session else ""
     foot = name_commands(f"`nexus drops show {first}{named}` prints the first.")
     return [*lines, "", *filled(foot, width)]
 

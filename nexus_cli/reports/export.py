@@ -29,6 +29,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
+from nexus_cli.reports.jobs import job_ends
 
 
 class ExportReport(ReportOfSession):
@@ -185,12 +186,17 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         ("Turns", info.turns),
     ):
         yield f"- {name}: {value}\n"
-    acts = sorted([*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE)], key=lambda memo: memo.at)
+    acts = [
+        (memo.at, memo.entry, str(memo.value["shown"]))
+        for memo in (*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE))
+        if "shown" in memo.value
+    ]
+    acts += [(memo.at, memo.entry, f"job {how}") for memo, how in job_ends(record)]
     for entry in _entries(record):
         yield from _entry(entry)
-        for memo in acts:
-            if memo.entry == entry.id and "shown" in memo.value:
-                yield f"\n*{format_local_minute(memo.at, LOCAL)}: {memo.value['shown']}*\n"
+        for at, place, text in sorted(acts):
+            if place == entry.id:
+                yield f"\n*{format_local_minute(at, LOCAL)}: {text}*\n"
 
 
 def _entry(entry: Entry) -> Iterator[str]:

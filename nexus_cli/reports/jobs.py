@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
+from nexus_cli.core.entry import Memo, MemoSource
 from nexus_cli.core.json_value import JsonDict, JsonObject, ReportOfSession
+from nexus_cli.core.memo_kinds import JOB
+from nexus_cli.core.running_workers import RUNNING
 from nexus_cli.reports.text.lines import Lines, table
 
 
@@ -13,6 +16,15 @@ class JobsReport(ReportOfSession):
     """The background commands of a session."""
 
     jobs: Sequence[Annotated[JsonDict, "session.session_jobs.JobObject"]]
+
+
+def job_ends(source: MemoSource) -> Iterator[tuple[Memo, str]]:
+    """Yield the end of each background command of a session: its first memo, and the job with its state in words."""
+    ends = [memo for memo in source.memos(JOB) if memo.value["state"] != RUNNING or memo.value.get("told")]
+    for memo in {memo.value["id"]: memo for memo in reversed(ends)}.values():
+        from nexus_cli.session.session_jobs import describe_ended  # noqa: PLC0415  (few sessions have jobs)
+
+        yield memo, describe_ended(memo.value)
 
 
 def jobs_text(value: JsonObject, width: int) -> Lines:

@@ -113,7 +113,7 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
     yield from apart(_totals(value["totals"]), width)
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         way = name_commands(f"nexus drops show {drop}")
-        named = "" if way.startswith("/") else f" --session {value['session'][:SHORT_ID]}"
+        named = "" if way.startswith("/") else f" --session {value['session'][-SHORT_ID:]}"
         yield from filled(f"Show a drop: {way}{named}", width)
 
 
@@ -145,6 +145,7 @@ def _row(row: JsonObject, width: int) -> Lines:
     name = "nexus" if row["kind"] == "assistant" else cut_line(_name(row), LONGEST_NAME)
     kind = cut_line((row["trigger"] or {}).get("type", ""), KIND)
     notes = [kind] if kind.casefold() not in ("", *TYPED, name.casefold()) and not _is_posted(row) else []
+    notes += ["after a cut-off turn"] if row.get("cut_off") else []
     unseen = "new" if _is_posted(row) else "not sent yet"
     if row["seen"] is False and row["kind"] != "assistant":
         notes.append(unseen)

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NotRequired, TypeAlias, TypedDict, cast
 
@@ -14,7 +14,7 @@ from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.event import CompactionDone, Notice
+from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import (
@@ -44,6 +44,7 @@ from nexus_cli.ledger import RUN, SERVED, LaneLog, Ledger, RequestRow, SessionIn
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.event_texts import describe_outcome, read_notice_text
+from nexus_cli.reports.jobs import job_ends
 from nexus_cli.reports.workers import recorded_workers
 
 LONGEST = 400
@@ -74,14 +75,14 @@ class TimelineRow(TypedDict):
     """For an entry `user`, `steer`, `assistant`, `tool`, `instruction`; else `start`, `fork`, `request`, the cause of
     an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
     `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `level`, `worker`, `lane`, `waiting`, `claimed`, `resumed`,
-    `files` for an undo, a redo or an applied worktree, `command` for a `!` command or `/continue`, and `notice` for a
-    warning that the person was shown."""
+    `files` for an undo, a redo or an applied worktree, `job` for the end of a background command, `command` for a `!`
+    command or `/continue`, and `notice` for a warning that the person was shown."""
     entry: int | None
     """Id of the entry."""
     actor: JsonOf[Entity]
     """Its type is `human`, `agent`, `tool` or `nexus`."""
     text: str
-    """First line of the message or of the result, or a description of the event."""
+    """First line of the message or of the result, the answers to `ask_person`, or a description of the event."""
     why: str
     """The reason of a decision on a call or of a rewrite."""
     seen: bool | None
@@ -92,7 +93,7 @@ class TimelineRow(TypedDict):
     tokens: int | None
     """For an entry nexus's own count; for a request or lane input and output; for a drop the tokens left out."""
     cost_usd: float | None
-    """The cost of a request, a lane or a worker; null if unknown."""
+    """The cost of a request, a lane, a worker, or a compaction's summary, which its lane has too; null if unknown."""
     seconds: float | None
     """Of a call, a request, a worker or a hook."""
     calls: NotRequired[list[TimelineCall]]
@@ -104,6 +105,8 @@ class TimelineRow(TypedDict):
     recalled: NotRequired[list[str]]
     """Ids of drops."""
     attached: NotRequired[list[JsonDict]]
+    cut_off: NotRequired[bool]
+    """True if the turn before has neither an answer nor a recorded end: its process was killed."""
     step: NotRequired[int]
     model: NotRequired[str]
     input: NotRequired[int | None]
@@ -193,10 +196,12 @@ class SessionRecord:
             yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
         for kind, name in ((UNDONE_FILES, "files"), (SHELL_LINE, "command")):
             acts = (memo for memo in log.memos(kind) if "shown" in memo.value)
-            yield from (Event(memo.entry, memo.at, partial(_act_row, name, memo)) for memo in acts)
+            yield from (Event(memo.entry, memo.at, partial(_act_row, name, memo, self.read)) for memo in acts)
         shown = (memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"])
         for memo in shown:
             yield Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, read_notice_text(memo.value)))
+        for memo, how in job_ends(log):  # its call is its start
+            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "job", NEXUS, how))
         yield from _level_events(log)
         yield from _worker_events(self._ledger, log)
         yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
@@ -272,7 +277,7 @@ class ReadEntries:
     """The entries `first` to `newest` of a main conversation with their notes."""
 
     def __init__(self, log: LaneLog, info: SessionInfo, first: int, newest: int) -> None:
-        self.first, self.cursor = first, log.cursor()
+        self._log, self.first, self.cursor = log, first, log.cursor()
         self.waiting = 0
         """The entry of the result after which the run still waits."""
         self._front = "ask" if info.front in (RUN, SERVED) else "repl"
@@ -308,6 +313,17 @@ class ReadEntries:
             return None
         return seconds_between(row.manifest.at, reply.at)
 
+    def is_cut_off(self, last: int) -> bool:
+        """True if the turn with the newest entry `last` has neither an answer nor a recorded end."""
+        entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
+        is_answer = entry is None or (entry.kind is Kind.ASSISTANT and not entry.message.tool_calls)
+        return not is_answer and last not in self._ends
+
+    @cached_property
+    def _ends(self) -> set[int]:
+        """The newest entry at the recorded end of each turn."""
+        return {memo.entry for memo in self._log.memos(EVENT) if memo.value["type"] == TurnEnd.kind}
+
     def events(self) -> Iterator[Event]:
         """Yield an event for each entry."""
         return (Event(entry.id, "", partial(self._row, entry)) for entry in self.entries.values())
@@ -338,6 +354,7 @@ class ReadEntries:
         recalled = [memo.value["drop"] for memo in self._recalled if memo.entry == entry.id]
         files = self._replay.note(ATTACHMENTS, entry.id).get("files", [])
         more = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
+        more |= {"cut_off": True} if entry.kind is Kind.USER and self.is_cut_off(entry.id - 1) else {}
         return self._entry_row(entry, actor, text, trigger=trigger, **more)
 
     def _history_words(self, entry: Entry) -> str:
@@ -357,7 +374,7 @@ class ReadEntries:
         return self._entry_row(
             entry,
             _actor(entry.actor),
-            entry.message.content,
+            _answers(entry.message.content) if entry.actor == "tool:ask_person" else entry.message.content,
             why=made.get("why") or made.get("rule") or "",
             seconds=seconds if note else None,
             call=call,
@@ -367,6 +384,11 @@ class ReadEntries:
             answer=made.get("answer"),
             **more,
         )
+
+
+def _answers(text: str) -> str:
+    """Return the answers in a result of `ask_person`, without the questions, which are the subject; else the text."""
+    return " / ".join(line for line in text.splitlines() if line.startswith("> ")) or text
 
 
 def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
@@ -458,6 +480,7 @@ def _epoch_row(
         model=epoch.model,
         before=told["before"] if told else _input(earlier[-1]) if earlier else None,
         after=told["after"] if told else _input(later) if later else None,
+        cost_usd=told["cost_usd"] if told else None,
     )
 
 
@@ -478,8 +501,10 @@ def _pin_row(memo: Memo) -> Row:
     return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
 
 
-def _act_row(kind: str, memo: Memo) -> Row:
-    return make_row(memo.at, kind, PERSON, str(memo.value["shown"]))
+def _act_row(kind: str, memo: Memo, read: ReadEntries) -> Row:
+    shown = str(memo.value["shown"])
+    more: JsonObject = {"cut_off": True} if shown == "/continue" and read.is_cut_off(memo.entry) else {}
+    return make_row(memo.at, kind, PERSON, shown, **more)
 
 
 def _goal_row(memo: Memo) -> Row:

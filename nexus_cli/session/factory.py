@@ -204,8 +204,7 @@ def _open(
     if notice := effort_notice(info.name, options.effort):
         notices.append(notice)
     if found and found.worktree not in ("", options.worktree):
-        resume = f"nexus -w {found.worktree} -r {found.id}"
-        notices.append(f"this session worked in worktree {found.worktree}; now in {options.cwd} (to return: {resume})")
+        notices.append(_describe_other_place(found, options.cwd))
     made = found or ledger.create_session(
         folder=str(options.cwd),
         project=ledger.project_of(options.cwd),
@@ -237,6 +236,15 @@ def _open(
     if found and ledger.writes:
         _record_resume(ledger, found, info.name, options, session.notices)
     return session
+
+
+def _describe_other_place(found: SessionInfo, cwd: os.PathLike[str]) -> str:
+    """Return the notice about a session that continues outside its worktree, with the way to return."""
+    resume = f"nexus -w {found.worktree} -r {found.id}"
+    if os.path.isdir(found.folder):
+        return f"this session worked in worktree {found.worktree}; now in {cwd} (to return: {resume})"
+    why = f"this session worked in worktree {found.worktree}, which was removed; it continues in {cwd}"
+    return f"{why} (for a new worktree {found.worktree}, made from the project as it is now: {resume})"
 
 
 def _record_resume(ledger: Ledger, found: SessionInfo, model: str, options: Options, notices: list[str]) -> None:

@@ -322,7 +322,9 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     block, what = context.attached[-1]
     assert context.reported == {"version": 1, "ids": ["d1"], "message": ""}
     assert block == f'<recalled id="d1" characters="100:300 of {len(whole)}">\n{whole[100:300]}\n</recalled>'
-    assert "d1" in what and isinstance(context.fed[-1], ContextRecall) and context.fed[-1].drop_id == "d1"
+    assert (
+        what.startswith("d1, about ") and isinstance(context.fed[-1], ContextRecall) and context.fed[-1].drop_id == "d1"
+    )
     context.run("drops recall d1")
     block, _ = context.attached[-1]
     counter, cap = context.session.context.counter, context.session.engine.context.budget.output_cap
@@ -330,7 +332,7 @@ def test_a_recall_goes_along_with_the_next_message_and_is_counted(context: FakeC
     sent = int(context.said[-1].split()[-1].split(":")[0])
     assert block == f'<recalled id="d1" characters="0:{sent} of {len(whole)}">\n{whole[:sent]}\n</recalled>'
     left = counter.count(whole[sent:])
-    assert context.said[-1].startswith(f"{left:,} of {counter.count(block) + left:,} tokens are left out")
+    assert context.said[-1].startswith(f"About {left:,} of {counter.count(block) + left:,} tokens are left out")
     assert context.said[-1].endswith(f"/drops recall d1 {sent}:{len(whole)}")
     with the_ledger() as ledger:
         assert next(drop.recalls for drop in ledger.log(context.session.id).drops()) == 2

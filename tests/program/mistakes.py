@@ -298,6 +298,10 @@ MISTAKES = (
     Mistake("unknown page", ("docs", "seting")),
     Mistake("import without settings", ("import", "codex")),
     Mistake("command missing", ("mcp", "ad", "x")),
+    Mistake("server with an option behind its name", ("mcp", "add", "web", "--url", "https://x.y/mcp")),
+    Mistake(
+        "server with an option of another program", ("mcp", "add", "--transport", "http", "web", "https://x.y/mcp")
+    ),
     Mistake("unknown session for export", ("export", "page.html")),
     Mistake("cron that is none", ("schedule", "add", "tests", "--cron", "every day")),
     Mistake("no server to connect to", ("--connect", "http://127.0.0.1:9")),

@@ -30,7 +30,12 @@ MEND = "read the new words; if they are better: python tests/program/test_mistak
 NEXT_STEP = re.compile(r"nexus: .+?[^.]\. \S.*[.?]|nexus: .+: install it, .+")
 """WHAT: WHY. HINT."""
 MASKS = (
-    (re.compile(r"\b0[0-9A-HJKMNP-TV-Z]{12,25}\b|(?:(?<=session )|(?<=fork ))[0-9A-HJKMNP-TV-Z]{6}\b"), "ID"),
+    (
+        re.compile(
+            r"\b0[0-9A-HJKMNP-TV-Z]{12,25}\b|(?:(?<=session )|(?<=fork )|(?<=--session ))[0-9A-HJKMNP-TV-Z]{6}\b"
+        ),
+        "ID",
+    ),
     (re.compile(r"(?<=127\.0\.0\.1:)\d{4,}"), "PORT"),
     (re.compile(r"(?<=its limit of )[\d,]+|\b\d[\d,]*(?= for these| margin| tokens[,;] the|\. Nothing)"), "N"),
 )

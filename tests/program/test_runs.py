@@ -138,6 +138,14 @@ def test_a_run_whose_process_was_killed_is_said_to_have_broken_off_until_it_is_r
         assert resumed.status == 0 and "run-1 done" in resumed.text and "resumed 2 times" in resumed.text, resumed
 
 
+def test_a_run_that_broke_off_is_not_said_to_have_been_running_when_it_is_cancelled(tmp_path: Path) -> None:
+    with stage(tmp_path) as place:
+        with closing(ledger_of(place)) as ledger:
+            key = ledger.runs.queue("plan", "make it", {"type": "plan"}, {"folder": str(place.folder)}, AT)
+            assert ledger.runs.claim(key or 0, "here:7", 60.0, AT) is not None
+        assert place.run("runs", "cancel", "1").text.startswith("run-1 is cancelled (it broke off).")
+
+
 def test_a_run_whose_answer_nobody_has_taken_up_yet_is_listed_as_answered(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         place.script({"default": {"text": "over"}})

@@ -57,11 +57,12 @@ def test_what_a_run_made_in_a_worktree_is_looked_at_applied_and_removed(place: S
     assert refused.status == 2 and "--force" in refused.told[-1] and len(refused.told) == 1
 
     applied = place.run("worktree", "apply", "fix")
-    assert (applied.status, applied.stderr) == (0, b"") and "made.txt" in applied.text, applied
+    way = ["nexus: to undo its apply: nexus undo --session worktree-fix"]
+    assert (applied.status, applied.told) == (0, way) and "made.txt" in applied.text, applied
     text = (place.folder / "app.py").read_text()
     assert "line three\n" in text and "dirty\n" in text and (place.folder / "made.txt").read_text() == "made\n"
     again = place.run("worktree", "apply", "fix")
-    assert again.status == 0 and again.text.startswith("Nothing to apply")
+    assert (again.status, again.stderr) == (0, b"") and again.text.startswith("Nothing to apply")
     assert worktrees(place)[0]["state"] == "applied"
     assert place.run("worktree", "remove", "fix").status == 0 and worktrees(place) == []
     assert git(place.folder, "branch", "--format=%(refname:short)").split() == ["main"]

@@ -25,6 +25,7 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
 from nexus_cli.ledger import LaneLog, Ledger
 from nexus_cli.reports.conversation import Replay
+from nexus_cli.reports.export import session_pieces
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.timeline import session_timeline
 from nexus_cli.session.factory import open_session
@@ -324,3 +325,65 @@ def test_a_fork_has_the_entries_of_its_source_and_says_where_it_began(tmp_path: 
         value = session_timeline(ledger, fork)
     assert [row["kind"] for row in value["rows"]] == ["user", "assistant", "fork"]
     assert value["rows"][-1]["session"] == session.id and value["totals"]["requests"] == 0
+
+
+def test_the_end_of_a_background_command_has_a_row_and_a_line_in_the_export() -> None:
+    play = Play()
+    play.do("call")
+    job = {"session": play.session, "id": "j1", "command": "make site", "state": "running", "status": None}
+    play.note("job", job)
+    assert not rows_of(play.timeline(), "job")
+    play.note("job", {**job, "state": "ended", "status": 2, "seconds": 3.0})
+    play.note("job", {**job, "id": "j2", "state": "closed"})
+    play.note("job", {**job, "id": "j2", "state": "closed", "told": True})
+    play.note("job", {**job, "id": "j3", "told": True})
+    ended = ["j1 (make site) ended after 3 s, exit status 2"]
+    ended += [f"{name} (make site) ended with the session" for name in ("j2", "j3")]
+    assert [row["text"] for row in rows_of(play.timeline(), "job")] == ended
+    assert f"job: {ended[0]}" in find_form("timeline")(play.timeline(), 80)
+    exported = "".join(session_pieces(play.log, play.ledger.session(play.session), "md"))
+    assert [exported.count(f": job {line}*") for line in ended] == [1, 1, 1]
+
+
+def test_a_question_to_the_person_shows_the_answers() -> None:
+    play = Play()
+    result = Message(Role.TOOL, "Which port?\n> 8080\nWhich host?\n> (no answer)", tool_call_id="c1a")
+    play.append(Kind.TOOL, "tool:ask_person", result)
+    assert [row["text"] for row in rows_of(play.timeline(), "tool")] == ["> 8080 / > (no answer)"]
+
+
+def test_a_turn_without_an_end_is_said_to_be_cut_off_where_the_session_goes_on() -> None:
+    play = Play()
+    for step in ("user", "answer", "user", "call", "user"):
+        play.do(step)
+    play.note("event", {"type": "turn.end"})  # it failed
+    play.do("user")
+    play.note("shell_line", {"shown": "/continue"})
+    play.do("call")
+    play.note("event", {"type": "turn.end"})
+    play.note("shell_line", {"shown": "/continue"})
+    value = play.timeline()
+    assert [row.get("cut_off", False) for row in rows_of(value, "user")] == [False, False, True, False]
+    assert [row.get("cut_off", False) for row in rows_of(value, "command")] == [True, False]
+    told = find_form("timeline")(value, 80)
+    assert "You (after a cut-off turn, not sent yet):\n" in told and "command (after a cut-off turn): /continue" in told
+
+
+def test_a_compaction_has_the_cost_of_its_summary() -> None:
+    play = Play()
+    play.do("user")
+    play.begin("compaction")
+    figures = {"ok": True, "before": 900, "after": 100, "cost_usd": 0.25}
+    play.note("event", {"type": "compaction.done", **figures})
+    (row,) = rows_of(play.timeline(), "compaction")
+    assert row["cost_usd"] == 0.25 and "900 -> 100 tokens" in find_form("timeline")(play.timeline(), 80)
+    assert "$0.2500" in find_form("timeline")(play.timeline(), 80)
+
+
+def test_the_command_that_shows_a_drop_names_the_session_as_lists_do() -> None:
+    play = Play()
+    play.do("user")
+    play.do("drop")
+    (named,) = play.ledger.short_ids([play.session])
+    assert f"nexus drops show d1 --session {named}" in find_form("timeline")(play.timeline(), 80)
+    assert play.ledger.find_session(named).id == play.session

@@ -41,6 +41,21 @@ def test_a_session_of_a_moved_project_belongs_to_its_new_folder(tmp_path: Path) 
         assert ledger.newest_session(str(before)) is None and info.turns == 2
 
 
+def test_a_session_of_a_removed_worktree_says_that_returning_makes_a_new_one(tmp_path: Path) -> None:
+    (tree := tmp_path / "tree").mkdir()
+    (project := tmp_path / "project").mkdir()
+    session = opened(Played(lambda request: "one"), tree, worktree="feat")
+    assert say(session, "begin")[1].ok
+    way = f"nexus -w feat -r {session.id}"
+    back = opened(Played(lambda request: "two"), project, session.id)
+    assert f"this session worked in worktree feat; now in {project} (to return: {way})" in back.notices
+    assert say(back, "look")[1].ok
+    tree.rmdir()
+    told = f"this session worked in worktree feat, which was removed; it continues in {project}"
+    again = opened(Played(lambda request: "three"), project, session.id)
+    assert f"{told} (for a new worktree feat, made from the project as it is now: {way})" in again.notices
+
+
 @pytest.mark.parametrize("is_new", [True, False])
 def test_facts_of_a_moved_project_go_with_it_unless_the_new_folder_has_sessions(tmp_path: Path, is_new: bool) -> None:
     (before := tmp_path / "before").mkdir()

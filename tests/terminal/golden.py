@@ -17,7 +17,7 @@ from terminal.emulator import Cell
 
 FOLDER = Path(__file__).with_name("expected")
 ULID = re.compile(r"\b0[0-9A-HJKMNP-TV-Z]{25}\b")
-SHORT_ID = re.compile(r"(?:(?<=/resume )|(?<=session )|(?<= -r ))[0-9A-HJKMNP-TV-Z]{6}\b")
+SHORT_ID = re.compile(r"(?:(?<=/resume )|(?<=session )|(?<= -r )|(?<=--session ))[0-9A-HJKMNP-TV-Z]{6}\b")
 SECONDS = re.compile(r"\b\d+ min(?= \d+ s\b)|\b\d+(\.\d+)?(?= ?m?s\b)")
 VERSION = re.compile(r"(?<=nexus )\d+(\.\d+)+(\.?\w+)?")
 FIGURES = re.compile(r"\$\d+\.\d+|\d[\d.,]*[kM]?(?= of \d[\d.]*[kM]| in\b| out\b| tokens\b)|\d+%")

@@ -26,7 +26,7 @@ def shell_drops_command(session: Session | None, drop: str) -> str:
         return LOST
     from nexus_cli.reports.text.lines import SHORT_ID  # noqa: PLC0415  (once something was left out)
 
-    named = f" --session {session.id[:SHORT_ID]}" if session is not None else ""
+    named = f" --session {session.id[-SHORT_ID:]}" if session is not None else ""
     return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
 
 

@@ -117,7 +117,7 @@ def test_what_is_advised_names_the_session_and_no_command_where_nothing_is_kept(
     stream, session = Kept(), Session()
     remarks = NoticeLines(stream)
     remarks.session = cast(Any, session)
-    named, lost = "--session 01M7XF8TR9YCT`", "kept only until this run ends"
+    named, lost = "--session J284QH`", "kept only until this run ends"
     for end in (named, lost):
         session.saved = end is named
         for event in (MESSAGES, part(1), part(2), part(3), e.StepStart(1)):
