@@ -77,7 +77,7 @@ def map_items(
     shared.check()
     if not prompt.strip():
         raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")
-    if "" in files:
+    if "" in (files or ()):
         raise NexusError("usage", "FILE", "its name is empty", "Name a file, or omit it")
     if files and null:
         raise NexusError(
