@@ -25,6 +25,7 @@ from nexus_cli.core.memo_kinds import (
     EVENT,
     GOAL,
     HOOK,
+    IMPORTED_SESSION,
     LIMITS_IN_FORCE,
     PIN,
     RECALLED_DROP,
@@ -317,7 +318,8 @@ class ReadEntries:
         """True if the turn with the newest entry `last` has neither an answer nor a recorded end."""
         entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
         is_answer = entry is None or (entry.kind is Kind.ASSISTANT and not entry.message.tool_calls)
-        return not is_answer and last not in self._ends
+        imported = max((memo.entry for memo in self._log.memos(IMPORTED_SESSION)), default=0)  # it has no ends
+        return not is_answer and last > imported and last not in self._ends
 
     @cached_property
     def _ends(self) -> set[int]:
