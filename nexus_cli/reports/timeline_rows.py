@@ -107,7 +107,7 @@ class TimelineRow(TypedDict):
     """Ids of drops."""
     attached: NotRequired[list[JsonDict]]
     cut_off: NotRequired[bool]
-    """True if the turn before has neither an answer nor a recorded end: its process was killed."""
+    """True if the turn before has calls, and neither an answer nor a recorded end: its process was killed."""
     step: NotRequired[int]
     model: NotRequired[str]
     input: NotRequired[int | None]
@@ -315,9 +315,9 @@ class ReadEntries:
         return seconds_between(row.manifest.at, reply.at)
 
     def is_cut_off(self, last: int) -> bool:
-        """True if the turn with the newest entry `last` has neither an answer nor a recorded end."""
+        """True if the turn with the newest entry `last` has calls, and neither an answer nor a recorded end."""
         entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
-        is_answer = entry is None or (entry.kind is Kind.ASSISTANT and not entry.message.tool_calls)
+        is_answer = entry is None or not (entry.kind is Kind.TOOL or entry.message.tool_calls)
         imported = max((memo.entry for memo in self._log.memos(IMPORTED_SESSION)), default=0)  # it has no ends
         return not is_answer and last > imported and last not in self._ends
 

@@ -358,6 +358,7 @@ def test_a_turn_without_an_end_is_said_to_be_cut_off_where_the_session_goes_on()
         play.do(step)
     play.note("event", {"type": "turn.end"})  # it failed
     play.do("user")
+    play.do("call")
     play.note("shell_line", {"shown": "/continue"})
     play.do("call")
     play.note("event", {"type": "turn.end"})
