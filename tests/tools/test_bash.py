@@ -195,7 +195,8 @@ def test_a_grandchild_that_left_and_holds_the_pipe_open_keeps_nothing_waiting(de
 
 @by_mark
 def test_background_processes_that_left_the_session_end_with_the_command_too(desk: Any, tmp_path: Path) -> None:
-    command = f"(setsid sleep 100 >/dev/null 2>&1 & echo $! > {tmp_path}/pid); echo hi"
+    left = 'until [ "$(cut -d " " -f 6 /proc/$(cat pid)/stat)" = "$(cat pid)" ]; do :; done'  # its own session
+    command = f"cd {tmp_path}; (setsid sleep 100 >/dev/null 2>&1 & echo $! > pid); {left}; echo hi"
     assert desk.run("bash", command=command).output == "hi\n[exit status 0; 1 background process ended with it]"
     assert _gone(_await_pid(tmp_path / "pid"))
 
