@@ -28,11 +28,12 @@ CD_HINT = "Run `cd DIR` first"
 """The hint if --cd is given to a command without it."""
 
 
-def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: str) -> str:
-    """Return `value`; raise `NexusError("usage", ...)` if it is given but empty. A callback of typer."""
+def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: Any) -> Any:
+    """Return `value`, a text or several; raise `NexusError("usage", ...)` if one is given but empty. A callback of
+    typer."""
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
-    if given and not value.strip():
-        name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name
+    if given and not all(text.strip() for text in ([value] if isinstance(value, str) else value)):
+        name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name.strip("[].")
         raise NexusError("usage", name, "its value is empty", "Give a value, or omit the option")
     return value
 

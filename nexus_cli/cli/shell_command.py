@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
 from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json, print_original, print_text, text_width
 from nexus_cli.cli.session_lookup import find_session_id, open_ledger, open_unchanged_ledger
-from nexus_cli.commands.verb import Noun, Report, Source, Verb, VerbParameter
+from nexus_cli.commands.verb import TEXTS, Noun, Report, Source, Verb, VerbParameter
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.print.progress_bar import progress_bar
@@ -186,7 +186,7 @@ def _declare(parameter: VerbParameter, verb: Verb | None) -> Any:
                 found = verb.complete(make_source(cache(open_unchanged_ledger), of_session=verb.of_session))
         return [value for value in found if value.startswith(incomplete) and " " not in value]
 
-    callback: Any = refuse_empty if kind is str and option.least else None
+    callback: Any = refuse_empty if kind in TEXTS and option.least else None
     callback = whole_number(option.least, option.most) if kind in (int, int | None) else callback
     callback = check_amount if kind == float | None else callback
     if not option.is_argument:

@@ -246,7 +246,8 @@ def _take_words(
     for argument in arguments[: len(left)]:
         if argument is arguments[-1] and argument.kind in TEXTS and not last:
             if argument.kind in LISTS and not argument.option.is_text:
-                given[argument.name] = [*map(_unquote, left)]
+                for word in left:
+                    _take(name, verb, given, argument, _unquote(word))
                 return
             is_text = argument.option.is_text and len(left) > 1
             _take(name, verb, given, argument, _read_rest(left[0]) if is_text else " ".join(map(_unquote, left)))

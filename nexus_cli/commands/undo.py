@@ -74,15 +74,13 @@ def open_undo(
     """Return the record and the request for what the person names: a session, a run (`run-7`), or a worktree that was
     applied outside of any session (`worktree-NAME`; without a record).
 
-    First settles its project. Raises `NexusError("usage", ...)` if there is none, or a path is empty.
+    First settles its project. Raises `NexusError("usage", ...)` if there is none.
     """
     from nexus_cli.commands.worktree import settle  # noqa: PLC0415
     from nexus_cli.undo.journal import disk_errors  # noqa: PLC0415
     from nexus_cli.undo.undo_files import undo_request  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import UndoRequest  # noqa: PLC0415
 
-    if "" in (paths or ()):
-        raise NexusError("usage", "PATH", "its value is empty", "Give a path, or omit it for all files")
     key, folder, data, log = source.named, source.folder(), places().data, None
     if source.live:
         with disk_errors("the last changes are not recorded yet"):

@@ -237,6 +237,19 @@ def test_what_an_option_does_not_take_is_one_line(context: FakeContext, line: st
         asyncio.run(give(context, [Verb(aim)], line))
 
 
+def test_an_empty_word_is_none_of_several(context: FakeContext) -> None:
+    async def touch(
+        context: CommandContext, paths: Annotated[list[str], Option("[PATH]...", "Some files.", is_argument=True)]
+    ) -> None:
+        """Touch files."""
+        context.say(" ".join(paths))
+
+    asyncio.run(give(context, [Verb(touch)], "a 'b c'"))
+    assert context.said == ["a b c"]
+    with pytest.raises(NexusError, match="its value is missing"):
+        asyncio.run(give(context, [Verb(touch)], "a ''"))
+
+
 def test_a_verb_takes_the_words_that_fit_and_a_text_the_others(context: FakeContext) -> None:
     verbs = (
         Verb(note),

@@ -50,7 +50,9 @@ ResumeFile = Annotated[
 def map_items(
     context: typer.Context,
     prompt: Annotated[str, typer.Argument(metavar="PROMPT")],
-    files: Annotated[list[str] | None, typer.Argument(metavar="[FILES]...", show_default=False)] = None,
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILES]...", show_default=False, callback=refuse_empty)
+    ] = None,
     jobs: Jobs = 4,
     null: Annotated[
         bool, typer.Option("--null", "-0", help="Items on stdin are separated by NUL instead of newlines.")
@@ -77,8 +79,6 @@ def map_items(
     shared.check()
     if not prompt.strip():
         raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")
-    if "" in (files or ()):
-        raise NexusError("usage", "FILE", "its name is empty", "Name a file, or omit it")
     if files and null:
         raise NexusError(
             "usage", "--null", "it applies to items on stdin, but files are given", "Omit --null, or the files"
