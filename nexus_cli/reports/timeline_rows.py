@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any, NotRequired, TypeAlias, TypedDict, cast
 
 from nexus_cli.conversation.compaction.pins import number_pins
+from nexus_cli.conversation.compaction.work_log import find_questions, read_replies
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
@@ -47,6 +48,7 @@ from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.event_texts import describe_outcome, read_notice_text
 from nexus_cli.reports.jobs import job_ends
 from nexus_cli.reports.workers import recorded_workers
+from nexus_cli.tools.registry import find_tool
 
 LONGEST = 400
 """Most characters of a text in a row."""
@@ -83,7 +85,7 @@ class TimelineRow(TypedDict):
     actor: JsonOf[Entity]
     """Its type is `human`, `agent`, `tool` or `nexus`."""
     text: str
-    """First line of the message or of the result, the answers to `ask_person`, or a description of the event."""
+    """First line of the message or of the result, the person's answers to questions, or a description of the event."""
     why: str
     """The reason of a decision on a call or of a rewrite."""
     seen: bool | None
@@ -94,7 +96,7 @@ class TimelineRow(TypedDict):
     tokens: int | None
     """For an entry nexus's own count; for a request or lane input and output; for a drop the tokens left out."""
     cost_usd: float | None
-    """The cost of a request, a lane, a worker, or a compaction's summary, which its lane has too; null if unknown."""
+    """The cost of a request, a lane or a worker; null if unknown."""
     seconds: float | None
     """Of a call, a request, a worker or a hook."""
     calls: NotRequired[list[TimelineCall]]
@@ -107,7 +109,7 @@ class TimelineRow(TypedDict):
     """Ids of drops."""
     attached: NotRequired[list[JsonDict]]
     cut_off: NotRequired[bool]
-    """True if the turn before has calls, and neither an answer nor a recorded end: its process was killed."""
+    """True if the turn before stopped among its calls, without a recorded end: its process was killed."""
     step: NotRequired[int]
     model: NotRequired[str]
     input: NotRequired[int | None]
@@ -297,11 +299,11 @@ class ReadEntries:
             first = max(1, first - _LOOK_BACK)
             entries = [*log.read(first, entries[0].id - 1), *entries]
         self._decisions = {memo.value["id"]: memo.value for memo in log.memos(DECISION, first=first)}
+        events = [event for entry in entries for event in self._replay.calls_of(entry)]
         self._calls: dict[str, TimelineCall] = {
-            event.call.id: {"id": event.call.id, "name": event.call.name, "subject": event.subject}
-            for entry in entries
-            for event in self._replay.calls_of(entry)
+            event.call.id: {"id": event.call.id, "name": event.call.name, "subject": event.subject} for event in events
         }
+        self._questions = {event.call.id: find_questions(event.call, find_tool) for event in events}
 
     def find_place(self, at: str) -> int:
         """Return the newest entry at a time; `first - 1` before the entries that were read."""
@@ -315,11 +317,12 @@ class ReadEntries:
         return seconds_between(row.manifest.at, reply.at)
 
     def is_cut_off(self, last: int) -> bool:
-        """True if the turn with the newest entry `last` has calls, and neither an answer nor a recorded end."""
+        """Return True if the turn with the newest entry `last` stopped among its calls, without a recorded end."""
         entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
-        is_answer = entry is None or not (entry.kind is Kind.TOOL or entry.message.tool_calls)
-        imported = max((memo.entry for memo in self._log.memos(IMPORTED_SESSION)), default=0)  # it has no ends
-        return not is_answer and last > imported and last not in self._ends
+        if entry is None or not (entry.kind is Kind.TOOL or entry.message.tool_calls):
+            return False
+        imported = max((memo.entry for memo in self._log.memos(IMPORTED_SESSION)), default=0)  # its turns have no ends
+        return last > imported and last not in self._ends
 
     @cached_property
     def _ends(self) -> set[int]:
@@ -371,12 +374,13 @@ class ReadEntries:
         call = entry.message.tool_call_id
         made = self._decisions.get(call or "", {})
         subject = self._calls[call]["subject"] if call in self._calls else ""
+        replies = [reply for _, reply in read_replies(self._questions.get(call or "", ()), entry.message.content)]
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
         more: JsonObject = {"recalled": [subject]} if recalls else {}
         return self._entry_row(
             entry,
             _actor(entry.actor),
-            _answers(entry.message.content) if entry.actor == "tool:ask_person" else entry.message.content,
+            " / ".join(replies) or entry.message.content,
             why=made.get("why") or made.get("rule") or "",
             seconds=seconds if note else None,
             call=call,
@@ -386,11 +390,6 @@ class ReadEntries:
             answer=made.get("answer"),
             **more,
         )
-
-
-def _answers(text: str) -> str:
-    """Return the answers in a result of `ask_person`, without the questions, which are the subject; else the text."""
-    return " / ".join(line for line in text.splitlines() if line.startswith("> ")) or text
 
 
 def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
@@ -482,7 +481,6 @@ def _epoch_row(
         model=epoch.model,
         before=told["before"] if told else _input(earlier[-1]) if earlier else None,
         after=told["after"] if told else _input(later) if later else None,
-        cost_usd=told["cost_usd"] if told else None,
     )
 
 

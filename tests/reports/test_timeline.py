@@ -347,9 +347,12 @@ def test_the_end_of_a_background_command_has_a_row_and_a_line_in_the_export() ->
 
 def test_a_question_to_the_person_shows_the_answers() -> None:
     play = Play()
+    questions = [{"question": "Which port?"}, {"question": "Which host?"}]
+    call = ToolCall("c1a", "ask_person", {"questions": questions})
+    play.append(Kind.ASSISTANT, "agent", Message(Role.ASSISTANT, "", (call,)))
     result = Message(Role.TOOL, "Which port?\n> 8080\nWhich host?\n> (no answer)", tool_call_id="c1a")
     play.append(Kind.TOOL, "tool:ask_person", result)
-    assert [row["text"] for row in rows_of(play.timeline(), "tool")] == ["> 8080 / > (no answer)"]
+    assert [row["text"] for row in rows_of(play.timeline(), "tool")] == ["8080 / (no answer)"]
 
 
 def test_a_turn_without_an_end_is_said_to_be_cut_off_where_the_session_goes_on() -> None:
@@ -368,17 +371,6 @@ def test_a_turn_without_an_end_is_said_to_be_cut_off_where_the_session_goes_on()
     assert [row.get("cut_off", False) for row in rows_of(value, "command")] == [True, False]
     told = find_form("timeline")(value, 80)
     assert "You (after a cut-off turn, not sent yet):\n" in told and "command (after a cut-off turn): /continue" in told
-
-
-def test_a_compaction_has_the_cost_of_its_summary() -> None:
-    play = Play()
-    play.do("user")
-    play.begin("compaction")
-    figures = {"ok": True, "before": 900, "after": 100, "cost_usd": 0.25}
-    play.note("event", {"type": "compaction.done", **figures})
-    (row,) = rows_of(play.timeline(), "compaction")
-    assert row["cost_usd"] == 0.25 and "900 -> 100 tokens" in find_form("timeline")(play.timeline(), 80)
-    assert "$0.2500" in find_form("timeline")(play.timeline(), 80)
 
 
 def test_the_command_that_shows_a_drop_names_the_session_as_lists_do() -> None:

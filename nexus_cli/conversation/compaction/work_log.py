@@ -145,7 +145,9 @@ class WorkLog:
                 self._answer = entry.id
             commands = ((call.id, find_command(call, self.find_tool)) for call in message.tool_calls)
             self._called |= {name: command for name, command in commands if command}
-            self._asked |= {call.id: asked for call in message.tool_calls if (asked := self._questions(call))}
+            self._asked |= {
+                call.id: asked for call in message.tool_calls if (asked := find_questions(call, self.find_tool))
+            }
         elif is_person(entry.actor):
             if entry.kind is Kind.USER and self._answer:
                 self.answers.append(self._answer)
@@ -158,19 +160,20 @@ class WorkLog:
         for number in reversed(self.answers):
             yield from ((number, entry.message.content.strip()) for entry in conversation.read(number, number))
 
-    def _questions(self, call: ToolCall) -> list[str]:
-        """Return the questions that a call puts to the person."""
-        tool = self.find_tool(call.name)
-        asked = call.arguments.get(tool.asks) if tool and tool.asks else None
-        rows = asked if isinstance(asked, list) else []
-        return [str(row.get("question", "")).strip() for row in rows if isinstance(row, dict)]
-
     def _end_command(self, entry: int, message: Message) -> None:
         command = self._called.pop(message.tool_call_id or "", "")
         run = CommandRun.read(command, message.content, entry) if command else None
         if run is not None:  # otherwise the earlier result stays
             self.commands.pop(command, None)
             self.commands[command] = replace(run, call=message.tool_call_id or "")
+
+
+def find_questions(call: ToolCall, find_tool: FindTool) -> list[str]:
+    """Return the questions that a call puts to the person."""
+    tool = find_tool(call.name)
+    asked = call.arguments.get(tool.asks) if tool and tool.asks else None
+    rows = asked if isinstance(asked, list) else []
+    return [str(row.get("question", "")).strip() for row in rows if isinstance(row, dict)]
 
 
 def read_replies(questions: Sequence[str], result: str) -> list[tuple[str, str]]:
