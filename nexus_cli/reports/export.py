@@ -186,17 +186,15 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         ("Turns", info.turns),
     ):
         yield f"- {name}: {value}\n"
-    acts = [
-        (memo.at, memo.entry, str(memo.value["shown"]))
-        for memo in (*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE))
-        if "shown" in memo.value
-    ]
-    acts += [(memo.at, memo.entry, f"job {how}") for memo, how in job_ends(record)]
+    noted = [*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE)]
+    acts = [(memo, str(memo.value["shown"])) for memo in noted if "shown" in memo.value]
+    acts += [(memo, f"job {how}") for memo, how in job_ends(record)]
+    behind: dict[int, list[str]] = {}
+    for memo, text in sorted(acts, key=lambda act: act[0].at):
+        behind.setdefault(memo.entry, []).append(f"\n*{format_local_minute(memo.at, LOCAL)}: {text}*\n")
     for entry in _entries(record):
         yield from _entry(entry)
-        for at, place, text in sorted(acts):
-            if place == entry.id:
-                yield f"\n*{format_local_minute(at, LOCAL)}: {text}*\n"
+        yield from behind.get(entry.id, ())
 
 
 def _entry(entry: Entry) -> Iterator[str]:
