@@ -19,7 +19,7 @@ from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.shared_types import T
-from nexus_cli.mcp.server_entries import fit_name, parse_entry
+from nexus_cli.mcp.server_entries import SCHEMES, fit_name, parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerError
 from nexus_cli.mcp.tool_cache import make_list, store_list
@@ -29,7 +29,6 @@ from nexus_cli.session.session_servers import open_host, servers_report
 Servers = Annotated[Any, "session.session_servers.ServersReport"]
 FIRST_START = 60.0
 """Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
-URLS = ("https://", "http://")
 Name = Annotated[str, Option("NAME", "The name of the server.", is_argument=True)]
 
 
@@ -51,7 +50,11 @@ def add(
     target: Annotated[
         list[str],
         Option(
-            "URL | COMMAND...", "The server's URL, or its command with arguments.", is_argument=True, takes_rest=True
+            "URL | COMMAND...",
+            "The server's URL, or its command with arguments.",
+            is_argument=True,
+            takes_rest=True,
+            least=0,
         ),
     ],
     env: Annotated[list[str] | None, Option("NAME[=VALUE]", "An environment variable; repeatable.")] = None,
@@ -66,11 +69,11 @@ def add(
     nexus mcp add --header 'Authorization: Bearer ${GITHUB_TOKEN}' github https://api.example.com/mcp/
     """
     if option := next((word for word in (name, target[0]) if word.startswith("-") and word != "--"), ""):
-        url = next((word for word in target if word.startswith(URLS)), "URL")
+        url = next((word for word in target if word.startswith(SCHEMES)), "URL")
         hint = f"Options stand before NAME; an HTTP server is added with nexus mcp add NAME {url}"
         raise NexusError("usage", f"wrong usage: {one_line(option)}", "it is neither a name nor a program", hint)
     words = target[1:] if target[0] == "--" else target
-    is_url = len(words) == 1 and words[0].startswith(URLS)
+    is_url = len(words) == 1 and words[0].startswith(SCHEMES)
     entry: JsonDict = {"url": words[0]} if is_url else {"command": words}
     entry |= ({"env": env} if env else {}) | ({"headers": header} if header else {})
     try:

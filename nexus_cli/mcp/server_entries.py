@@ -31,6 +31,8 @@ from nexus_cli.provider.endpoint import is_provider_key
 
 ServerSource = Literal["personal", "plugin", "project"]
 SETTINGS, FILE = "config.toml", "mcp.json"
+SCHEMES = ("https://", "http://")
+"""The beginnings of a server's URL."""
 MOST_SERVERS = 200
 """Most servers of one file."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,49}", re.ASCII)
@@ -161,7 +163,7 @@ def parse_entry(
     if bool(command) == bool(url):
         raise ValueError("it needs exactly one of `command` and `url`")
     url = expand(url, "url") if url else ""
-    if url and not url.startswith(("https://", "http://")):
+    if url and not url.startswith(SCHEMES):
         raise ValueError("url must begin with https:// or http://")
     if "sse" in (value.get("type"), value.get("transport")):
         raise ValueError("the transport sse is obsolete: use the server's HTTP address, with type http")

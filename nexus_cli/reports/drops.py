@@ -8,8 +8,9 @@ from nexus_cli.core.drop_list import DropsReport, window_drops
 from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import SHORT_ID, Lines, apart, filled, folded, name_cause, number, table
+from nexus_cli.reports.text.lines import Lines, apart, filled, folded, name_cause, number, table
 
 
 class DropReport(VersionedReport):
@@ -69,7 +70,7 @@ def drops_text(value: JsonObject, width: int) -> Lines:
     if beyond:
         lines += filled(f"{beyond:,} bytes beyond the size limits of files and outputs were not kept.", width)
     first = drops[0]["id"]
-    named = f" --session {session[-SHORT_ID:]}" if session else ""
+    named = f" --session {session[-SHOWN_ID:]}" if session else ""
     foot = name_commands(f"`nexus drops show {first}{named}` prints the first.")
     return [*lines, "", *filled(foot, width)]
 

@@ -16,13 +16,13 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.running_workers import describe_state
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import Ledger
+from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.reports.decisions import describe_verdict
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.spaces import MOST_NAMED
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import (
     PURPOSES,
-    SHORT_ID,
     Lines,
     apart,
     cut_line,
@@ -113,7 +113,7 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
     yield from apart(_totals(value["totals"]), width)
     if drop := next((row["drop"] for row in rows if row["kind"] == "drop"), ""):
         way = name_commands(f"nexus drops show {drop}")
-        named = "" if way.startswith("/") else f" --session {value['session'][-SHORT_ID:]}"
+        named = "" if way.startswith("/") else f" --session {value['session'][-SHOWN_ID:]}"
         yield from filled(f"Show a drop: {way}{named}", width)
 
 

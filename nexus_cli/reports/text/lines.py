@@ -15,8 +15,6 @@ from nexus_cli.text.terminal_sanitizer import sanitize
 Lines = Iterable[str]
 ENOUGH = 16
 """Least useful width of a table's last column, in cells."""
-SHORT_ID = 6
-"""Last characters of a session's id that name it in a hint, as in lists of sessions."""
 
 
 def number(value: Any) -> str:

@@ -24,9 +24,9 @@ def shell_drops_command(session: Session | None, drop: str) -> str:
     is none. Without a session, the command means the folder's newest session."""
     if session is not None and not session.saved:
         return LOST
-    from nexus_cli.reports.text.lines import SHORT_ID  # noqa: PLC0415  (once something was left out)
+    from nexus_cli.ledger.sessions import SHOWN_ID  # noqa: PLC0415  (once something was left out)
 
-    named = f" --session {session.id[-SHORT_ID:]}" if session is not None else ""
+    named = f" --session {session.id[-SHOWN_ID:]}" if session is not None else ""
     return f"`nexus drops show {drop}{named}`" if drop else f"`nexus drops{named}`"
 
 
