@@ -78,7 +78,7 @@ class Session:
     ) -> None:
         """Make a session of provider, context, logger and registry, or that of the factory with its `state`."""
         self.state = state or bare_state(provider, context, logger, registry)
-        self._control = self.state.engine.control
+        self._control = self.engine.control
         self._before_plan = CYCLE[0]
         """The level before plan mode."""
         self._work_tasks: list[asyncio.Task[None]] = []
@@ -126,6 +126,7 @@ class Session:
 
     @property
     def conversation(self) -> Conversation:
+        """The conversation of the session, without those of its workers."""
         return self.engine.conversation
 
     @property
@@ -166,14 +167,14 @@ class Session:
     def inherit_from(self, other: Session) -> None:
         """Copy what waits for the next message, and the sandbox probe, from the previous session."""
         self.tell_away(other.state.away)
-        self.dispatcher.permission.share_probe(other.state.dispatcher.permission)
+        self.dispatcher.permission.share_probe(other.dispatcher.permission)
         self._control.attachment_memos |= other._control.attachment_memos
 
     def continue_from(self, other: Session) -> None:
         """Take over allowances, pending notices and messages, and workers of `other`, the same session until now."""
-        self.dispatcher.always |= other.state.dispatcher.always
-        self.dispatcher.permission.continue_from(other.state.dispatcher.permission)
-        mine, theirs = self.engine.readings, other.state.engine.readings
+        self.dispatcher.always |= other.dispatcher.always
+        self.dispatcher.permission.continue_from(other.dispatcher.permission)
+        mine, theirs = self.engine.readings, other.engine.readings
         mine.epoch_cause = mine.epoch_cause or theirs.epoch_cause
         mine.notices.extend(theirs.notices)
         for kind in (Workers, Jobs):

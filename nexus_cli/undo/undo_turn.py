@@ -268,7 +268,7 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
     asked = find_paths(request.paths, request.folder)
     not_covered = find_uncovered(seen, asked)
     left_in = {change.root for change in merge_changes(chosen) if change.after.kind != ABSENT}
-    left_in |= {step.root for step in chosen if any(one.after for one in step.references)}
+    left_in |= {step.root for step in chosen if any(reference.after for reference in step.references)}
     gone = {root: why for root in sorted(left_in) if (why := _describe_gone(request.data, root))}  # none is made again
     chosen = [step for step in chosen if step.root not in gone]
     left = [KeptPath(place, UNSURE) for place in unsure] + [KeptPath(*item) for item in gone.items()]

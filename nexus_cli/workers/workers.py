@@ -198,7 +198,7 @@ class SessionWorkers(RunningWorkers[Session]):
         self._refuse_without_place()
         recipe = recipe_for(task.recipe or FRONT, self.session.folder, with_agents=True)[0]
         agents = find_agents(self.session.folder).values() if task.recipe else ()
-        agent = next((one for one in agents if one.path == recipe.source), None)
+        agent = next((guide for guide in agents if guide.path == recipe.source), None)
         level = None if wanted.allow is None else require_level(wanted.allow, "limits.allow")
         scope = Limits(allow=level, tools=None if wanted.tools is None else frozenset(wanted.tools))
         parts: JsonObject = {name: getattr(wanted, name) for name in BUDGET}
