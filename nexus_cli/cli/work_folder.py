@@ -77,6 +77,10 @@ def open_work_folder(folder: Path, worktree: str, *, quiet: bool) -> WorkFolder:
     plugins.
     """
     python_plugins()
+    try:
+        os.getcwd()
+    except OSError:  # it was deleted, and libraries resolve paths from it
+        os.chdir(folder)
     here = find_worktree(folder)
     if not worktree and here is None:
         return WorkFolder(folder)

@@ -102,14 +102,14 @@ def hostile_text(root: Path) -> dict[str, Any]:
         return {"done": done, "bodies": bodies, "replay": place.run("replay"), "show": place.run("sessions", "list")}
 
 
-def gone_before(root: Path) -> tuple[Done, Done]:
+def gone_before(root: Path) -> tuple[Done, Done, Done]:
     with stage(root) as place:
         # By its Python: where its path is long the installed script begins in `sh`, which complains too.
         nexus = f"{shlex.quote(sys.executable)} {shlex.quote(NEXUS)}"
-        lines = (f"{nexus} ask hi", f"{nexus} context", f"{nexus} sessions list")
+        lines = (f"{nexus} ask hi", f"{nexus} context", f"{nexus} ask -C {shlex.quote(str(place.folder))} hi")
         away = "mkdir away && cd away && rmdir ../away && "
-        first, *others = (place.shell(away + line) for line in lines)
-        return first, others[0]
+        first, second, elsewhere = (place.shell(away + line) for line in lines)
+        return first, second, elsewhere
 
 
 def gone_meanwhile(root: Path) -> dict[str, Any]:
@@ -225,7 +225,9 @@ def test_a_pipe_gets_the_answer_untouched_and_stderr_nothing_raw(seen: Seen) -> 
 
 @pytest.mark.matrix
 def test_a_folder_that_has_vanished_is_one_line(seen: Seen) -> None:
-    for done in seen["gone_before"]:
+    *done_there, elsewhere = seen["gone_before"]
+    assert elsewhere.status == 0 and clean(elsewhere), elsewhere
+    for done in done_there:
         assert done.status == 2 and clean(done) and len(done.told) == 1
         assert "the working folder" in done.told[0] and "Change to another folder" in done.told[0]
 
