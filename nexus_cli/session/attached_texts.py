@@ -14,7 +14,7 @@ from typing import Any
 
 from nexus_cli.conversation.compaction.work_log import CommandRun
 from nexus_cli.core.elide import clip_text, one_line
-from nexus_cli.core.entry import PERSON, Memo
+from nexus_cli.core.entry import PERSON
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import COMMAND, RECALLED_DROP, SHELL_LINE, WAITING_TEXTS
@@ -59,17 +59,16 @@ class AttachedTexts:
         waiting = {*(one["text"] for one in texts), *(text for message in messages for text, _ in message[-1])}
         memos = {text: notes for text, notes in self.engine.control.attachment_memos.items() if text in waiting}
         now = to_json_value({"session": self.session_id, "texts": texts, "queued": messages, "memos": memos})
-        if now != self._read_stored():
+        if now != self._read_stored()[1]:
             conversation.memo(WAITING_TEXTS, now)
         return True
 
     def load(self) -> JsonObject:
         """Return the stored `texts` and the fields of the `queued` messages, without what was sent after they were
         stored: a kill can come between the two."""
-        conversation, newest = self.engine.conversation, self._find_newest()
-        stored = self._read_stored()
+        conversation, (at, stored) = self.engine.conversation, self._read_stored()
         texts, queued = stored["texts"], list(stored["queued"])
-        later = conversation.read(newest.entry + 1, conversation.last) if newest and (texts or queued) else ()
+        later = conversation.read(at + 1, conversation.last) if texts or queued else ()
         for content in (entry.message.content for entry in later if entry.actor == PERSON):
             texts = [text for text in texts if text["text"] not in content]
             if sent := next((message for message in queued if content.startswith(message[0])), None):
@@ -77,11 +76,9 @@ class AttachedTexts:
         self.engine.control.attachment_memos |= stored["memos"]
         return {**stored, "texts": texts, "queued": queued}
 
-    def _read_stored(self) -> JsonObject:
-        newest = self._find_newest()
-        return {"session": self.session_id, "texts": [], "queued": [], "memos": {}, **(newest.value if newest else {})}
-
-    def _find_newest(self) -> Memo | None:
-        memos = reversed(self.engine.conversation.memos(WAITING_TEXTS))
-        # A fork has those of its source too.
-        return next((memo for memo in memos if memo.value["session"] == self.session_id), None)
+    def _read_stored(self) -> tuple[int, JsonObject]:
+        """Return the newest entry when texts and messages were last stored, and what was stored."""
+        memos = self.engine.conversation.memos(WAITING_TEXTS)
+        own = [memo for memo in memos if memo.value["session"] == self.session_id]  # a fork has its source's too
+        at, value = (own[-1].entry, own[-1].value) if own else (0, {})
+        return at, {"session": self.session_id, "texts": [], "queued": [], "memos": {}, **value}

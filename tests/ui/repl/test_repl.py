@@ -602,11 +602,13 @@ def test_a_message_that_the_session_does_not_have_yet_survives_a_kill(tmp_path: 
     assert [_said(stage.provider, number)[-1] for number in range(3)] == ["go on", "one\n\n<block/>", "two"]
 
 
-def test_a_queued_command_that_has_run_is_not_queued_again_after_a_kill(tmp_path: Path) -> None:
-    def work_first(request: Request) -> Answer:
-        return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "sleep 1"})]
+def _work_first(request: Request) -> Answer:
+    """Run a command of a second, then answer."""
+    return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "sleep 1"})]
 
-    stage = Stage(tmp_path, work_first, allow="all")
+
+def test_a_queued_command_that_has_run_is_not_queued_again_after_a_kill(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, _work_first, allow="all")
     kill, session = Kill(tmp_path), stage.session.id
 
     async def scene() -> None:
@@ -625,10 +627,7 @@ def test_a_queued_command_that_has_run_is_not_queued_again_after_a_kill(tmp_path
 
 
 def test_a_message_sent_just_before_a_kill_is_not_queued_again(tmp_path: Path) -> None:
-    def work_first(request: Request) -> Answer:
-        return "fine" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "sleep 1"})]
-
-    stage = Stage(tmp_path, work_first, allow="all")
+    stage = Stage(tmp_path, _work_first, allow="all")
     kill, session = Kill(tmp_path), stage.session.id
 
     async def scene() -> None:
