@@ -30,8 +30,8 @@ _OPEN = ("\r", "\u200c", "\u200d")
 def _suspect() -> re.Pattern[str]:
     return re.compile(
         f"\r\n|[{_HIDDEN}]"
-        f"|(?<![{_JOINED}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}])"
-        f"|(?<=[{_SELECTOR}\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\n])[{_SELECTOR}]"
+        f"|(?<![{_JOINED}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}])|[\u200c\u200d](?=[{_SELECTOR}])"
+        f"|(?<=[{_SELECTOR}{_HIDDEN}\u200c\u200d\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\n])[{_SELECTOR}]"
     )
 
 
