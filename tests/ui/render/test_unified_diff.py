@@ -99,6 +99,20 @@ def marked(old: str, new: str, *more: str) -> list[str]:
     return re.findall(r"\x1b\[7m(.*?)\x1b\[0m", shown)
 
 
+def test_an_empty_file_is_named_too() -> None:
+    made = "diff --git a/a b/a\nnew file mode 100644\nindex 0000000..e69de29\n"
+    gone = "diff --git a/b c b/b c\ndeleted file mode 100644\nindex e69de29..0000000\n"
+    binary = "diff --git a/x b/x\nnew file mode 100644\nindex 0000000..1f2\nBinary files /dev/null and b/x differ\n"
+    other = "diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n"
+    rows = diff_lines(made + gone + binary + other, 60, PLAIN)
+    assert [row for row in rows if row][:3] == [
+        "a  new, +0",
+        "b c  deleted, +0",
+        "Binary files /dev/null and b/x differ",
+    ]
+    assert any(row.startswith("y  +1 -1") for row in rows)
+
+
 def test_the_words_that_changed_are_marked_in_lines_that_else_stayed() -> None:
     assert marked("def total(names):", "def total(names, discount=0):") == [", discount=0"]
     assert marked("total = 4 + b", "total = 5 + b") == ["4", "5"]
