@@ -352,8 +352,8 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool], cwd: Path 
     """Return the rules of the personal config.toml, and those of the project's that are trusted: with `cwd` also those
     of Claude's and codex's in the folders down to it.
 
-    In a worktree those of its source project count too, whatever became of their files in the worktree, and what rules
-    deny there by its path is denied here.
+    In a worktree those of its source project count too, whatever became of their files in the worktree; what rules deny
+    there is denied here, and the reverse.
     `tools` are those that a rule may name. A wrong rule is a line of `problems`. Raises `NexusError("config", ...)`
     as `config.settings.read_values` does.
     """
@@ -384,12 +384,18 @@ def _begin_in(rule: PermissionRule, inner: str) -> PermissionRule:
 
 
 def _rules_of_worktree(rules: Iterable[PermissionRule], source: Path) -> list[PermissionRule]:
-    """Return the deny and ask rules that name places of `source` by absolute paths, for the same places here."""
+    """Return the deny and ask rules that name places of `source` by absolute paths, for the same places here, and
+    those that name places here, for the same places there."""
     permission_rules = []
     for rule in rules:
-        if rule.decision != "allow" and not rule.names_commands and rule.pattern.startswith(("/", "~")):
-            inside = _cut_pattern(os.path.expanduser(rule.pattern), source)
-            permission_rules += [replace(rule, pattern=inside)] if inside else []
+        if rule.decision == "allow" or rule.names_commands or not rule.pattern:
+            continue
+        if rule.pattern.startswith(("/", "~")):
+            pattern = _cut_pattern(os.path.expanduser(rule.pattern), source)
+        else:
+            anywhere = "" if "/" in rule.pattern.rstrip("/") else "**/"
+            pattern = f"{source}/{anywhere}{rule.pattern.removeprefix('./')}"
+        permission_rules += [replace(rule, pattern=pattern)] if pattern else []
     return permission_rules
 
 

@@ -404,7 +404,7 @@ def test_in_a_worktree_the_rules_of_its_source_hold(tmp_path: Path, monkeypatch:
     WorktreeRecord("fix", folder, source, source / ".git", "b", "c", "d", "d").save()
     text = f"""[rules]
 deny = ["read_file(~/WORK/project/.env)", "read_file({tmp_path}/*/*/keys/*.pem)", "read_file(~/**/token)",
-        "write_file(~/Work/other/x)"]
+        "write_file(~/Work/other/x)", "read_file(./private)", "read_file(*.key)"]
 ask = ["edit_file(~/Work)"]
 allow = ["write_file(~/Work/project/free)"]
 [rules."~/Work"]
@@ -424,11 +424,14 @@ deny = ["bash(make *)"]
     ):
         found = rules.find_for_path(TOOLS[tool], [folder / name], folder)
         assert (found.decision if found else "") == decision, name
-    (folder / "keys").mkdir()
-    for name in (".env", "keys/a.pem", "plain"):
-        (folder / name).write_text("x")
-    hidden = find_denied_files(rules, folder, folder).paths
-    assert set(hidden) == {folder / ".env", folder / "keys/a.pem"}
+    for root in (folder, source):
+        (root / "keys").mkdir(parents=True)
+        for name in (".env", "keys/a.pem", "plain", "private", "keys/a.key"):
+            (root / name).write_text("x")
+            found = rules.find_for_path(TOOLS["read_file"], [root / name], folder)
+            assert (found is not None) == (name != "plain"), root / name
+    hidden, names = find_denied_files(rules, folder, folder).paths, (".env", "keys/a.pem", "private", "keys/a.key")
+    assert set(hidden) == {root / name for root in (folder, source) for name in names}
 
 
 def test_rules_of_claude_in_a_folder_of_the_project_count_from_there(tmp_path: Path) -> None:
@@ -475,7 +478,7 @@ def test_no_file_of_a_worktree_lifts_what_its_source_refuses(tmp_path: Path) -> 
         )
         found = rules.find_for_path(TOOLS["read_file"], [folder / ".env"], folder)
         assert found is not None and found.decision == "deny"
-        assert (len(rules.rules), len(rules.problems), len(rules.unread_denials)) == (5, 1, 1), rules
+        assert (len(rules.rules), len(rules.problems), len(rules.unread_denials)) == (8, 1, 1), rules
 
     put(source, *texts)
     put(folder, *texts)
