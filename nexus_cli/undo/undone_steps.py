@@ -1,7 +1,8 @@
 """Read from a session's steps which changes are in force, and what the next undo or redo takes back.
 
 An undo is a step like any other, with the ids of the steps that it took back. A redo is an undo of an undo. A path of a
-step is in force unless a later step that is in force took it back.
+step is in force unless a later step that is in force took it back. One that an undo did not find, because it was moved
+away, is in force again once it is there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from nexus_cli.tree.file_state import ABSENT, FOLDER
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
-from nexus_cli.undo.records import GIT_FOLDER, MODE, ReferenceChange, Step, place_of
+from nexus_cli.undo.records import GIT_FOLDER, MODE, FileChange, ReferenceChange, Step, place_of
 
 _OF_WORKER = re.compile(r"w\d[\d.]*: ")
 """Beginning of the name of a worker's step (`workers.py`)."""
@@ -41,7 +42,8 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
     found = []
     for step in reversed(steps):
         left = [(place, change) for change in step.changes if (step.id, place := place_of(step, change)) not in gone]
-        gone.update((id_, place) for place, _ in left for id_ in step.undoes)
+        taken = [place for place, change in left if not (_was_missing(step, change) and os.path.lexists(place))]
+        gone.update((id_, place) for place in taken for id_ in step.undoes)
         moved = tuple(
             reference
             for reference in step.references
@@ -61,6 +63,11 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
         if kept or moved:
             found.append(replace(step, changes=tuple(kept), references=moved))
     return found[::-1]
+
+
+def _was_missing(step: Step, change: FileChange) -> bool:
+    """Return True for a path that an undo was to remove, and that was not there. A redo writes so of what it leaves."""
+    return change.before.kind == change.after.kind == ABSENT and not step.what.startswith("redo ")
 
 
 def group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:

@@ -334,6 +334,17 @@ def test_a_turn_in_a_folder_that_was_moved_is_not_taken_for_undone(world: World,
     assert world.undo()["removed"] == [str(out / "new")] and not (out / "new").exists()
 
 
+def test_a_file_that_was_moved_away_is_undone_once_it_is_back(world: World, tmp_path: Path) -> None:
+    world.write("a", "one\n")
+    world.turn(lambda: world.write("a", "two\n"))
+    world.turn(lambda: world.write("new", "x\n"))
+    (made := world.path("new")).rename(tmp_path / "away")
+    assert world.undo()["removed"] == [] and world.undo()["restored"] == ["a"]
+    (tmp_path / "away").rename(made)
+    assert world.undo()["removed"] == ["new"] and not made.exists()
+    assert world.redo()["restored"] == ["new"] and made.read_text() == "x\n"
+
+
 def test_a_moved_project_in_which_a_turn_only_committed_is_kept_as_a_whole(world: World, tmp_path: Path) -> None:
     world.turns = 1
     world.record((), references=(ReferenceChange("", "refs/heads/main", "", "1" * 40),))
