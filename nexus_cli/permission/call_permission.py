@@ -561,7 +561,7 @@ class CallPermission:
         env, taken = sandbox_environment(rights, os.environ, self._settings.env_pass)
         from nexus_cli.config.host_environment import add_own_program, host_environment  # noqa: PLC0415
 
-        env = host_environment(env, self._cwd)
+        env = host_environment(env, self._cwd) | {"PWD": str(self._cwd)}  # not by the link that leads there
         add_own_program(env, places())
         is_walled = held.backend != "none"
         if is_walled:

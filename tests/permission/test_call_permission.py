@@ -836,6 +836,7 @@ def test_only_a_free_command_runs_without_what_changes_it(project: Path, monkeyp
     if not permission.has_sandbox():
         pytest.skip("no sandbox here")
     reads, writes = permission.make_sandbox("read").env, permission.make_sandbox("write").env
+    assert reads["PWD"] == writes["PWD"] == str(permission._cwd), "a shell takes `..` by it"
     permission.close()
     assert "RIPGREP_CONFIG_PATH" not in reads and reads["GIT_OPTIONAL_LOCKS"] == "0"
     assert writes["RIPGREP_CONFIG_PATH"] == "/evil" and "GIT_OPTIONAL_LOCKS" not in writes
