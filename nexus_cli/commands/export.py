@@ -44,7 +44,7 @@ def export_session(
     source: Source,
     key: Annotated[
         str,
-        Option("[SESSION]", "Session id or name; default: this folder's newest session.", is_argument=True, least=0),
+        Option("[SESSION]", "Session id or name; default: this folder's newest session.", is_argument=True),
     ] = "",
     form: Annotated[
         str,

@@ -162,7 +162,8 @@ def post(
     source: Source,
     space: SpaceName,
     text: Annotated[
-        list[str] | None, Option("TEXT", "The message; use - or a pipe to read it from stdin.", is_argument=True)
+        list[str] | None,
+        Option("TEXT", "The message; use - or a pipe to read it from stdin.", is_argument=True, least=0),
     ] = None,
     name: As = "",
 ) -> Posted:

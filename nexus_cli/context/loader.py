@@ -197,7 +197,7 @@ def load_folder(folder: Path, gate: UnaskedFiles, name: Name = "local", *, for_s
         layer = _layer(name, folder, first_prompt(foreign))
         if layer.path:
             file = f"{one_line(os.path.relpath(layer.path, folder))} in {one_line(str(folder))}"
-            notice = f"{file} is used as instructions; a NEXUS.md or AGENTS.md there would replace it"
+            notice = f"{file} is used as instructions; a NEXUS.md there would replace it"
             return replace(layer, notice="; ".join(filter(None, (notice, layer.notice))))
     return layer
 

@@ -90,8 +90,8 @@ def test_nothing_runs_when_a_plugin_is_added_and_without_an_answer_nothing_is_in
     done = place.run("plugin", "add", str(folder))
     assert done.status == 2 and "--yes ITEM or --all" in done.told[-1] and "server canary" in done.told[-1], done
     assert "plugin hookify was not installed" in done.told[-1], done.told
-    done = place.run("plugin", "add", str(folder), "--yes", "")
-    assert done.status == 2 and "no item starts with this text" in done.told[-1], "an unset variable accepts nothing"
+    empty = place.run("plugin", "add", str(folder), "--yes", "")
+    assert empty.status == 2 and "its value is empty" in empty.told[-1], "an unset variable accepts nothing"
     assert f"runstouch{canary}" in "".join(done.text.split()), "it is shown what it would run"
     assert not installed(place).exists() and listed(place) == {}
     assert "No plugin is installed" in place.run("plugin", "update", "hookify").told[-1]
