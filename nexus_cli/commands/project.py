@@ -63,7 +63,7 @@ async def review_change(
             "review",
             f"{revision} {words}".strip(),
             change.problem,
-            "/review RANGE reviews a range, /review alone uncommitted changes",
+            "/review reviews the uncommitted changes of a git repository, /review RANGE a range",
         )
     what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
     block = await context.session.share(change.command, change.text)

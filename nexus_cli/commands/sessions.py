@@ -117,8 +117,8 @@ def stop_session(
         raise NexusError(
             "usage",
             f"session {session}",
-            "that process no longer has the session open",
-            "See nexus sessions list --running",
+            f"process {owner.pid} has closed the session in the meantime",
+            "`nexus sessions list --running` lists the open sessions",
         )
     return report_act(f"process {owner.pid} was asked to stop. {KEPT}", session)
 
@@ -398,7 +398,9 @@ def rename_session(
     """
     session = source.session()
     if not source.ledger.writes:
-        raise usage_error("rename", "", "this session is not saved", "Use nexus sessions rename in a shell")
+        raise usage_error(
+            "rename", "", "changes to this session are not saved", "In a shell: nexus sessions rename ID NAME"
+        )
     rename(source, session, _check_name("rename", name))
     return report_act(f'renamed to "{source.ledger.session(session).name}".', session)
 

@@ -39,7 +39,9 @@ def make_slash_command(noun: Noun) -> Command:
         source, what = read_source(context), f"/{noun.name} {verb.name}".rstrip()
         writes_more = verb.opens in ("write", "create") and not verb.of_session
         if writes_more and not (source.ledger.is_kept and source.ledger.writes):
-            raise NexusError("usage", what, "this session is not saved", f"Use nexus {noun.name} in a shell")
+            raise NexusError(
+                "usage", what, "changes to this session are not saved", f"Use nexus {noun.name} in a shell"
+            )
         await _run_verb(context, source, what, verb, given)
 
     run.__doc__ = _describe(noun, verbs)

@@ -205,11 +205,14 @@ class SpaceSettings:
     max_runs: int = declare(
         12,
         COUNT,
-        "Maximum agent runs after one message of a person, including runs started by agents' messages. Then the "
-        "space pauses until a person writes again, and says so.",
+        "Maximum number of agent runs that one message of a person starts, including those that agents' messages "
+        "start. Then the space pauses until a person writes again, and says so.",
     )
     max_cost: float = declare(
-        2.0, DOLLARS, "Maximum total cost in US dollars of the agent runs after one message of a person."
+        2.0,
+        DOLLARS,
+        "Maximum cost, in US dollars, of all agent runs that one message of a person starts. Then the space pauses, as "
+        "with max_runs.",
     )
 
 

@@ -359,6 +359,8 @@ class ServerConnection:
             return self._error("start", f"{where}: {getattr(one, 'strerror', None) or one or type(one).__name__}")
         if not self._ready.is_set() and isinstance(one, RuntimeError) and self.target.command:
             self.refused_handshake = True  # a version that the handshake does not know
+        if isinstance(one, OverflowError):
+            return self._error("protocol", str(one))
         if isinstance(one, ValidationError):
             return self._error("protocol", f"broke the protocol: {_describe_invalid(one)}")
         return self._error("protocol", f"broke the protocol: {one or type(one).__name__}")

@@ -378,15 +378,17 @@ _REQUESTS: dict[str, Callable[[Client, JsonDict, Call], Awaitable[Any]]] = {
 
 
 async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Callable[[Any], Any]) -> list[Any]:
-    """Return all pages of a list; a list without an end is cut. Raise `ValueError` for one that is too large to pass on
-    as one line, because a line that is too long would end this process."""
+    """Return all pages of a list; a list without an end is cut. Raise `OverflowError` for one that is too large to pass
+    on as one line, because a line that is too long would end this process."""
     found: list[Any] = []
     size, cursor = 0, None
     for _ in range(_MOST_PAGES):
         page = await listing(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
         entries = [entry(one) for one in getattr(page, kind)]
         if (size := size + len(json.dumps(entries))) > _LARGEST_LIST:
-            raise ValueError(f"its list of {kind} is larger than {_LARGEST_LIST // 1_000_000} MB")
+            raise OverflowError(
+                f"its list of {kind} is larger than {_LARGEST_LIST // 1_000_000} MB, the most that nexus reads"
+            )
         found += entries
         cursor = page.next_cursor
         if not cursor or len(found) >= _MOST_ENTRIES:

@@ -190,7 +190,7 @@ class McpHost:
         except TimeoutError as error:
             if process is not None:
                 await self._end(process)
-            raise ServerError("silent", "the MCP host process did not answer and was stopped") from error
+            raise ServerError("silent", "the process that runs MCP servers did not answer and was stopped") from error
         except ServerError:
             raise
         except BaseException:  # cancelled, or a callback failed
@@ -243,7 +243,8 @@ class McpHost:
                     limit=_LINE,
                 )
             except OSError as error:
-                raise ServerError("start", f"the MCP host process cannot be started: {error.strerror}") from error
+                why = f"the process that runs MCP servers cannot be started: {error.strerror}"
+                raise ServerError("start", f"{why}; `ulimit -u` shows your process limit") from error
             self._process = process
             self._errors.clear()
             self._tasks = [asyncio.create_task(self._read(process)), asyncio.create_task(self._keep_errors(process))]
@@ -263,7 +264,7 @@ class McpHost:
                 self._process = None
             await asyncio.sleep(0.05)  # for what it said last
             said = f": {self._errors[-1]}" if self._errors else ""
-            lost = {"fault": "died", "text": f"the MCP host process ended{said}"}
+            lost = {"fault": "died", "text": f"the process that runs MCP servers ended{said}"}
             for queue in self._waiting.values():
                 queue.put_nowait({"error": lost})
             self._kill(process)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from nexus_cli.core.limits import Decision
     from nexus_cli.rules.decide import CommandDecision, CommandPart
 
+TO_ACCEPT = "; to accept it: "
+"""Stands between the reason of a refusal of a changed tool and the command that accepts it."""
 SAID_NO = "person"
 """`CallDecision.limit`: the person declined the call."""
 SAID_NOTHING = "unanswered"
@@ -161,7 +163,8 @@ class CallDecision:
         """Return a refused call for `denied` of the result object, without `by` and `hint`."""
         call, why = self.checked.call, self.result.error if self.result else ""
         if self.change and self.answer is None:  # for whoever reads the refusal, and not for the model
-            why = f"{why} (the change: {self.change.first_lines})"
+            refused, accept, way = why.partition(TO_ACCEPT)
+            why = f"{refused} ({self.change.first_lines}){accept}{way}"
         row = {"id": call.id, "tool": call.name, "subject": describe_subject(self.checked.tool, call)}
         level = level_fields(self.allow) if self.allow else {"allow": None, "level": None}
         ways = {"rule": self.way.rule or None, "option": self.way.option or None}

@@ -96,7 +96,7 @@ def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked:
 def _by_git(folder: Path, stop: StopFlag) -> DiffReport:
     git = _find_git(folder)
     if _git(git, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
-        raise _Unable("git found no working tree here")
+        raise _Unable("this folder is not in a git repository")
     head, status = _git(git, stop, "rev-parse", "--verify", "--quiet", "HEAD")
     if status:
         head, _ = _git(git, stop, "hash-object", "-t", "tree", "/dev/null")

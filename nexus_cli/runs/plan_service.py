@@ -392,7 +392,7 @@ class PlanService(Plans):
         day = f"${settings.max_cost_day:g} per day for all unattended runs"
         rows = [
             f"when: {often} at {first}",
-            f"level: {new.options['allow']}, run unattended by `nexus serve`",
+            f"permission level: {new.options['allow']}; runs unattended while `nexus serve` is running",
             f"cost: at most ${cost:g} per run, {day}, model {new.options['model']}",
             *([f"limits: {', '.join(f'{name} {value}' for name, value in limits.items())}"] if limits else []),
         ]

@@ -105,14 +105,14 @@ def load_services(tables: Mapping[str, JsonObject], folder: Path) -> tuple[dict[
         why = "" if NAME.fullmatch(name) else "its name must be 1 to 64 letters, digits, '.', '_' or '-'"
         why = why or ("" if str(values.get("instruction", "")).strip() else "it has no instruction")
         if why:
-            problems.append(f"service {name[:80]!r} in your settings is not served: {why}")
+            problems.append(f"service {name[:80]!r} in your settings is disabled: {why}")
             continue
         options = {key: value for key, value in values.items() if key not in OWN_KEYS}
         try:
             check_rules(options.get("rules") or ())
             secret = _read_secret(values)
         except NexusError as error:
-            problems.append(f"service {name} in your settings is not served: {error.message}")
+            problems.append(f"service {name} in your settings is disabled: {error.message}")
             continue
         where = Path(str(options.get("folder") or folder)).expanduser()
         options = {"recipe": RECIPE, "allow": ASK, **options, "folder": str(where), "by": "person"}
@@ -128,9 +128,7 @@ def _read_secret(values: JsonObject) -> str:
     """Return the secret that a service names, "" if it names none; raise `NexusError` for one that does not exist."""
     name = str(values.get("secret", ""))
     if values.get("sender") and values.get("token_header"):
-        raise NexusError(
-            "config", "sender and token_header", "a sender already defines its headers", "Omit one of them"
-        )
+        raise NexusError("config", "set only one of sender and token_header", "a sender defines its own headers")
     if name and not (secret := read_secret(name)):
         raise NexusError("config", name, f"it is neither set nor stored (to store it: nexus login {name})")
     return secret if name else ""

@@ -33,7 +33,7 @@ from nexus_cli.sandbox.protected_snapshot import ProtectedSnapshot, SavedNode, r
 from nexus_cli.tree.real_tree import RealTree
 
 REPOSITORY = "new repository: git runs programs from its configuration and hooks"
-REBASE = "a rebase that runs programs (exec) when it continues"
+REBASE = "`git rebase --continue` would run the programs of its exec lines; read them first"
 GONE = "is gone; nexus undo restores a removed repository, but not one that was moved out of the project"
 UNREAD = "cannot be read: linked repositories were not checked"
 _MOST_SEARCHED = 100_000

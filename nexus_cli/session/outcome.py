@@ -27,7 +27,7 @@ _LAYERS = {
     "settings": ("your setting limits.{limit}", "change it with nexus config edit"),
     "project": (
         "the setting limits.{limit} in this project's .nexus/config.toml",
-        "change it there, or nexus trust --revoke",
+        "change it there, or turn off all of this project's configuration: nexus trust --revoke",
     ),
     COMMAND_LINE: ("--no-tools", "omit it"),
 }

@@ -225,8 +225,15 @@ class SessionJobs(Jobs):
             return ToolResult(f"{notes}{await self._report(job)}", status=job.status)
         self._watch_ports()
         await self._look(asks=True)
-        until = "" if self._state().has_more_turns else " It ends with this turn, unless `wait_for` waits for it."
-        lines = [f"job {job.id} runs in the background; its end is reported.{until}", *self._ports.take_news(job.id)]
+        until = (
+            ""
+            if self._state().has_more_turns
+            else " It is stopped when this turn ends; to wait for it, call `wait_for`."
+        )
+        lines = [
+            f"job {job.id} runs in the background; you will be told when it ends.{until}",
+            *self._ports.take_news(job.id),
+        ]
         return ToolResult(notes + "\n".join(f"[{line}]" for line in lines), job=job.id)
 
     async def adopt(self, command: str, context: ToolContext, process: AdoptedProcess, note: str) -> ToolResult:
@@ -240,7 +247,7 @@ class SessionJobs(Jobs):
         self._watch_ports()
         await asyncio.shield(begins)
         text = await asyncio.to_thread(process.read_text)
-        why = f"job {job.id} runs in the background, where the person sent it; its end is reported"
+        why = f"job {job.id} runs in the background, where the person sent it; you will be told when it ends"
         return ToolResult(f"{text}{note}[{why}]", job=job.id)
 
     async def manage(self, action: str, job: str, text: str) -> ToolResult:

@@ -87,7 +87,9 @@ class UntilRounds(Continuation):
         if decision.result is not None:
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None
-        told = f"this turn goes on until `{one_line(self._command)}` exits 0; it is run whenever you stop"
+        told = (
+            f"this turn continues until `{one_line(self._command)}` exits 0; nexus runs that command each time you stop"
+        )
         state.engine.tell_model(told)
 
     async def next_message(self) -> str:

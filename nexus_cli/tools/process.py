@@ -59,7 +59,11 @@ class BoundedOutput:
     def join(self) -> bytes:
         """Return the kept bytes, with a line in place of the others."""
         self._trim()
-        hole = f"\n[... {self.uncounted} bytes beyond the hard limit, not kept ...]\n" if self.uncounted else ""
+        hole = (
+            f"\n[... {self.uncounted:,} bytes of output exceeded the size limit and were not kept ...]\n"
+            if self.uncounted
+            else ""
+        )
         return b"".join((self._head, hole.encode(), self._tail))
 
     def _trim(self) -> None:

@@ -196,7 +196,7 @@ def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
 def test_a_session_that_goes_on_without_saving_keeps_its_name(context: FakeContext) -> None:
     context.turn("words")
     unsaved = FakeContext(context.session.folder, context.provider, save=False, resume=context.session.id)
-    with pytest.raises(NexusError, match="this session is not saved"):
+    with pytest.raises(NexusError, match="changes to this session are not saved"):
         unsaved.run("rename mine")
     unsaved.run("cost")
     assert unsaved.said[-1].startswith("Not all of this session is saved: this report ends with request 1; ")

@@ -26,7 +26,7 @@ def summary(spans: Sequence[EntryRange], text: str = "It went well.") -> WindowI
     note = (
         SUMMED.format("1 to 60")
         + BUT.format(format_ranges(spans))
-        + '. Read all of them as they were with recall("d1").]'
+        + '. The originals: recall("d1").]'
     )
     return WindowItem(60, ItemForm.SUMMARY, create_summary_message(neutralize(text), notes=note))
 

@@ -12,7 +12,7 @@ from laws.world import exact
 from nexus_cli.core.elide import last_states
 
 BAR = "for i in $(seq 3000); do printf '\\rDownloading %4d/3000 [%s]' $i '#######'; done; printf '\\n'; echo done"
-LEFT = re.compile(r'\[([\d,]+) overwritten states? of lines left out: recall\("(d\d+)"\)\]\n')
+LEFT = re.compile(r'\[([\d,]+) overwritten lines? left out: recall\("(d\d+)"\)\]\n')
 
 
 def test_a_progress_bar_comes_as_its_last_state_and_the_others_can_be_recalled(tmp_path: Path) -> None:

@@ -75,5 +75,5 @@ def check_requests(place: Stage, sent: list[list[dict[str, Any]]]) -> None:
         after, newest = texts[number + 1], str(sent[number + 1][-1]["content"])
         assert DECIDED * 50 in after and "## Next" in after, "a summary that is too long is used"
         assert "- core.py (read 1-92, 840-889, 927-1018 of 1,018)" in after
-        assert re.search(r'read them as they were with recall\("d\d+"\)', after)
+        assert re.search(r'The originals: recall\("d\d+"\)', after)
         assert newest.endswith("if one.number > 169]\n") and "[nexus:" not in newest, "the summary says it, no note"

@@ -163,7 +163,9 @@ def test_a_manager_that_may_not_edit_looks_and_applies_nothing(place: Stage) -> 
     place.script(reviews)
     done = place.ask("--allow", "edit", "--json", "go")
     assert "See its `diff` with `agents`" in done.result["text"]
-    assert "nexus: the changes of w1 are not applied; see nexus worktree diff " in done.told[-1], done
+    assert "nexus: the changes of worker w1 were not applied; to review them: nexus worktree diff" in done.told[-1], (
+        done
+    )
     said = place.ask("-c", "--allow", "ask", "--json", "apply it").result["text"]
     assert "+x = 1" in said and "not applied: it changes files. The person can: nexus worktree apply" in said, said
     assert not (place.folder / "new.py").exists()

@@ -118,7 +118,7 @@ def test_settings_and_a_project_that_refused_are_named(tmp_path: Path) -> None:
     )
     theirs = told(tmp_path, LOOK, steps=2, project=once)
     assert "The setting limits.mode in this project's .nexus/config.toml allows tool calls in only one step" in theirs
-    assert theirs.endswith("change it there, or nexus trust --revoke.")
+    assert theirs.endswith("change it there, or turn off all of this project's configuration: nexus trust --revoke.")
     both = told(tmp_path, LOOK, steps=2, limits=once, project=once)
     assert "our setting limits." in both and "in this project's" in both
 

@@ -106,7 +106,7 @@ def test_from_aider(repl: Opens) -> None:
     habit(made, "/tokens" + ENTER, "Largest")
     habit(made, "/undo" + ENTER, "Nothing to undo")
     habit(made, "/commit" + ENTER, "!git commit")
-    habit(made, "/diff" + ENTER, "Git found no working tree")
+    habit(made, "/diff" + ENTER, "his folder is not in a git repository")
     habit(made, "/reset" + ENTER, "Previous session: /resume")
     made.send("/exit" + ENTER)
     assert made.status() == 0

@@ -113,7 +113,7 @@ def recap_text(compactor: Compactor, subjects: Mapping[str, str], came: Sequence
     """
     conversation, count, last = compactor.conversation, compactor.count, compactor.conversation.last
     most = shares_of(compactor.budget, compactor.budget)
-    way = f'; read them as they were with recall("{drop_id}").]' if compactor.recalls else ".]"
+    way = f'. The originals: recall("{drop_id}").]' if compactor.recalls else ".]"
     parts = [f"{SUMMED.format(f'1 to {last}')}{way}\n{INTRODUCTION}\n\n---"]
     ending = "\n".join(resume_lines(came))
     stay, crowded = split_fitting_pins(list_pins(conversation), most.pins, count)

@@ -132,9 +132,7 @@ def head(
     notes = SUMMED.format(chosen.named_but(more.unseen))
     if more.unseen:
         notes += BUT.format(format_ranges(more.unseen))
-        notes += f'. Read all of them as they were with recall("{drop_id}").]' if more.recalls else ".]"
-    else:
-        notes += f'; read them as they were with recall("{drop_id}").]' if more.recalls else ".]"
+    notes += f'. The originals: recall("{drop_id}").]' if more.recalls else ".]"
     notes += f"\n\n{rules}" if (rules := quote_rules(more.rules)) else ""
     end = "" if more.words.missing or more.words.cut else NOTHING_ELSE
     notes += quote_words(chosen.quotes, more.others, _gaps(more.words, "message", drop_id, more.recalls), end)

@@ -51,6 +51,7 @@ from nexus_cli.permission.call_decision import (
     GUARDED,
     SAID_NO,
     SAID_NOTHING,
+    TO_ACCEPT,
     UNREQUESTED,
     CallDecision,
     CheckedCall,
@@ -343,9 +344,7 @@ class CallDecider:
         elif found.why.endswith(HOLDS_SECRETS):
             return self._refuse(found, why, GUARDED)
         elif found.kind == DEFINITION:
-            return self._refuse(
-                found, f"{why}; to accept it: nexus rules add --here allow {checked.tool.name}", GUARDED
-            )
+            return self._refuse(found, f"{why}{TO_ACCEPT}nexus rules add --here allow {checked.tool.name}", GUARDED)
         else:
             check = checked.tool.check if found.kind == "network" else None
             if check and (error := await check(checked.arguments, self.make_context(found))):

@@ -112,7 +112,7 @@ async def leave_out_repeats(context: ContextManager, control: Control | None, te
 
     def work() -> tuple[str, Drop | None]:
         shown, left = last_states(text) if "\r" in text else (text, 0)
-        said = f"{plural(left, 'overwritten state')} of lines"
+        said = plural(left, "overwritten line")
         if len(shown) > cap and count_large(shown, cap, count) > cap:
             shown, lines = fold_lines(shown)
             said = said if left else plural(lines, "repeated line")

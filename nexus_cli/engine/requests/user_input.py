@@ -163,7 +163,7 @@ async def record_user_message(
     if uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes
         content, clipped = await _clip_message(context, text, cap, uncounted)
     if uncounted:
-        content += f"\n[... {uncounted} more bytes of input were beyond the hard limit and not kept ...]"
+        content += f"\n[... {uncounted:,} more bytes of input exceeded the size limit and were not kept ...]"
     for _, _, drop in clipped:
         control.emit_drop(drop)
     ranges = [span for one in pasted for span in _find_all(one, content)]

@@ -79,8 +79,11 @@ def test_the_last_run_of_a_command_counts_and_stands_where_it_ended() -> None:
     [
         ("half\n[exit status 0]\ninterrupted while it ran: the person stopped the turn", "no exit status: interrupted"),
         ("outcome unknown: the process ended while this ran. Look before you run it again.", "no exit status: outcome"),
-        ("[job j2 runs in the background; its end is reported.]", "started as job j2"),
-        ("up\n[job j2 runs in the background, where the person sent it; its end is reported]", "started as job j2"),
+        ("[job j2 runs in the background; you will be told when it ends.]", "started as job j2"),
+        (
+            "up\n[job j2 runs in the background, where the person sent it; you will be told when it ends]",
+            "started as job j2",
+        ),
         ("the person said no", "exit 0"),
         ("Declined: leave it", "exit 0"),
         ("not permitted: it would run", "exit 0"),

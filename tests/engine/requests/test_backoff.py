@@ -136,7 +136,7 @@ def test_of_messages_that_were_cut_off_before_a_summary_claims_nothing(tmp_path:
             drop = [one for one in session.state.drops() if one.cause == "compaction"][-1]
             claim = f"[Messages {marker.entry + 1} to {drop.entries[1]} are summarized here; "  # type: ignore[index]
             assert claim + f"messages 1 to {marker.entry} are not, they were left out before. " in text
-            assert f'Read all of them as they were with recall("{drop.id}").]' in text
+            assert f'The originals: recall("{drop.id}").]' in text
             assert drop.entries is not None and drop.entries[0] == 1
             assert f"; and 1 to {marker.entry}, left out before" in drop.what
             record = session.record
