@@ -474,7 +474,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_917, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (43_181, 0, 51),
+    "commands": (43_198, 0, 51),
     "config": (35_361, 0, None),
     "context": (8_816, 0, 18),
     "conversation": (48_926, 0, 85),
@@ -495,7 +495,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (38_836, 0, 27),
     "sections": (36_786, 0, 63),
     "service_list": (303, 0, 2),
-    "session": (53_264, 0, 58),
+    "session": (53_305, 0, 58),
     "spaces": (10_440, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_363, 0, None),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_936, 49_726)
+SUM = (974_994, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
