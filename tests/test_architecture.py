@@ -485,14 +485,14 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_640, 0, 10),
     "ledger": (51_267, 0, 33),
     "mcp": (19_346, 0, 19),
-    "permission": (13_159, 0, 47),
+    "permission": (13_153, 0, 47),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
     "reports": (90_422, 8_414, None),
     "rpc": (17_617, 0, 16),
-    "rules": (30_835, 0, 19),
+    "rules": (30_847, 0, 19),
     "runs": (23_685, 0, 42),
-    "sandbox": (38_836, 0, 27),
+    "sandbox": (39_163, 0, 27),
     "sections": (36_786, 0, 63),
     "service_list": (303, 0, 2),
     "session": (53_305, 0, 58),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_994, 49_726)
+SUM = (975_327, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
