@@ -472,12 +472,12 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_258, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_917, 0, 5),
+    "cli": (47_935, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (43_198, 0, 51),
+    "commands": (43_200, 0, 51),
     "config": (35_361, 0, None),
     "context": (8_816, 0, 18),
-    "conversation": (48_926, 0, 85),
+    "conversation": (48_929, 0, 85),
     "core": (42_162, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (52_101, 0, 46),
@@ -488,7 +488,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_153, 0, 47),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (90_761, 8_414, None),
+    "reports": (90_764, 8_414, None),
     "rpc": (17_617, 0, 16),
     "rules": (30_847, 0, 19),
     "runs": (23_685, 0, 42),
@@ -501,7 +501,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_363, 0, None),
     "tools": (57_764, 27_198, 54),
     "tree undo worktrees": (68_598, 0, 61),
-    "ui": (96_947, 0, 46),
+    "ui": (96_950, 0, 46),
     "workers": (10_497, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (975_666, 49_726)
+SUM = (975_695, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

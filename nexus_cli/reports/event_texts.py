@@ -35,7 +35,7 @@ def describe_event(event: Event) -> str:
         case e.ContextDrop():
             return describe_drop(event.drop) if event.drop.is_missed else ""
         case e.ContextRecall():
-            return f"recalled {event.drop_id}, {event.tokens:,} tokens"
+            return f"recalled {event.drop_id}, {plural(event.tokens, 'token')}"
         case e.ContextPlan():
             return describe_told_facts(event.plan)
         case e.CompactionStart():

@@ -216,7 +216,7 @@ def _facts(row: JsonObject) -> Iterator[str]:
         case "request":
             yield from _request(row)
         case "drop":
-            yield f"{number(row['tokens'])} tokens ({row['why']})"
+            yield f"{plural(row['tokens'], 'token')} ({row['why']})"
             yield row["text"]
             yield f"recalled {row['recalls']} x" if row["recalls"] else ""
         case "worker":

@@ -728,7 +728,7 @@ def states() -> Sequence[tuple[list[e.Event], float, str, bool]]:
         ([], 0, "", False),
         (step, 12, "waiting for the model 12 s", True),
         ([*step, e.Text("x" * 856)], 3, "writing 3 s · ~214 tokens", True),
-        ([*step, e.Thinking("abcd")], 2, "thinking 2 s · ~1 tokens", True),
+        ([*step, e.Thinking("abcd")], 2, "thinking 2 s · ~1 token", True),
         ([*step, e.ToolCallEvent(BASH, "pytest -q")], 4, "bash pytest -q 4 s", True),
         ([*step, e.ToolCallEvent(BASH, "ls"), e.ToolCallEvent(EDIT, "a")], 4, "bash ls +1 4 s", True),
         ([*step, *asked], 9, "waiting for your answer", False),
