@@ -474,7 +474,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_935, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (43_200, 0, 51),
+    "commands": (43_199, 0, 51),
     "config": (35_361, 0, None),
     "context": (8_816, 0, 18),
     "conversation": (48_929, 0, 85),
@@ -488,7 +488,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_153, 0, 47),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (90_764, 8_414, None),
+    "reports": (90_777, 8_414, None),
     "rpc": (17_617, 0, 16),
     "rules": (30_847, 0, 19),
     "runs": (23_685, 0, 42),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (975_695, 49_726)
+SUM = (975_707, 49_726)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
