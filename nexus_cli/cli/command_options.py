@@ -34,7 +34,8 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: Any
     given = str(context.get_parameter_source(option.name or "")).endswith("COMMANDLINE")
     if given and not all(text.strip() for text in ([value] if isinstance(value, str) else value)):
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name.strip("[].")
-        raise NexusError("usage", name, "its value is empty", "Give a value, or omit the option")
+        hint = "Give a value" if option.required else f"Give a value, or omit {name}"
+        raise NexusError("usage", name, "its value is empty", hint)
     return value
 
 

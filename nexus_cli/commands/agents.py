@@ -133,9 +133,9 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
     state = await asyncio.to_thread(read_state, record)
     context.show("diff", diff_value(await asyncio.to_thread(diff_worktree, record, tree=state.tree)))
     choices = [
-        Choice(APPLY, "apply", "merge it into the project; conflicts are marked"),
-        Choice(DISCARD, "discard", "delete the worktree and its contents"),
-        Choice(LATER, "later", f"keep it; /worktree apply {record.name} applies it later"),
+        Choice(APPLY, "apply", "merge, marking conflicts"),
+        Choice(DISCARD, "discard", "delete the worktree"),
+        Choice(LATER, "later", f"or /worktree apply {record.name}"),
     ]
     question = f"{row['id']}: {state.describe()}"
     if state.counts.files and state.is_applied(record):

@@ -11,7 +11,7 @@ from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, print_act
 from nexus_cli.core.drop_list import window_drops
-from nexus_cli.core.elide import count_large, cut_piece
+from nexus_cli.core.elide import count_large, cut_piece, plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextRecall
 from nexus_cli.reports.drops import DropReport, session_drops
@@ -97,7 +97,7 @@ async def recall_drop(context: CommandContext, drop: DropId, span: Span = "") ->
         rest = f"About {left:,} of {tokens + left:,} tokens are left out. To send more: {more}"
     read_log(source).count_recall(drop)
     session.attached_texts.note_recall(block, drop)
-    context.attach(block, f"{drop}, about {tokens:,} tokens")
+    context.attach(block, f"{drop}, about {plural(tokens, 'token')}")
     context.feed(ContextRecall(drop, tokens))
     return print_act(rest, drop)
 

@@ -33,7 +33,8 @@ def build_list(source: Source) -> Report[JobsReport]:
     if source.live and source.live.jobs:
         rows = source.live.jobs.describe_all()
     else:
-        rows = recorded_jobs(read_log(source), () if source.live else source.ledger.find_locked([session]))
+        owners = {} if source.live else source.ledger.find_owners()
+        rows = recorded_jobs(read_log(source), {locked: owner.pid for locked, owner in owners.items()})
     return Report("jobs", {"version": 1, "session": session, "jobs": rows})
 
 

@@ -556,7 +556,7 @@ class CallPermission:
             if profile in ("write", "net"):
                 kept, patterns = find_kept_paths(self._read_rules(), self._project, self.added)
                 mounts = probe is not None and probe.backend in (Backend.BWRAP, Backend.SEATBELT)
-                rights = replace(rights, kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts)
+                rights = replace(rights, kept=kept, kept_patterns=patterns, mounts_kept=mounts)
             held, alone = self._find_confinement(rights, probe or BackendProbe(Backend.NONE), stays)
         env, taken = sandbox_environment(rights, os.environ, self._settings.env_pass)
         from nexus_cli.config.host_environment import add_own_program, host_environment  # noqa: PLC0415
@@ -582,7 +582,7 @@ class CallPermission:
         if rights.denied and not denied.is_whole:
             notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the others")
         if rights.denied and rights.writable and held.backend == "landlock":
-            notes.append("a file created next to a denied file is not readable until the next command")
+            notes.append("a file created in a folder that holds a denied file is not readable until the next command")
         told = tuple(note for note in notes if note not in self._told)
         self._told.update(told)
 

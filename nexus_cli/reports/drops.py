@@ -10,7 +10,7 @@ from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, filled, folded, name_cause, number, table
+from nexus_cli.reports.text.lines import Lines, apart, filled, folded, name_cause, number, plural, table
 
 
 class DropReport(VersionedReport):
@@ -99,7 +99,7 @@ def drop_text(value: JsonObject, width: int) -> Lines:
     start, end, total = value["start"], value["end"], value["total"]
     head = f"{value['id']}: {value['what']}"
     if value.get("tokens") is not None:
-        head += f", {number(value['tokens'])} tokens ({name_cause(value['cause'])})"
+        head += f", {plural(value['tokens'], 'token')} ({name_cause(value['cause'])})"
     yield from [*filled(head, width), *filled(f"characters {start:,} to {end:,} of {total:,}", width), ""]
     yield from folded(value["text"].removesuffix("\n"), width)
     if end < total:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 from nexus_cli.core import event as e
-from nexus_cli.core.elide import name_first
+from nexus_cli.core.elide import cut_at_word, name_first
 from nexus_cli.core.entry import SECTION, Drop
 from nexus_cli.core.event import TOO_LITTLE, CacheResult, CompactionDone, Event, Outcome, Retry, TurnEnd
 from nexus_cli.core.json_value import JsonObject, to_json_value
@@ -19,8 +19,8 @@ from nexus_cli.reports.text.lines import describe_tokens, dollars, name_cause, p
 from nexus_cli.text.cells import one_line
 
 _UNDO = " \N{MIDDLE DOT} undo: "
-NAMED = 5
-"""Most calls and reasons that are named."""
+NAMED, SUBJECT = 2, 40
+"""Most calls, rules and reasons that the line about refused calls names, and most characters of a call."""
 
 
 def describe_event(event: Event) -> str:
@@ -35,7 +35,7 @@ def describe_event(event: Event) -> str:
         case e.ContextDrop():
             return describe_drop(event.drop) if event.drop.is_missed else ""
         case e.ContextRecall():
-            return f"recalled {event.drop_id}, {event.tokens:,} tokens"
+            return f"recalled {event.drop_id}, {plural(event.tokens, 'token')}"
         case e.ContextPlan():
             return describe_told_facts(event.plan)
         case e.CompactionStart():
@@ -178,7 +178,7 @@ def describe_denials(denied: Sequence[JsonObject], switch: str, name: NameComman
     denied = [call for call in denied if call.get("by") not in MEANT]
     if not denied:
         return ""
-    calls = [f"{call.get('tool', '')} {call.get('subject', '')}".strip() for call in denied]
+    calls = [cut_at_word(f"{call.get('tool', '')} {call.get('subject', '')}".strip(), SUBJECT) for call in denied]
     count = "1 call was" if len(denied) == 1 else f"{len(denied)} calls were"
     return " ".join([f"{count} refused: {name_first(calls, NAMED, '; ')}.", *map(name, _ways(denied, switch))])
 

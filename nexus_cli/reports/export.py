@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TextIO
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.entry import Entry, drop_value
+from nexus_cli.core.entry import Entry, Kind, drop_value
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
 from nexus_cli.core.memo_kinds import SHELL_LINE, UNDONE_FILES
@@ -29,7 +29,10 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
+from nexus_cli.reports.conversation import TurnEnds, restore_event
+from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.reports.jobs import job_ends
+from nexus_cli.text.cells import one_line
 
 
 class ExportReport(ReportOfSession):
@@ -51,6 +54,8 @@ SUFFIXES = MappingProxyType({".jsonl": "jsonl", ".html": HTML, ".htm": HTML})
 """Formats by the ending of a file's name; md for others."""
 LOCAL = "%Y-%m-%d %H:%M %z"
 """Times in Markdown have their zone, because a file is read in other places too."""
+CUT_OFF = "\n*no end of this turn is recorded*\n"
+"""The line behind a turn whose process was killed, or that still runs."""
 _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")
 
@@ -189,12 +194,19 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
     noted = [*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE)]
     acts = [(memo, str(memo.value["shown"])) for memo in noted if "shown" in memo.value]
     acts += [(memo, f"job {how}") for memo, how in job_ends(record)]
+    turns = TurnEnds(record)
+    ends = ((memo, restore_event(memo)) for memo in turns.memos)
+    acts += [(memo, one_line(told)) for memo, end in ends if end and (told := describe_event(end))]
     behind: dict[int, list[str]] = {}
     for memo, text in sorted(acts, key=lambda act: act[0].at):
         behind.setdefault(memo.entry, []).append(f"\n*{format_local_minute(memo.at, LOCAL)}: {text}*\n")
+    before: Entry | None = None
     for entry in _entries(record):
+        yield CUT_OFF if entry.kind is Kind.USER and turns.lack(before) else ""
         yield from _entry(entry)
         yield from behind.get(entry.id, ())
+        before = entry
+    yield CUT_OFF if turns.lack(before) else ""
 
 
 def _entry(entry: Entry) -> Iterator[str]:

@@ -55,6 +55,10 @@ CAUSES = {
 """Kinds of rows by their name for people; other kinds keep their name."""
 STATED = ("user", "steer", "assistant", "instruction", "tool", "message")
 """Kinds of rows whose text is somebody's words, cut to one line; all others are whole."""
+ENOUGH = 60
+"""Cells of somebody's words that are shown at least, on several lines of a narrow terminal."""
+ASK_PERSON = "ask_person"
+"""The tool whose result has the person's answers, which are whole."""
 LONGEST_NAME = 24
 """Most cells of a name before words."""
 TYPED = ("repl", "ask")
@@ -184,8 +188,8 @@ def _below(row: JsonObject) -> Iterator[str]:
 
 
 def _said(row: JsonObject, said: str, width: int, indent: str, head: str) -> Lines:
-    if row["kind"] in STATED:
-        return [head + cut_line(said, width - cells(head))] if said else []
+    if row["kind"] in STATED and row["actor"]["name"] != ASK_PERSON:
+        said = cut_line(said, max(width - cells(head), ENOUGH))
     return filled(said, width, indent, head)
 
 
@@ -212,7 +216,7 @@ def _facts(row: JsonObject) -> Iterator[str]:
         case "request":
             yield from _request(row)
         case "drop":
-            yield f"{number(row['tokens'])} tokens ({row['why']})"
+            yield f"{plural(row['tokens'], 'token')} ({row['why']})"
             yield row["text"]
             yield f"recalled {row['recalls']} x" if row["recalls"] else ""
         case "worker":
@@ -267,7 +271,8 @@ def _decided(row: JsonObject) -> str:
 
 def _request(row: JsonObject) -> Iterator[str]:
     if row["finish"] in (None, "lost"):
-        yield f"no recorded response to about {short(row['input'])} tokens"
+        state = "waiting for the" if row.get("running") else "no recorded"
+        yield f"{state} response to about {short(row['input'])} tokens"
     else:
         yield describe_tokens(row)
         yield _cost(row)

@@ -15,7 +15,7 @@ from nexus_cli.conversation.compaction.work_log import find_questions, read_repl
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
-from nexus_cli.core.event import CompactionDone, Notice, TurnEnd
+from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import read_level
 from nexus_cli.core.memo_kinds import (
@@ -26,7 +26,6 @@ from nexus_cli.core.memo_kinds import (
     EVENT,
     GOAL,
     HOOK,
-    IMPORTED_SESSION,
     LIMITS_IN_FORCE,
     PIN,
     RECALLED_DROP,
@@ -44,7 +43,7 @@ from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import RUN, SERVED, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.reports.conversation import Replay, waiting_entry
+from nexus_cli.reports.conversation import Replay, TurnEnds, waiting_entry
 from nexus_cli.reports.event_texts import describe_outcome, read_notice_text
 from nexus_cli.reports.jobs import job_ends
 from nexus_cli.reports.workers import recorded_workers
@@ -109,13 +108,15 @@ class TimelineRow(TypedDict):
     """Ids of drops."""
     attached: NotRequired[list[JsonDict]]
     cut_off: NotRequired[bool]
-    """True if the turn before stopped among its calls, without a recorded end: its process was killed."""
+    """True if the turn before stopped before its answer, without a recorded end: its process was killed."""
     step: NotRequired[int]
     model: NotRequired[str]
     input: NotRequired[int | None]
     output: NotRequired[int | None]
     cache_read: NotRequired[int | None]
     finish: NotRequired[str]
+    running: NotRequired[bool]
+    """True for a request that waits for its response now."""
     epoch: NotRequired[int]
     before: NotRequired[int | None]
     """Tokens before a rewrite: as a compaction told them when it ended, else of the last request."""
@@ -177,6 +178,8 @@ class SessionRecord:
         self._drops = self._log.drops()
         self.read = ReadEntries(self._log, self._info, max(1, self._newest - last + 1), self._newest)
         self.read.waiting = waiting_entry(ledger, self._log)
+        owner = ledger.find_owners().get(session)
+        self.read.running_after = self._newest if owner and owner.is_busy else None
         self.unread = self.read.first - 1
 
     def facts(self) -> JsonObject:
@@ -283,6 +286,8 @@ class ReadEntries:
         self._log, self.first, self.cursor = log, first, log.cursor()
         self.waiting = 0
         """The entry of the result after which the run still waits."""
+        self.running_after: int | None = None
+        """The newest entry while a turn runs."""
         self._front = "ask" if info.front in (RUN, SERVED) else "repl"
         self.entries = {entry.id: entry for entry in (log.read(first, newest) if newest else ())}
         self._times: list[str] = []
@@ -317,17 +322,13 @@ class ReadEntries:
         return seconds_between(row.manifest.at, reply.at)
 
     def is_cut_off(self, last: int) -> bool:
-        """Return True if the turn with the newest entry `last` stopped among its calls, without a recorded end."""
+        """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""
         entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
-        if entry is None or not (entry.kind is Kind.TOOL or entry.message.tool_calls):
-            return False
-        imported = max((memo.entry for memo in self._log.memos(IMPORTED_SESSION)), default=0)  # its turns have no ends
-        return last > imported and last not in self._ends
+        return self._ends.lack(entry)
 
     @cached_property
-    def _ends(self) -> set[int]:
-        """The newest entry at the recorded end of each turn."""
-        return {memo.entry for memo in self._log.memos(EVENT) if memo.value["type"] == TurnEnd.kind}
+    def _ends(self) -> TurnEnds:
+        return TurnEnds(self._log)
 
     def events(self) -> Iterator[Event]:
         """Yield an event for each entry."""
@@ -411,6 +412,7 @@ def _request_events(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[E
 
 def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
     usage, model = row.counted, row.manifest.arguments.get("model", "")
+    more: JsonObject = {"running": True} if not row.finish and row.manifest.last == read.running_after else {}
     return make_row(
         row.manifest.at,
         "request",
@@ -425,6 +427,7 @@ def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
         output=usage.output,
         cache_read=usage.cache_read,
         finish=row.finish,
+        **more,
     )
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,18 +58,20 @@ def find_denied_files(rules: RuleSet, project: Path, cwd: Path, added: Sequence[
     return DeniedFiles(tuple(map(Path, found)))
 
 
-def find_kept_paths(rules: RuleSet, project: Path, added: Sequence[Path] = ()) -> tuple[list[str], list[str]]:
+def find_kept_paths(
+    rules: RuleSet, project: Path, added: Sequence[Path] = ()
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the paths that deny rules for edits name, existing or not; for their patterns, regular expressions of
-    folded paths."""
-    roots, exact, patterns = (str(project), *map(str, added)), dict[str, None](), dict[str, None]()
+    folded paths. Each has the text of its rule."""
+    roots, exact, patterns = (str(project), *map(str, added)), dict[str, str](), dict[str, str]()
     for rule in {rule.pattern: rule for rule in rules.of("deny", Effect.EDIT) if rule.pattern}.values():
         path = os.path.expanduser(rule.pattern).rstrip("/").removesuffix("/**")
         named = [join_path(root, path) for root in roots]
         if "/" not in rule.pattern.rstrip("/") or re.search(r"[*?]", path) or set(named) & set(roots):
-            patterns[whole_path_pattern(rule, *roots)] = None
+            patterns[whole_path_pattern(rule, *roots)] = rule.text
         else:
-            exact |= dict.fromkeys(named)
-    return list(exact), list(patterns)
+            exact |= dict.fromkeys(named, rule.text)
+    return exact, patterns
 
 
 def _is_in(path: str, folder: str) -> bool:

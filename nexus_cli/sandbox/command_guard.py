@@ -48,6 +48,7 @@ class CommandGuard:
         assert profile.records is not None
         self._folder = records_folder(profile.records)
         self._kept = profile.records / "put_back"
+        self._profile = profile
         self.told: list[str] = []
         roots = guarded_roots(profile.project, profile.git_folder)
         with _writes(self._folder), FileLock.wait_for(private_dir(self._folder) / "lock", _PATIENCE):
@@ -99,12 +100,13 @@ class CommandGuard:
         except Exception as error:  # whatever failed, the record stays for the next command to compare
             paths = error.told if isinstance(error, NotCompared) else []
             failure = _describe_failure(self.snapshot.project, error)
-            return [failure, *self.told, *_lines(paths, self.snapshot.project)]
+            return [failure, *self.told, *_lines(paths, self.snapshot.project, self._profile)]
         finally:
             if self.accept in running_guards:
                 running_guards.remove(self.accept)
             os.close(self._record)
-        return [*self.told, *_lines(restored_paths, self.snapshot.project), *self._describe_bounds()]
+        lines = _lines(restored_paths, self.snapshot.project, self._profile)
+        return [*self.told, *lines, *self._describe_bounds()]
 
     def _describe_bounds(self) -> list[str]:
         """Describe the bounds of the guard in the project, each line once in a process."""
@@ -221,8 +223,13 @@ def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> bool:
     return False
 
 
-def _lines(told: Iterable[RestoredPath], project: str) -> list[str]:
-    return [f"{restored_path.path.removeprefix(f'{project}/')}: {restored_path.what}" for restored_path in told]
+def _lines(told: Iterable[RestoredPath], project: str, profile: SandboxProfile | None = None) -> list[str]:
+    """Return a line for each path, with the deny rule of `profile` that keeps it."""
+    lines = []
+    for one in told:
+        rule = profile.find_rule(one.path) if profile else ""
+        lines.append(f"{one.path.removeprefix(f'{project}/')}: {one.what}{f' (deny {rule})' if rule else ''}")
+    return lines
 
 
 def _describe_failure(project: str, error: Exception) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from nexus_cli.config.protected_places import GIT_FOLDER, fold_path, protected_name
+from nexus_cli.config.protected_places import GIT_FOLDER, protected_name
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
@@ -19,6 +19,7 @@ ASK_WRITE = "write=true asks the person"
 NOBODY_WRITE = "nobody can be asked for write=true, which level auto allows"
 AUTO_WRITE = "with write=true it may write to the project"
 NOBODY = "nobody can be asked for it"
+IN_PLACE = "change existing files in place, with edit_file or > FILE"
 VIEW = "[nexus: in the sandbox: only its own processes and network are visible]"
 """The line in results of programs that look at the machine: they see less than there is, and do not say so."""
 NETWORK_ERRORS = (
@@ -68,6 +69,8 @@ _BASH_SOCKETS = ("/dev/tcp/", "/dev/udp/")
 """Paths that bash opens as sockets; no such files exist."""
 _REFUSAL = re.compile(r"read-only file system|permission denied|operation not permitted", re.IGNORECASE)
 """A write that the profile `read` refused, or another refusal."""
+_UNREAD = re.compile(r"^(?: ?[MTD]{1,2}[ \t]+|\t(?:modified|typechange|deleted): +)(\S.*)", re.MULTILINE)
+"""A file that git lists as changed, as it does with what it cannot read."""
 _VIEWS = re.compile(
     r"(?:^|[;&|(\n`]|\b(?:if|do|then|sudo|time|watch|xargs)\b) *(?:[\w./-]*/)?"
     r"(?:ps|pgrep|pidof|top|ss|netstat|lsof|systemctl|who|mount|docker +(?:container +)?(?:ps|ls))(?![\w./-])"
@@ -113,11 +116,12 @@ def _describe_failure(
     outside, network = (ASK_OUTSIDE, ASK_NETWORK) if asks else (NOBODY, NOBODY)
     tail = output[-_TAIL:]
     if not status:
-        return _describe_path(profile, tail, outside, command) if _END.search(command) else ""
+        named = _describe_path(profile, tail, outside, backend, command) if _END.search(command) else ""
+        return named or _describe_unread(profile, tail)
     needs_network = any(
         not _LOOPBACK.search(_END.split(command[match.end() :])[0]) for match in _PROGRAM.finditer(command)
     )
-    lines = [line] if (line := _describe_path(profile, tail, outside)) else []
+    lines = [line] if (line := _describe_path(profile, tail, outside, backend)) else []
     refused = _SOCKET.search(tail)
     if lines and (profile.network or not needs_network):
         return lines[0]
@@ -129,7 +133,14 @@ def _describe_failure(
     return "\n".join(lines)
 
 
-def _describe_path(profile: SandboxProfile, tail: str, outside: str, command: str = "") -> str:
+def _describe_unread(profile: SandboxProfile, tail: str) -> str:
+    """Return the line about a hidden file that git lists as changed, "" if it lists none."""
+    listed = (f"{profile.cwd}/{name}" for name in _UNREAD.findall(tail))
+    path = next((path for path in listed if is_below(path, map(str, profile.denied))), "")
+    return f"[sandbox: a deny rule hides {path}: git cannot compare it]" if path else ""
+
+
+def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Backend, command: str = "") -> str:
     """Return the line about the first path in the output (and in `command`) that the sandbox refused, "" if it refused
     none."""
     for match in _WRITE.finditer(tail):
@@ -139,8 +150,8 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, command: st
             continue
         if is_below(path, map(str, profile.denied)):
             return f"[sandbox: a deny rule hides {path}]"
-        if is_below(path, profile.kept) or any(re.match(pattern, fold_path(path)) for pattern in profile.kept_patterns):
-            return f"[sandbox: a deny rule makes {path} read-only]"
+        if rule := profile.find_rule(path):
+            return f"[sandbox: deny {rule} makes {path} read-only]"
         if is_below(path, map(str, profile.hidden)) and not is_below(path, map(str, profile.shown)):
             return f"[sandbox: {path} is hidden; {outside}]"
         if profile.name == "read" or "no such file" in match[0].lower():
@@ -149,6 +160,9 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, command: st
             return f"[sandbox: write to {path} refused; {outside}]"
         if _is_protected(profile, path):
             return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {outside}]"
+        folder = os.path.dirname(path)
+        if backend is Backend.LANDLOCK and any(is_below(str(one), [folder]) for one in profile.denied):
+            return f"[sandbox: a deny rule hides a file in {folder}: no new file there is readable; {IN_PLACE}]"
     return ""
 
 

@@ -10,18 +10,19 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
 from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.paths import is_below as is_in
-from nexus_cli.config.protected_places import credential_paths, own_paths, shown_paths
+from nexus_cli.config.protected_places import credential_paths, fold_path, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
 from nexus_cli.core.real_files import LISTED, read_regular, real_path
 from nexus_cli.core.shared_types import Environ, Paths
@@ -73,9 +74,9 @@ class SandboxProfile:
     denied: Paths = ()
     """The part of `hidden` from the person's deny rules. Landlock still allows creating and removing files beside
     them."""
-    kept: tuple[str, ...] = ()
-    """Whole paths that the person's deny rules keep from being written, existing or not."""
-    kept_patterns: tuple[str, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """Whole paths that the person's deny rules keep from being written, existing or not, each with its rule."""
+    kept_patterns: Mapping[str, str] = field(default_factory=dict)
     """Regular expressions of further such paths, folded."""
     mounts_kept: bool = False
     """True if the backend keeps existing ones read-only; else they are compared after a command, and put back."""
@@ -110,6 +111,12 @@ class SandboxProfile:
             yield self
         for path in self.added:
             yield replace(self, project=path, cwd=path, guarded=(path,), added=(), git_folder=None)
+
+    def find_rule(self, path: str) -> str:
+        """Return the deny rule that keeps a path from being written, "" if none does."""
+        named = next((rule for kept, rule in self.kept.items() if is_below(path, [kept])), "")
+        matches = (rule for pattern, rule in self.kept_patterns.items() if re.match(pattern, fold_path(path)))
+        return named or next(matches, "")
 
     def for_hook(self, own: Places) -> SandboxProfile:
         """Return the profile for a hook, whose logs are often in `~/.claude`."""

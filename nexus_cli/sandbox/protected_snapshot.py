@@ -254,12 +254,12 @@ def take_snapshot(
 
 def _find_kept(tree: RealTree, profile: SandboxProfile, made: ProtectedSnapshot) -> None:
     """Add what deny rules keep from being written."""
-    matches, is_whole = find_matches(tree, made.project, profile.kept_patterns)
+    matches, is_whole = find_matches(tree, made.project, tuple(profile.kept_patterns))
     kept = [path for path in (*profile.kept, *matches) if path.startswith(f"{made.project}/")]
     places = find_places(tree, kept) if profile.mounts_kept else {}
     made.held = dict(list(places.items())[:MOST_HELD])
     made.kept = tuple(path for path in kept if path not in made.held)
-    made.kept_patterns = profile.kept_patterns if is_whole else ()
+    made.kept_patterns = tuple(profile.kept_patterns) if is_whole else ()
     made.named += tuple(name_with_ways(made.project, made.kept))
 
 

@@ -10,7 +10,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -468,6 +468,7 @@ class SessionJobs(Jobs):
             "id": job.id,
             "command": job.command,
             "state": job.state,
+            "pid": os.getpid(),
         }
         value |= {"status": job.status, "seconds": round(job.seconds, 1)}
         try:
@@ -488,12 +489,13 @@ class SessionJobs(Jobs):
                     self._engine.control.emit_aside(Notice(line, warning=False))
 
 
-def recorded_jobs(source: MemoSource, running: Container[str] = ()) -> list[JobObject]:
-    """Return the jobs that a session has recorded. Those of an earlier process are closed, unless their session is one
-    of `running`."""
+def recorded_jobs(source: MemoSource, processes: Mapping[str, int] | None = None) -> list[JobObject]:
+    """Return the jobs that a session has recorded; closed are those whose process is not the one that has their session
+    locked now. `processes` has its id by session; with 0, if it is unknown, they run."""
     jobs = []
     for value in _newest_records(source).values():
-        is_lost = value["state"] == RUNNING and value["session"] not in running
+        pid = (processes or {}).get(value["session"])
+        is_lost = value["state"] == RUNNING and (pid is None or pid not in (0, value.get("pid", pid)))
         jobs.append(_job_row({**value, "state": CLOSED} if is_lost else value))
     return jobs
 

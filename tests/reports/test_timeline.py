@@ -62,8 +62,8 @@ def rows_of(value: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
 class Play:
     """Records steps in a ledger in memory, each a second after the one before."""
 
-    def __init__(self, *, front: str = "chat") -> None:
-        self.ledger = Ledger.open(None)
+    def __init__(self, *, front: str = "chat", file: Path | None = None) -> None:
+        self.ledger = Ledger.open(file)
         self.seconds = 0
         made = self.ledger.create_session(
             folder="/p", project="/p", model="openai/m", recipe="chat", at=self.now(), front=front
@@ -353,6 +353,45 @@ def test_a_question_to_the_person_shows_the_answers() -> None:
     result = Message(Role.TOOL, "Which port?\n> 8080\nWhich host?\n> (no answer)", tool_call_id="c1a")
     play.append(Kind.TOOL, "tool:ask_person", result)
     assert [row["text"] for row in rows_of(play.timeline(), "tool")] == ["8080 / (no answer)"]
+
+
+def test_on_a_narrow_terminal_answers_are_whole_and_words_are_not_cut_at_the_first_line() -> None:
+    play = Play()
+    answer = " ".join(["PostgreSQL", "with the existing cluster"] * 3)
+    call = ToolCall("c1a", "ask_person", {"questions": [{"question": "Which database?"}]})
+    play.append(Kind.ASSISTANT, "agent", Message(Role.ASSISTANT, "Let me ask which of them you want first", (call,)))
+    play.append(Kind.TOOL, "tool:ask_person", Message(Role.TOOL, f"Which database?\n> {answer}", tool_call_id="c1a"))
+    shown = find_form("timeline")(play.timeline(), 40)
+    assert answer in " ".join(shown.split()) and "you want first" in " ".join(shown.split()), shown
+
+
+@pytest.mark.parametrize("step", ["user", "call"])
+def test_a_request_says_that_it_runs_while_its_session_is_busy(tmp_path: Path, step: str) -> None:
+    play = Play(file=tmp_path / "ledger.db")
+    play.do(step)
+    play.do("unanswered")
+    waiting, lost = "request 1: waiting for the response to about 90 tokens", "request 1: no recorded response to"
+    assert lost in find_form("timeline")(play.timeline(), 80) and play.ledger.lock(play.session)
+    for is_busy, told in ((True, waiting), (False, lost)):
+        play.ledger.mark_busy(play.session, is_busy)
+        assert told in find_form("timeline")(play.timeline(), 80)
+    play.ledger.mark_busy(play.session, True)
+    play.do("answer")
+    assert waiting not in find_form("timeline")(play.timeline(), 80)
+
+
+def test_the_export_says_where_a_turn_stopped() -> None:
+    play = Play()
+    for step in ("user", "answer", "user", "user"):
+        play.do(step)
+    error = {"kind": "aborted", "message": "interrupted", "hint": ""}
+    play.note("event", {"type": "turn.end", "outcome": {"text": "", "error": error}})
+    play.do("user")
+    assert [row.get("cut_off", False) for row in rows_of(play.timeline(), "user")] == [False, False, True, False]
+    exported = "".join(session_pieces(play.log, play.ledger.session(play.session), "md"))
+    marks = [line for line in exported.splitlines() if line.startswith("*") and not line.startswith("*[")]
+    assert marks[0] == marks[2] == "*no end of this turn is recorded*" and len(marks) == 3
+    assert marks[1].endswith(": Interrupted. Completed steps are kept.*")
 
 
 def test_a_turn_without_an_end_is_said_to_be_cut_off_where_the_session_goes_on() -> None:

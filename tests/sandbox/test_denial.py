@@ -67,6 +67,25 @@ def test_a_failure_that_a_pipe_hides_is_told_if_the_command_names_the_path() -> 
     assert describe_denial(WRITE, "pip install x | tail -1", "ECONNREFUSED", Backend.BWRAP, status=0) == ""
 
 
+def test_a_new_file_beside_a_hidden_one_is_told_as_unreadable_under_landlock_at_every_call() -> None:
+    beside = replace(WRITE, denied=(Path("/p/sub/deep/key"),), hidden=(Path("/p/sub/deep/key"),))
+    refused = "sed: couldn't open temporary file ./sedn42sYn: Permission denied"
+    for _ in range(2):
+        line = describe_denial(beside, "sed -i s/a/b/ app.py", refused, Backend.LANDLOCK, status=4)
+        assert "a deny rule hides a file in /p/sub: no new file there is readable" in line
+    assert describe_denial(beside, "sed -i s/a/b/ app.py", refused, Backend.BWRAP, status=4) == ""
+    elsewhere = replace(WRITE, denied=(Path("/p/key"),), hidden=(Path("/p/key"),))
+    assert describe_denial(elsewhere, "sed -i s/a/b/ app.py", refused, Backend.LANDLOCK, status=4) == ""
+
+
+@pytest.mark.parametrize("listed", [" M key", "M\tkey", "\tmodified:   key"])
+def test_a_hidden_file_that_git_lists_as_changed_is_explained(listed: str) -> None:
+    hidden = replace(WRITE, denied=(Path("/p/sub/key"),), hidden=(Path("/p/sub/key"),))
+    line = describe_denial(hidden, "git status", f"{listed}\n?? new\n", Backend.BWRAP, status=0)
+    assert line == "[sandbox: a deny rule hides /p/sub/key: git cannot compare it]"
+    assert describe_denial(hidden, "git status", listed.replace("key", "app"), Backend.BWRAP, status=0) == ""
+
+
 def test_a_refused_socket_is_one_of_unix_where_the_command_has_a_network_of_its_own() -> None:
     for output in (
         SOCKET,

@@ -34,7 +34,7 @@ def profile_of(scene: Scene, *, mounts: bool) -> SandboxProfile:
     tools = discover_tools()
     rules = RuleSet(tuple(parse_rule("deny", text, tools) for text in RULES))
     kept, patterns = find_kept_paths(rules, scene.project)
-    return replace(scene.profile(), kept=tuple(kept), kept_patterns=tuple(patterns), mounts_kept=mounts)
+    return replace(scene.profile(), kept=kept, kept_patterns=patterns, mounts_kept=mounts)
 
 
 def fill(scene: Scene) -> None:
@@ -82,7 +82,8 @@ def test_a_command_that_fails_there_says_which_rule_it_met(ground: Ground) -> No
             return first, second
 
     first, second = in_user(ground.user, act)
-    assert "a deny rule makes" in first and "sub/locked/new" in first and "sub/x.lock" in second
+    assert "deny edit_file(sub/locked/**) makes" in first and "sub/locked/new" in first
+    assert "deny edit_file(*.lock) makes" in second and "sub/x.lock" in second
 
 
 def test_what_the_person_changes_there_meanwhile_stays_where_a_mount_holds_it(tmp_path: Path) -> None:
@@ -96,6 +97,19 @@ def test_what_the_person_changes_there_meanwhile_stays_where_a_mount_holds_it(tm
         assert guard.end() == []
         assert (scene.project / "sub/locked/a").read_text() == "saved by an editor\n"
         assert (scene.project / "sub/locked/mine").exists()
+
+
+def test_what_is_put_back_names_the_rule_that_keeps_it() -> None:
+    with open_scene(ONE_EACH[0]) as scene:
+        fill(scene)
+        guard = CommandGuard(profile_of(scene, mounts=False))
+        for name in ("sub/locked/a", "new.lock", "AGENTS.md"):
+            (scene.project / name).write_text("x\n")
+        assert sorted(guard.end()) == [
+            "AGENTS.md: removed",
+            "new.lock: removed (deny edit_file(*.lock))",
+            "sub/locked/a: restored (deny edit_file(sub/locked/**))",
+        ]
 
 
 def test_what_the_person_makes_there_after_nexus_was_killed_stays() -> None:

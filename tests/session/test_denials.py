@@ -132,6 +132,15 @@ def test_a_run_that_confirms_without_a_terminal_does_not_name_a_level(tmp_path: 
     assert line.endswith("A rule allows it: nexus rules add 'allow read_file(/etc/hostname)'.")
 
 
+def test_many_refused_calls_are_told_in_three_lines() -> None:
+    lines = [f"python3 tools/step_{number}.py --with a --long=list of --further arguments" for number in range(7)]
+    rows = [{"tool": "bash", "subject": line, "level": "auto", "rule": f"bash({line[:25]} *)"} for line in lines]
+    line = describe_denials(rows, "--allow")
+    assert line.startswith("7 calls were refused: bash python3 tools/step_0.py --with a…; ") and "and 5 more." in line
+    assert "Rules allow them: nexus rules add 'allow bash(python3 tools/step_0.py" in line
+    assert len(line) <= 3 * 100, line
+
+
 def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(tmp_path: Path) -> None:
     project, beside = tmp_path / "project", tmp_path / "beside"
     project.mkdir()

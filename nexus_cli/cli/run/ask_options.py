@@ -16,7 +16,11 @@ StreamJson = Annotated[bool, typer.Option("--stream-json", help="Print events as
 Files = Annotated[
     list[str] | None,
     typer.Option(
-        "--file", "-f", metavar="PATH", help="Attach a text file, some of its lines (a.py:3-5), a PDF or an image."
+        "--file",
+        "-f",
+        metavar="PATH",
+        callback=refuse_empty,
+        help="Attach a text file, some of its lines (a.py:3-5), a PDF or an image.",
     ),
 ]
 MaxSteps = Annotated[

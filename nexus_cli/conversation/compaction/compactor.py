@@ -23,7 +23,7 @@ from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
-from nexus_cli.core.elide import Count, name_first
+from nexus_cli.core.elide import Count, name_first, plural
 from nexus_cli.core.entry import Cause, Drop, EntryRange, WindowItem, sum_tokens
 from nexus_cli.core.entry_ranges import format_ranges, ranges_of, subtract_ranges
 from nexus_cli.core.json_value import JsonObject
@@ -98,7 +98,7 @@ class Compactor:
         there = list_pins(self.conversation)
         tokens, taken = made.labelled_tokens(count), sum(quote.labelled_tokens(count) for quote in there)
         said = (
-            f"{'already ' * (made in before)}{describe_pinning(made)}: {tokens:,} tokens; "
+            f"{'already ' * (made in before)}{describe_pinning(made)}: {plural(tokens, 'token')}; "
             f"all pins use {taken:,} of {room:,}"
         )
         if crowded := split_fitting_pins(there, room, count)[1]:

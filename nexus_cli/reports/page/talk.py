@@ -26,7 +26,7 @@ from nexus_cli.reports.conversation import PastEvent
 from nexus_cli.reports.event_texts import describe_event, describe_outcome
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
-from nexus_cli.reports.text.lines import name_cause, number, plural
+from nexus_cli.reports.text.lines import name_cause, plural
 from nexus_cli.reports.timeline import describe_row
 from nexus_cli.text.diff_lines import describe_changes
 
@@ -162,7 +162,7 @@ class Talk:
         block.append(self._fold("arguments", self._markup.pre(given)))
         if entry and result.text:
             lines = plural(result.text.count("\n") + 1, "line")
-            told = f"result, {lines}, {number(entry.tokens)} tokens"
+            told = f"result, {lines}, {plural(entry.tokens, 'token')}"
             block += [self._fold(told, self._markup.pre(result.text)), *self._added(entry)]
             block += [self._picture(part) for part in entry.message.parts]
         return [*block, "</div>\n"]

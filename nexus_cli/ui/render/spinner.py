@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from nexus_cli.core.elide import plural
 from nexus_cli.core.event import Retry
 from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.text.cells import cells, cut, one_line
@@ -87,7 +88,7 @@ class Spinner:
         phase = f"attempt {retry.attempt + 1}, {self.doing}" if retry else self.doing
         text = f"{phase} {now - self._began:.0f} s"
         if self._characters:
-            text += f"{dot}~{max(1, self._characters // 4):,} tokens"
+            text += f"{dot}~{plural(max(1, self._characters // 4), 'token')}"
             if now - self._wrote >= SILENT:
                 text = f"no data for {now - self._wrote:.0f} s{dot}{text}"
         return cut(text, room, mark)

@@ -691,8 +691,8 @@ def test_a_resumed_turn_tells_the_files_of_the_whole_turn_from_the_dollars_of_it
         ),
         (
             replace(DONE, denied=({"tool": "bash", "subject": "ls", "level": "all"},) * 6),
-            "· 6 calls were refused: bash ls; bash ls; bash ls; bash ls; bash ls and 1 more.\n"
-            "  Only /permissions all lets them run, along with everything else that no rule\n  denies.\n",
+            "· 6 calls were refused: bash ls; bash ls and 4 more. Only /permissions all lets\n"
+            "  them run, along with everything else that no rule denies.\n",
         ),
         (
             replace(
@@ -728,7 +728,7 @@ def states() -> Sequence[tuple[list[e.Event], float, str, bool]]:
         ([], 0, "", False),
         (step, 12, "waiting for the model 12 s", True),
         ([*step, e.Text("x" * 856)], 3, "writing 3 s · ~214 tokens", True),
-        ([*step, e.Thinking("abcd")], 2, "thinking 2 s · ~1 tokens", True),
+        ([*step, e.Thinking("abcd")], 2, "thinking 2 s · ~1 token", True),
         ([*step, e.ToolCallEvent(BASH, "pytest -q")], 4, "bash pytest -q 4 s", True),
         ([*step, e.ToolCallEvent(BASH, "ls"), e.ToolCallEvent(EDIT, "a")], 4, "bash ls +1 4 s", True),
         ([*step, *asked], 9, "waiting for your answer", False),
