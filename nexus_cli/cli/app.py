@@ -27,6 +27,7 @@ from nexus_cli.cli.command_options import (
     NoPlugins,
     SharedOptions,
     take_shared,
+    text_option,
 )
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import split_arguments
@@ -222,11 +223,16 @@ def root(
     shared: SharedOptions,
     no_plugins: NoPlugins = False,
     connect: Annotated[
-        str, typer.Option(metavar="URL", help="Connect to a server (nexus serve); -r ID selects an agent.")
+        str,
+        text_option("--connect", metavar="URL", help="Connect to a server (nexus serve); -r ID selects an agent."),
     ] = "",
     token_file: Annotated[
         str,
-        typer.Option(metavar="PATH", help="File with the token for --connect; default: the token of your own server."),
+        text_option(
+            "--token-file",
+            metavar="PATH",
+            help="File with the token for --connect; default: the token of your own server.",
+        ),
     ] = "",
     version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> int | None:

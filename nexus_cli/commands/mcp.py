@@ -114,6 +114,8 @@ def test_server(source: Source, name: Name, directory: Directory = "") -> Report
 def log_in(source: Source, name: Name, directory: Directory = "") -> Act:
     """Log in to a server with OAuth: prints a URL to open in a browser."""
     entry = _find(source, name, directory)
+    if not entry.url:
+        raise NexusError("usage", f"server {name}", "a stdio server has no login", "Only servers with a URL have one")
     _with_host(name, lambda host: host.login(entry, lambda url: source.say(f"open {url}")))
     return report_act(f"logged in to {name}.", name)
 

@@ -17,10 +17,12 @@ async def plan_mode(
     """Turn plan mode on or off.
 
     In plan mode the model is read-only and proposes a plan, which you can then approve. Shift+Tab reaches plan mode
-    too.
+    too. `/plan on` and `/plan off` say which.
     """
     session = context.session
     is_on = session.status().allow == PLAN
+    if text in ("on", "off"):
+        is_on, text = text == "off", ""
     if is_on and not text:
         level = session.leave_plan()
         return print_act(f"Plan mode is off. Permission level: {level}.", level)

@@ -278,8 +278,6 @@ class ServerHost:
         async def show(url: str) -> None:
             self._write({"id": number, "url": url})
 
-        if not target.url:
-            raise ServerError("login", f"{target.name}: a stdio server has no login")
         connection = ServerConnection(target, AUTO, self._see_group, show)
         try:
             await connection.open(LOGIN_SECONDS)

@@ -171,6 +171,7 @@ class AgentDispatcher:
         end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
         """
         self._check_room()
+        content = content if content.strip() else ""
         parts = tuple(map(_read_image, images))
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
         trigger = Trigger(content, "client", parts, files, pasted=tuple(pasted), expands=typed)

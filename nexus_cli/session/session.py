@@ -205,8 +205,9 @@ class Session:
             self.conversation.memo(LEVEL_SET, {"limits": to_json_value(self.dispatcher.bounds)})
 
     def leave_plan(self) -> str:
-        """Return from plan mode to the level before it; return the level in force."""
-        self.set_level(self._before_plan)
+        """Return from plan mode, if it is on, to the level before it; return the level in force."""
+        if self.status().allow == PLAN:
+            self.set_level(self._before_plan)
         return self.status().allow
 
     def cycle_level(self) -> None:

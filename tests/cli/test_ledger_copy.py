@@ -132,6 +132,15 @@ def test_a_target_that_is_not_empty_is_refused(nexus: Run, filled: Path, tmp_pat
     assert done.returncode == 2 and b"no such file" in done.stderr and not (tmp_path / "to.db").exists()
 
 
+def test_a_file_that_is_no_ledger_is_neither_copied_nor_moved(nexus: Run, filled: Path, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("mine\n" * 999)
+    for ends in ((notes, tmp_path / "new.db"), (filled, notes)):
+        refused = nexus("ledger", "copy", *map(str, ends))
+        assert refused.returncode == 1 and b"notes.txt" in refused.stderr and b"not a database" in refused.stderr
+    assert notes.read_text() == "mine\n" * 999 and not [*tmp_path.glob("notes.txt.*")]
+
+
 @pytest.mark.matrix
 def test_an_empty_ledger_is_copied_too(nexus: Run, tmp_path: Path) -> None:
     Ledger.open(tmp_path / "from.db").close()

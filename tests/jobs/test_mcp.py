@@ -81,6 +81,8 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         dead = place.run("mcp", "add", "dead", "/bin/false")
         assert dead.status == 0 and "To check a correction: nexus mcp test dead" in dead.told[-1], dead
         assert place.run("mcp", "test", "dead").status == 1
+        login = place.run("mcp", "login", "dead")
+        assert login.status == 2 and "a stdio server has no login" in login.told[-1], login
         assert place.run("mcp", "add", "de.ad", "/bin/false").status == 0
         twin = place.run("mcp", "add", "de_ad", "/bin/false")
         assert twin.status == 2 and "its tools would have the same names as those of de.ad" in twin.told[-1], twin

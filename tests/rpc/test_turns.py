@@ -95,11 +95,12 @@ async def test_the_model_is_told_of_a_turn_that_was_stopped_before_it_said_a_wor
     assert len(told) == 1 and told[0].endswith("]\n\nsecond"), told
 
 
-async def test_a_failed_turn_is_an_error_with_its_kind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["", " \n"])
+async def test_a_failed_turn_is_an_error_with_its_kind(tmp_path: Path, content: str) -> None:
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")
         with pytest.raises(CallError) as failed:
-            await served.client.send("a", "")
+            await served.client.send("a", content)
         assert failed.value.code == -32004
         data = failed.value.data
         assert data.keys() == {"kind", "message", "hint", "usage", "session", "text"} and data["kind"] == "usage"

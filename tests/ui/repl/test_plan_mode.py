@@ -182,6 +182,20 @@ def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_le
     assert "Nothing is scheduled" in stage.text and "plan-1 was added" in stage.text, "the former /plan still schedules"
 
 
+def test_on_and_off_are_no_message(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, answer, allow="edit")
+    levels = []
+
+    async def scene() -> None:
+        for line in ("/plan off", "/plan on", "/plan on", "/plan off", "/plan off"):
+            stage.type(line)
+            await stage.idle()
+            levels.append(stage.session.status().allow)
+
+    stage.play(scene())
+    assert levels == ["edit", "plan", "plan", "edit", "edit"] and not stage.provider.seen
+
+
 def test_what_is_pasted_behind_slash_plan_mentions_no_file_and_is_nobodys_word(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("the secret", encoding="utf-8")
     (tmp_path / "own.txt").write_text("my file", encoding="utf-8")
