@@ -181,6 +181,9 @@ class Tool:
     """Other people read its text at once: needs approval, unless the session is there to answer them."""
     reaches: str = ""
     """Name of the argument with a network address: a call with it needs approval."""
+    named: tuple[str, str] = ("", "")
+    """The argument with the name of the agent or skill that a call is about, for which its rules have patterns, and
+    the name of a call without it."""
     ordered: bool = False
     """The order of its calls matters (facts and their ids): never run at the same time as another call."""
     verb: str = ""

@@ -355,15 +355,23 @@ class CallPermission:
         return ""
 
     def _find_rule(self, call: CheckedCall, extra: tuple[PermissionRule, ...]) -> PermissionRule | None:
-        """Return the rule that decides on a call, by its network address or its paths; None if no rule does."""
+        """Return the rule that decides on a call, by a name, its network address or its paths; None if no
+        rule does."""
         if self._settings is None or not (extra or self._has_rules()):
             return None
         from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
 
         rules = RuleSet((*(self._read_rules().rules if self._has_rules() else ()), *extra))
-        if address := str(call.arguments.get(call.tool.reaches, "")):
-            return rules.find_for_address(call.tool, address)
-        return rules.find_for_path(call.tool, list(call.targets.values()), self._project, self.added)
+        return self._find_in(rules, call.tool, call)
+
+    def _find_in(self, rules: RuleSet, tool: Tool, call: CheckedCall) -> PermissionRule | None:
+        """Return the one of `rules` that decides on a call of `tool`: by a name, an address or its paths."""
+        argument, otherwise = tool.named
+        if argument:
+            return rules.find_for_text(tool, str(call.arguments.get(argument) or otherwise))
+        if address := str(call.arguments.get(tool.reaches, "")):
+            return rules.find_for_text(tool, address)
+        return rules.find_for_path(tool, list(call.targets.values()), self._project, self.added)
 
     def names_call(self, rules: Sequence[PermissionRule], call: CheckedCall) -> bool:
         """Return True if one of `rules`, which deny, names a call, also if that cannot be told of a command. Blocks."""
@@ -379,9 +387,7 @@ class CallPermission:
                 line, level=ALL, rules=rules_of_tool, cwd=self._cwd, project=self._project, confined=True
             )
             return command_decision.decision != "allow"
-        if address := str(call.arguments.get(call.tool.reaches, "")):
-            return named.find_for_address(call.tool, address) is not None
-        return named.find_for_path(tool, list(call.targets.values()), self._project, self.added) is not None
+        return self._find_in(named, tool, call) is not None
 
     def _list_variables(self, profile: ProfileName, *, is_walled: bool) -> dict[str, str]:
         """Return the variables of hooks for a command: outside of the sandbox those of the person's own, for a

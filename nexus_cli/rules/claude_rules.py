@@ -28,6 +28,8 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
 PATHS = ("Read", "Edit", "MultiEdit", "Write")
 """The tools whose patterns are paths."""
 _RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
+_NAME = re.compile(r"/?([^\s*]+?)(?:[: ](\*))?")
+"""The name of an agent or skill; of a skill also its beginning."""
 _ROOT = re.compile(rf"^(\s*(?:{'|'.join(PATHS)})\()/(?!/)")
 _ODD_IN_PATHS = re.compile(r"[\[\]{}\\]|^!")
 
@@ -72,6 +74,10 @@ def map_claude_rule(decision: str, written: str) -> list[str]:
         elif decision == "deny":  # what must not be read must not be written either
             tools += TOOLS["Edit"]
         return [f"{tool}({_map_claude_path(pattern)})" for tool in tools]
+    named = _NAME.fullmatch(pattern) if name in ("Agent", "Task", "Skill") else None
+    if named and (name == "Skill" or not named[2]):
+        ours = "worker" if pattern == "general-purpose" else named[1]
+        return [f"{TOOLS[name][0]}({ours}{named[2] or ''})"]
     if name == "WebFetch" and pattern.startswith("domain:"):
         host = pattern.removeprefix("domain:").strip()
         if "*" in host and decision == "allow":

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -48,7 +49,10 @@ MOST_DEEP = 6
 """Maximum number of `**` in a path pattern: each may double the ways to match."""
 LONGEST_PATTERN = 4096
 _SIGNS = re.compile(r"(\*\*/|\*\*|\*|\?)")
-_GLOB = re.compile(r"[*?\[:]")
+_COMPUTED = re.compile(r"[*?\[](?:.*[*?\]])?", re.DOTALL)
+"""The part of a glob that stands for other text."""
+_ANY, _END = "\x1f", "\0"
+"""In words that are compared: any text, with blanks and ends of words in it; the end of a word, which none contains."""
 SERVER_TOOLS = "mcp__"
 """The names of tools of MCP servers begin so; a rule may name all of a server: `mcp__github__*`."""
 LONGEST_SERVER_TOOL = 64
@@ -68,11 +72,9 @@ class PermissionRule:
     pattern: str = ""
     """"" is every call of the tool."""
     argv: tuple[str, ...] = ()
-    """For commands: the words that one begins with."""
+    """For commands: the words that one begins with; `_ANY` for a `*` in them, which an allow rule does not have."""
     is_open: bool = True
     """For commands: further arguments may follow."""
-    is_beginning: bool = False
-    """For commands: the last of `argv` is the beginning of a word, as in `git push*`; never of an allow rule."""
     file: str = ""
     line: int = 0
     folder: str = ""
@@ -111,30 +113,37 @@ class PermissionRule:
     @property
     def program(self) -> str:
         """The program of a command's pattern, in lower case and without a folder; `rm*` is all that begin with `rm`."""
-        star = "*" * (self.is_beginning and len(self.argv) == 1)
-        return f"{self.argv[0].rpartition('/')[2].casefold()}{star}"
+        name, star, _ = self.argv[0].partition(_ANY)
+        return f"{name.rpartition('/')[2].casefold()}{'*' * bool(star)}"
 
     def match(self, words: Sequence[Word]) -> Match:
         """Match a simple command; "maybe" if a deciding word is not known."""
-        found: Match = "yes"
-        for place, wanted in enumerate(self.argv):
-            if place >= len(words):
-                return "no"
-            word, begins = words[place], self.is_beginning and place == len(self.argv) - 1
-            if not word.is_known or word.has_glob:
-                if not may_be(word, wanted, is_program=place == 0, begins=begins):
-                    return "no"
-                if word.has_glob or not word.is_single:
-                    return "maybe"
-                found = "maybe"
-                continue
-            text = program_name(word) if place == 0 and "/" not in wanted else word.text
-            text = text[: len(wanted)] if begins else text
-            if text != wanted and not (place == 0 and text.casefold() == wanted.casefold()):
-                return "no"
-        if self.is_open or len(words) == len(self.argv):
-            return found
-        return "no" if any(word.is_known for word in words[len(self.argv) :]) else "maybe"
+        first = "".join(self.argv[:1])
+        shapes = [_shape(word, is_program=not place and "/" not in first) for place, word in enumerate(words)]
+        if self._differs(words, shapes):
+            return "no"
+        pattern = "".join(f"{word}{_END}" for word in self.argv) + _ANY * self.is_open
+        pattern = pattern[:-1] if pattern.endswith(_ANY + _END) else pattern
+        length = len(first.partition(_ANY)[0])  # of the program, in whose name case does not count
+        text, wanted = (one[:length].casefold() + one[length:] for one in ("".join(shapes), pattern))
+        if _fits(text, wanted):
+            return "yes"
+        if _ANY not in text or (_ANY not in wanted and not _fits(wanted, text)):
+            return "no"
+        ends = ([one[::step].partition(_ANY)[0] for one in (text, wanted)] for step in (1, -1))
+        return "maybe" if all(one.startswith(other) or other.startswith(one) for one, other in ends) else "no"
+
+    def _differs(self, words: Sequence[Word], shapes: Sequence[str]) -> bool:
+        """Return True if a word in the place of one of the pattern before its first `*` cannot be that one."""
+        for wanted, word, shape in zip(self.argv, words, shapes, strict=False):
+            whole, (start, _, end) = f"{wanted}{_END}".casefold(), shape.casefold().partition(_ANY)
+            if _ANY in wanted or not word.is_single:
+                return False
+            if not (whole.startswith(start) and whole.endswith(end)):
+                return True
+            if word.has_glob:  # what follows may be in another place
+                return False
+        return len(words) < len(self.argv)
 
     def covers(self, words: Sequence[Word]) -> bool:
         """Return True if an allow rule names this command: program found by PATH, words exactly as written."""
@@ -146,9 +155,12 @@ class PermissionRule:
 
     def is_shown(self, text: str, *, partly: bool = False) -> bool:
         """Return True if every word (`partly`: a word) of the command that the rule names occurs in `text`."""
-        shown = [_holds_word(text.casefold(), word.casefold()) for word in self.argv]
-        if self.is_beginning:
-            shown[-1] = _holds_word(text.casefold(), self.argv[-1].casefold(), begins=True)
+        shown = [
+            _holds_word(text.casefold(), part.casefold(), begins=_ANY in word)
+            for word in self.argv
+            for part in word.split(_ANY)
+            if part
+        ]
         return any(shown) if partly else all(shown)
 
 
@@ -203,10 +215,12 @@ class RuleSet:
                 return general_rule
         return permission_rule
 
-    def find_for_address(self, tool: Tool, address: str) -> PermissionRule | None:
-        """Return the rule that decides on a call of `tool` to a network address; None: no rule says anything."""
+    def find_for_text(self, tool: Tool, text: str) -> PermissionRule | None:
+        """Return the rule that decides on a call of `tool` to a network address, or for an agent or skill of this name;
+        None: no rule says anything."""
+        matches = address_matches if tool.reaches else name_matches
         own = [rule for rule in self.rules if rule.names(tool)]
-        rules = [rule for rule in own if not rule.pattern or address_matches(rule.decision, rule.pattern, address)]
+        rules = [rule for rule in own if not rule.pattern or matches(rule.decision, rule.pattern, text)]
         return min(rules, key=lambda rule: (DECISIONS.index(rule.decision), not rule.pattern), default=None)
 
     def keeping_from(self, tool: Tool) -> RuleSet:
@@ -215,6 +229,16 @@ class RuleSet:
         shows = tool.effect is Effect.READ and tool.reads in (Reads.CONTENT, Reads.SEARCH) and not tool.governs
         rules = (rule for rule in self.rules if rule.names(tool) or (shows and rule.effect is tool.effect))
         return replace(self, rules=tuple(rule for rule in rules if rule.decision == "deny"))
+
+
+def name_matches(decision: str, pattern: str, name: str) -> bool:
+    """Return True if the pattern of a rule names an agent or skill; `*` is any text. deny and ask rules name one of a
+    plugin with and without `PLUGIN:`."""
+    if decision == "allow":
+        return fnmatch.fnmatchcase(name, pattern)
+    wanted, given = pattern.casefold(), name.casefold()
+    forms = (given, given.rpartition(":")[2])
+    return wanted.endswith(f":{given}") or any(fnmatch.fnmatchcase(form, wanted) for form in forms)
 
 
 def find_by_path(
@@ -230,17 +254,19 @@ def find_by_path(
     return None
 
 
-def may_be(word: Word, wanted: str, *, is_program: bool, begins: bool) -> bool:
-    """Return True if a word that is not known, or a glob, may become `wanted`, alone or with words behind it; `begins`:
-    or begin with it."""
-    text = word.text.casefold()
-    if is_program and "/" not in wanted and (word.has_glob or word.is_single):
-        text = text.rpartition("/")[2]
+def _fits(text: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(text, escape(pattern).replace(_ANY, "*"))
+
+
+def _shape(word: Word, *, is_program: bool) -> str:
+    """Return the text of a word and its end, of a program without its folder, with `_ANY` for what bash computes."""
+    text = word.text.rpartition("/")[2] if is_program and word.is_single else word.text
     if word.has_glob:
-        globs = [text[:end] for end in range(len(text) + 1)] if begins else [text]
-        return "[" in text or any(fnmatch.fnmatchcase(wanted.casefold(), glob) for glob in globs)
-    has_plain_end = word.is_single and text != word.text.casefold() and not {"$", "`", ")", "}"} & set(text)
-    return begins or not has_plain_end or text.rstrip('"') == wanted.casefold()
+        text = _COMPUTED.sub(_ANY, text)
+    elif not word.is_known:
+        has_plain_end = text != word.text and not {"$", "`", ")", "}"} & set(text)
+        text = text.rstrip('"') if has_plain_end else _ANY
+    return f"{text}{_END}" if word.is_single else text
 
 
 def _holds_word(text: str, word: str, *, begins: bool = False) -> bool:
@@ -311,7 +337,7 @@ def parse_rule(
         raise ValueError(f"{_quote(text)} has an empty pattern; {name} without one matches every call")
     if tool.runs_commands:
         return _with_command_pattern(rule, pattern)
-    if not tool.paths and not tool.reaches:
+    if not (tool.paths or tool.reaches or tool.named[0]):
         raise ValueError(f"{_quote(text)}: {name} takes no pattern")
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"{_quote(text)} is too long, or contains `**` more than {MOST_DEEP} times")
@@ -327,24 +353,21 @@ def parse_rule(
 
 
 def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
-    """Return the rule with the words of a command pattern, of which the last may be `*`, or end in `*`."""
+    """Return the rule with the words of a command pattern, which may have `*` in them, for allow alone at the end."""
     tool, text, line = rule.tool, rule.text, read_command_line(pattern)
     if len(line.commands) != 1 or line.doubts or line.forms or line.redirects or line.commands[0].assignments:
         raise ValueError(f"{_quote(text)} is not a single command of plain words")
     words = line.commands[0].words
     is_open = words[-1].text == "*" and words[-1].has_glob
     words = words[:-1] if is_open else words
-    argv = tuple(word.text for word in words)
-    is_beginning = not is_open and rule.decision != "allow" and words[-1].has_glob and argv[-1].endswith("*")
-    if is_beginning and not _GLOB.search(argv[-1][:-1]):
-        argv = (*argv[:-1], argv[-1][:-1])
-        return replace(rule, pattern=pattern, argv=argv, is_beginning=True)
-    starred = next((word for word in words if word.has_glob), None)
-    if starred is not None:
-        claude = starred.text.removesuffix(":*") if starred.text.endswith(":*") else ""
-        alone = "`*` must be a separate, final word" if rule.decision == "allow" else "`*` can only end a pattern"
+    starred = [word.text for word in words if word.has_glob]
+    wrong = next((one for one in starred if rule.decision == "allow" or re.search(r"[?\[]|:\*$", one)), "")
+    if wrong:
+        claude = wrong.removesuffix(":*") if wrong.endswith(":*") else ""
+        alone = "`*` must be a separate, final word" if rule.decision == "allow" else "only `*` stands for other text"
         advice = f"write {tool}({claude} *)" if claude else alone
-        raise ValueError(f"{_quote(text)} has {_quote(starred.text)} in it: {advice}")
+        raise ValueError(f"{_quote(text)} has {_quote(wrong)} in it: {advice}")
+    argv = tuple(word.text.replace("*", _ANY) if word.has_glob else word.text for word in words)
     return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
 
 
@@ -502,7 +525,7 @@ def _overrides(one: PermissionRule, rule: PermissionRule) -> bool:
         return False
     if not one.pattern or one.pattern == rule.pattern:
         return True
-    if not one.names_commands or not rule.pattern or rule.is_beginning:
+    if not one.names_commands or not rule.pattern:
         return False
     same_words = rule.argv[: len(one.argv)] == one.argv
     return same_words and (one.is_open or (len(rule.argv) == len(one.argv) and not rule.is_open))

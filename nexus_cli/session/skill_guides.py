@@ -82,6 +82,12 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{read_guide(chosen)}"
 
 
+def find_whole_name(cwd: Path, name: str) -> str:
+    """Return `PLUGIN:NAME` for the name of a plugin's skill, other names as they are. Blocks."""
+    found = index_guides(find_skills(cwd)).get(name.strip())
+    return found.whole_name if found else name.strip()
+
+
 def find_callable(cwd: Path) -> dict[str, Skill]:
     """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
     return index_guides(guide for kind in (COMMAND, SKILL) for guide in find_guides(cwd, kind)[0] if guide.is_callable)

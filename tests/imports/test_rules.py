@@ -27,6 +27,11 @@ MAPPED = {
     "mcp__github__*": ["mcp__github__*"],
     "mcp__github__create_issue": ["mcp__github__create_issue"],
     "Task": ["agent"],
+    "Task(reviewer)": ["agent(reviewer)"],
+    "Agent(kit:reviewer)": ["agent(kit:reviewer)"],
+    "Agent(general-purpose)": ["agent(worker)"],
+    "Skill(ship)": ["skill(ship)"],
+    "Skill(/kit:ship)": ["skill(kit:ship)"],
 }
 LEFT_OUT = (
     *(
@@ -47,7 +52,20 @@ LEFT_OUT = (
         "Glob(src)",
         "mcp__a__b(c)",
     ),
-    *("PowerShell(rm:*)", "", "(x)", "Bash(x", "Read(" + "**/" * 9 + ")", "Agent(Explore)", "\x00", "Bash(ls \u202e)"),
+    *(
+        "PowerShell(rm:*)",
+        "",
+        "(x)",
+        "Bash(x",
+        "Read(" + "**/" * 9 + ")",
+        "Agent(rev*)",
+        "Agent(reviewer:*)",
+        "Skill(ship*)",
+        "Skill( ship )",
+        "Bash(git ?ain *)",
+        "\x00",
+        "Bash(ls \u202e)",
+    ),
 )
 
 
@@ -72,7 +90,11 @@ def test_a_rule_without_the_same_meaning_is_left_out_and_named(written: str) -> 
         setup = ForeignSetup("claude")
         kind: Decision = "deny" if decision == "deny" else "allow"
         setup.add_rules(kind, written, lambda: map_claude_rule(kind, written))  # noqa: B023
-        if decision == "deny" and written in ("WebFetch(domain:*.org)", "Bash(ls*)"):  # it may name more than one
+        if decision == "deny" and written in (
+            "WebFetch(domain:*.org)",
+            "Bash(git * main)",
+            "Bash(ls*)",
+        ):  # it may name more than one
             assert len(setup.rules) == 1 and not setup.lost
             continue
         assert not setup.rules and len(setup.lost if kind == "deny" else setup.notes) == 1
@@ -82,7 +104,7 @@ def test_a_rule_without_the_same_meaning_is_left_out_and_named(written: str) -> 
 def test_an_allow_rule_goes_with_the_rule_that_limited_it(order: int) -> None:
     setup = ForeignSetup("claude")
     rules: list[tuple[Decision, str]] = [
-        ("deny", "Bash(git push * main)"),
+        ("deny", "Bash(git push [m]ain)"),
         ("allow", "Bash(git push:*)"),
         ("allow", "Bash(npm test:*)"),
         ("allow", "Read(~/docs/**)"),
@@ -91,6 +113,11 @@ def test_an_allow_rule_goes_with_the_rule_that_limited_it(order: int) -> None:
         setup.add_rules(decision, written, lambda: map_claude_rule(decision, written))  # noqa: B023
     assert set(setup.rules) == {("allow", "bash(npm test *)"), ("allow", "read_file(~/docs/**)")}
     assert any("Bash(git push:*)" in line and "because the rule" in line for line in setup.notes)
+
+
+@pytest.mark.parametrize("written", ["Skill(ship *)", "Skill(ship:*)"])
+def test_a_beginning_of_the_name_of_a_skill_is_no_word_of_its_arguments(written: str) -> None:
+    assert map_claude_rule("deny", written) == ["skill(ship*)"]
 
 
 def test_a_rule_with_a_key_in_it_is_left_out_and_the_key_is_not_shown() -> None:

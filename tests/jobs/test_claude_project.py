@@ -43,7 +43,7 @@ def hook(command: str, matcher: str | None = "") -> list[dict[str, Any]]:
 SETTINGS = {
     "permissions": {
         "allow": ["Bash(git push:*)", "Write"],
-        "deny": ["Bash(curl:*)", "Read(./secrets/**)", "WebFetch(domain:evil.example)", "Task(x)"],
+        "deny": ["Bash(curl:*)", "Read(./secrets/**)", "WebFetch(domain:evil.example)", "Task(x*)"],
     },
     "statusLine": {"type": "command", "command": f"{UV} run status.py", "padding": 0},
     "hooks": {
@@ -120,7 +120,7 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
         ".claude/output-styles: output styles are not supported",
         "statusLine is not run",
         "permissions.allow (2 rules) is ignored",
-        "permissions.deny Task(x) is not in effect: nexus does not support this pattern",
+        "permissions.deny Task(x*) is not in effect: nexus does not support this pattern",
         "4 hooks cannot run: no-such-uv was not found",
         "plan_w_team.md: hooks of a skill or agent do not run",
     ):

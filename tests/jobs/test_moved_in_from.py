@@ -66,6 +66,7 @@ def test_settings_are_moved_in_once_and_nothing_gets_broader(place: Stage) -> No
     assert not rules["problems"] and listed == {
         *(("deny", f"{tool}({path})") for tool in WALLED for path in ("./.env", "/etc/passwd")),
         ("deny", "bash(curl *)"),
+        ("deny", "bash(rm -rf *.log /tmp)"),
         ("ask", "bash(git push *)"),
         ("allow", "bash(npm test *)"),
         ("allow", "fetch(docs.python.org)"),

@@ -76,6 +76,15 @@ def found(*texts: str) -> Look:
     return lambda played: [one in played.requests[0] for one in texts]
 
 
+def denied(rule: str) -> dict[str, str]:
+    return {".claude/settings.json": settings(permissions={"deny": [rule]})}
+
+
+def denied_row(rule: str) -> Row:
+    parts = {"skills/ship/SKILL.md": SKILL.replace("$ARGUMENTS ", "")}
+    return plugin(f"skill is denied by {rule}", marked, parts, ("Skill", {"skill": "kit:ship"}), tree=denied(rule))
+
+
 PLUGIN_ROWS = (
     plugin("skill is listed", found("Ships it."), SHIP),
     plugin("skill is called by the person", guide, SHIP, prompt="/kit:ship 1.2 now"),
@@ -84,6 +93,16 @@ PLUGIN_ROWS = (
         marked,
         {"skills/ship/SKILL.md": SKILL.replace("$ARGUMENTS ", "")},
         ("Skill", {"skill": "kit:ship"}),
+    ),
+    *map(denied_row, ("Skill(kit:ship)", "Skill(ship)", "Skill(kit:*)", "Skill(other:*)")),
+    plugin("agent is denied", has_role, {"agents/reviewer.md": REVIEWER}, CALLED, tree=denied("Agent(kit:reviewer)")),
+    plugin(
+        "agent is denied by its name alone",
+        has_role,
+        {"agents/reviewer.md": REVIEWER},
+        CALLED,
+        tree=denied("Agent(reviewer)"),
+        chosen="a rule for a name also holds for the agent of a plugin, which has this name here",
     ),
     plugin(
         "skill with arguments is read by the model", marked, SHIP, ("Skill", {"skill": "kit:ship"}), chosen=AS_WRITTEN

@@ -22,6 +22,31 @@ def granted(name: str, tools: str, *calls: Step, tree: Mapping[str, str] | None 
     return Row(name, look, guides, calls, prompt=prompt, level="ask", mode="default")
 
 
+STARRED: tuple[Step, ...] = tuple(
+    bash(command)
+    for command in (
+        "touch one main",
+        "true && touch two main",
+        "env X=1 touch one main",
+        "touch -a -c one main > two; true",
+        "mkdir -p deep",
+        "touch deep/main",
+        "touch main last",
+        "touch last maine",
+    )
+)
+SKILLS = {".claude/skills/ship/SKILL.md": SKILL.replace("$ARGUMENTS ", "")}
+
+
+def agent_row(rule: str) -> Row:
+    tree = rules("deny", rule) | {".claude/agents/reviewer.md": AGENT.format(more="color: blue")}
+    return Row(f"an agent is denied by {rule}", has_role, tree, (DELEGATE,))
+
+
+def skill_row(rule: str) -> Row:
+    return Row(f"a skill is denied by {rule}", marked, SKILLS | rules("deny", rule), (("Skill", {"skill": "ship"}),))
+
+
 WRITE = ("Write", {"file_path": "TREE/written", "content": "x\n"})
 PERMITTING = "---\nname: ship\ndescription: Ships.\nallowed-tools: Bash(touch:*)\n---\nGo.\n"
 SHIP = {".claude/skills/ship/SKILL.md": PERMITTING}
@@ -93,6 +118,41 @@ RULE_ROWS = (
         TOUCH,
         level="all",
     ),
+    Row(
+        "a denied command with a star inside",
+        files("one", "two", "main", "deep/main", "last", "maine"),
+        rules("deny", "Bash(touch * main)"),
+        STARRED,
+        level="all",
+    ),
+    Row(
+        "a denied command that begins with a star",
+        files("one", "two", "three"),
+        rules("deny", "Bash(* --no-create)"),
+        (bash("touch one --no-create; touch two"), bash("touch --no-create one && touch three"), bash("touch two")),
+        level="all",
+    ),
+    Row(
+        "a denied command with a star within a word",
+        files("one", "two", "three"),
+        rules("deny", "Bash(touch*-m *)"),
+        (bash("touch -c -m one && touch one"), bash("touch two"), bash("touch three -m two")),
+        level="all",
+    ),
+    Row(
+        "a denied command with a star inside, in a shell of its own",
+        files("one", "two"),
+        rules("deny", "Bash(touch * two)"),
+        (bash("sh -c 'touch one two'"),),
+        level="all",
+        chosen="nexus looks into `sh -c`",
+    ),
+    Row(
+        "a command with a star inside has to ask",
+        files("one", "two"),
+        rules("ask", "Bash(touch * two)"),
+        (bash("touch one two"),),
+    ),
     Row("a command that has to ask", files("one", "two", "three"), rules("ask", "Bash(touch *)"), TOUCH),
     Row("all commands are denied", files("one", "two"), rules("deny", "Bash"), TOUCH, level="all"),
     Row(
@@ -114,6 +174,16 @@ RULE_ROWS = (
         has_role,
         rules("deny", "Agent") | {".claude/agents/reviewer.md": AGENT.format(more="color: blue")},
         (DELEGATE,),
+    ),
+    *map(agent_row, ("Task(reviewer)", "Agent(other)", "Agent(reviewer:*)")),
+    *map(skill_row, ("Skill(ship *)", "Skill(ship:*)", "Skill(shi:*)", "Skill(shi)", "Skill(shi*)")),
+    Row("a denied skill is called by the person", marked, SKILLS | rules("deny", "Skill(ship)"), prompt="/ship"),
+    Row(
+        "a skill that has to ask",
+        marked,
+        SKILLS | rules("ask", "Skill(ship)"),
+        (("Skill", {"skill": "ship"}),),
+        chosen="Claude Code asks for `Skill` alone, and not by a name",
     ),
     Row(
         "a denied path of the whole system",

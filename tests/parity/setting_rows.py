@@ -47,7 +47,6 @@ ABOVE = {
     "sub/a.txt": "x\n",
 }
 TIGHTENS = "a project's settings only tighten"
-NAMED = "nexus has no rule of this form: `nexus trust` names it as not in effect"
 AT_A_WORD = "an allow rule ends at a word: the import names the rule"
 BY_FOLDER = "a session gets a further folder by `--add-dir`: the import names it"
 BY_TRUST = "`nexus trust` approves each server"
@@ -223,7 +222,6 @@ SETTING_ROWS = (
         has_role,
         DELEGATE,
         tree={".claude/agents/reviewer.md": AGENT.format(more="color: blue")},
-        chosen=NAMED,
     ),
     denied(
         "skill",
@@ -231,9 +229,8 @@ SETTING_ROWS = (
         marked,
         ("Skill", {"skill": "ship"}),
         tree={".claude/skills/ship/SKILL.md": SKILL.replace("$ARGUMENTS ", "")},
-        chosen=NAMED,
     ),
-    denied("command with a star before other words", "Bash(touch * two)", TOUCHED, bash("touch one two"), chosen=NAMED),
+    denied("command with a star before other words", "Bash(touch * two)", TOUCHED, bash("touch one two")),
     Row(
         "an edit that has to ask",
         files("src/a", "b"),
