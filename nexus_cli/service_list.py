@@ -33,8 +33,8 @@ def _late(
     """Return a maker that imports `module` and calls its `name` with the session when the service is first needed."""
 
     def make(session: Session) -> S:
-        made: S = getattr(import_module(module), name)(session)
-        return made
+        service: S = getattr(import_module(module), name)(session)
+        return service
 
     return ServiceMaker(protocol, make, is_offered)
 

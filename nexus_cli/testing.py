@@ -67,7 +67,7 @@ def check_tool(tool: Tool) -> None:
         "the description must be one line of 21 to 399 characters"
     )
     properties = [schema.get("properties", {}) for schema in _schemas(dict(tool.parameters))]
-    known = {name for one in properties for name, inner in one.items() if inner.get("sent", True)}
+    known = {name for fields in properties for name, inner in fields.items() if inner.get("sent", True)}
     quoted = [part for i, part in enumerate(tool.description.split("`")) if i % 2 and part.isidentifier()]
     assert set(quoted) <= known, f"the description names unknown arguments: {set(quoted) - known}"
     arguments = tool.parameters.get("required", tool.parameters["properties"])
@@ -90,7 +90,7 @@ def _check_schema(tool: Tool) -> None:
     assert tool.parameters["type"] == "object"
     for schema in _schemas(json.loads(json.dumps(tool.parameters))):
         assert set(schema) <= KEYWORDS, f"unknown keywords: {set(schema) - KEYWORDS}"
-        unsent = {name for name, one in schema.get("properties", {}).items() if not one.get("sent", True)}
+        unsent = {name for name, argument in schema.get("properties", {}).items() if not argument.get("sent", True)}
         assert not unsent & set(schema.get("required", ())), "a required argument must be sent to the model"
         assert set(schema.get("required", ())) <= set(schema.get("properties", {}))
         if schema["type"] == "object":
@@ -99,7 +99,7 @@ def _check_schema(tool: Tool) -> None:
 
 def _schemas(schema: JsonDict) -> list[JsonDict]:
     inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
-    return [schema, *(found for one in inner for found in _schemas(one))]
+    return [schema, *(found for subschema in inner for found in _schemas(subschema))]
 
 
 def check_command(command: Command) -> None:
@@ -141,17 +141,17 @@ def contract_checks(target: str) -> Iterator[tuple[str, Callable[[], None]]]:
         ("contributor", Contributor, {}, _check_in_folder),
     ]
     for kind, expected, taken, check in kinds:
-        for one in objects[f"{kind}s"]:
-            name = str(getattr(one, "id" if kind == "contributor" else "name", type(one).__name__))
-            yield f"{kind} {name}", partial(_check_one, one, expected, name, taken, check)
+        for candidate in objects[f"{kind}s"]:
+            name = str(getattr(candidate, "id" if kind == "contributor" else "name", type(candidate).__name__))
+            yield f"{kind} {name}", partial(_check_one, candidate, expected, name, taken, check)
 
 
 def _check_one(
-    one: object, expected: type, name: str, taken: Mapping[str, object], check: Callable[[Any], None]
+    candidate: object, expected: type, name: str, taken: Mapping[str, object], check: Callable[[Any], None]
 ) -> None:
-    assert isinstance(one, expected), f"{one!r} is not a {expected.__name__}"
+    assert isinstance(candidate, expected), f"{candidate!r} is not a {expected.__name__}"
     assert name not in taken, f"nexus already uses the name {name}"
-    check(one)
+    check(candidate)
 
 
 def _check_in_folder(contributor: Contributor) -> None:

@@ -179,8 +179,8 @@ class EditorAgent:
 
     async def aclose(self) -> None:
         """Close all sessions, then ledger and provider: the editor has left."""
-        for one in list(self._open):
-            await self.close_session(one)
+        for session_id in list(self._open):
+            await self.close_session(session_id)
         await close_if_closable(self._provider)
         if self._ledger is not None:
             self._ledger.close()
@@ -367,7 +367,7 @@ class EditorAgent:
         built_in = discover()
         assert options is not None, "sessions of this room have options"
         own = await asyncio.to_thread(message_commands, editor_session.session.folder, built_in, options.servers)
-        served = [one for name, one in built_in.items() if one.is_served and name not in OPEN_OTHERS]
+        served = [verb for name, verb in built_in.items() if verb.is_served and name not in OPEN_OTHERS]
         commands = [_describe_command(command) for command in (*own.values(), *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
         await self._client.session_update(editor_session.session.id, update)

@@ -76,7 +76,7 @@ class AskingApprover(EditorApprover):
 
     async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
         """See `QuestionAsker`: all questions in one form."""
-        fields = {f"answer_{number}": _field(one) for number, one in enumerate(questions, 1)}
+        fields = {f"answer_{number}": _field(question) for number, question in enumerate(questions, 1)}
         form = schema.ElicitationSchema(type="object", properties=dict(fields), required=list(fields))
         mode = schema.ElicitationFormSessionMode(session_id=self.session_id, requested_schema=form)
         text = questions[0].text if len(questions) == 1 else "The agent has questions"

@@ -68,9 +68,9 @@ class UpdateStream:
         self._output: dict[str, str] = {}
         """Output so far of the calls that run."""
 
-    def translate(self, one: event.Event) -> Iterator[Update]:
+    def translate(self, session_event: event.Event) -> Iterator[Update]:
         """Yield the updates of an event; most have one, or none."""
-        match one:
+        match session_event:
             case event.TurnStart(text) if text:
                 yield schema.UserMessageChunk(content=text_block(text), session_update="user_message_chunk")
             case event.Text(text) if text:
@@ -90,7 +90,7 @@ class UpdateStream:
             case event.CacheResult() | event.TurnEnd():  # `usage` tells the figures, the end of the turn its error
                 pass
             case _:
-                if text := describe_event(one):
+                if text := describe_event(session_event):
                     yield note(text)
 
     def start_call(self, call: ToolCall, subject: str) -> schema.ToolCallStart:

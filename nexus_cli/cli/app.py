@@ -124,8 +124,8 @@ def find_command(word: str) -> str:
     name = FORMER.get(word, word)
     if name in COMMANDS or find_noun(name):
         return name
-    found = _find_slash_command(word)
-    return found if found and find_noun(found) else ""
+    slash_command = _find_slash_command(word)
+    return slash_command if slash_command and find_noun(slash_command) else ""
 
 
 def _find_slash_command(word: str) -> str:

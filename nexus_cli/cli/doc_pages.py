@@ -108,7 +108,7 @@ def commands_page() -> str:
             page += _describe_command(app.load_command(name), f"nexus {name}")
     page += ["## At the prompt", ""]
     commands = list(discover().values())
-    for command in sorted(commands, key=lambda one: GROUPS.index(one.group)):
+    for command in sorted(commands, key=lambda entry: GROUPS.index(entry.group)):
         usage = f"/{command.name} {command.usage}".rstrip()
         page += [f"- `{usage}`: {' '.join(command.help.split())}"]
     page += ["", "## Keys", "", "| key | what it does |", "|---|---|"]

@@ -38,14 +38,14 @@ def docs(
 
 def _found_text(words: str) -> str:
     """Return the lines of a search, or raise `NexusError("usage", ...)` if there are none."""
-    found = search_pages(words.split())
-    if not found:
+    pages = search_pages(words.split())
+    if not pages:
         near = nearest_name(words, TOPICS)
         hint = f"Did you mean `nexus docs {near}`? " if near else "Try other words; "
         why = "no page has this name, and no section has all these words"
         raise NexusError("usage", f"page {words[:40]!r}", why, f"{hint}`nexus docs` lists the pages")
-    size = max(len(topic) for topic, _, _ in found) + 2
-    lines = [f"{topic:<{size}}{heading}: {clip_text(line, 100)}" for topic, heading, line in found]
+    size = max(len(topic) for topic, _, _ in pages) + 2
+    lines = [f"{topic:<{size}}{heading}: {clip_text(line, 100)}" for topic, heading, line in pages]
     return "\n".join([*lines, "", "Each line begins with the name of its page; `nexus docs PAGE` prints the page."])
 
 

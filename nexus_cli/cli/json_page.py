@@ -119,12 +119,12 @@ def _texts_of_keys(kind: Any) -> dict[str, str]:
     """Return the docstrings of the fields and properties of a class, from its source."""
     texts: dict[str, str] = {}
     module = ast.parse(inspect.getsource(sys.modules[kind.__module__]))
-    found = (one for one in module.body if isinstance(one, ast.ClassDef) and one.name == kind.__name__)
-    body = next((one.body for one in found), [])
+    classes = (node for node in module.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__)
+    body = next((node.body for node in classes), [])
     for key, text in pairwise(body):
         if isinstance(key, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
             texts[ast.unparse(key.target)] = " ".join(str(text.value.value).split())
-    texts |= {one.name: ast.get_docstring(one) or "" for one in body if isinstance(one, ast.FunctionDef)}
+    texts |= {node.name: ast.get_docstring(node) or "" for node in body if isinstance(node, ast.FunctionDef)}
     return texts
 
 

@@ -180,11 +180,11 @@ def _declare(parameter: VerbParameter, verb: Verb | None) -> Any:
     kind, option = parameter.kind, parameter.option
 
     def list_values(incomplete: str) -> list[str]:
-        found: Iterable[str] = option.choices
-        if verb and verb.complete and not found:
+        choices: Iterable[str] = option.choices
+        if verb and verb.complete and not choices:
             with suppress(Exception):  # a line that is being typed has no place for an error
-                found = verb.complete(make_source(cache(open_unchanged_ledger), of_session=verb.of_session))
-        return [value for value in found if value.startswith(incomplete) and " " not in value]
+                choices = verb.complete(make_source(cache(open_unchanged_ledger), of_session=verb.of_session))
+        return [value for value in choices if value.startswith(incomplete) and " " not in value]
 
     callback: Any = refuse_empty if kind in TEXTS and option.least else None
     callback = whole_number(option.least, option.most) if kind in (int, int | None) else callback

@@ -68,7 +68,7 @@ def discover() -> dict[str, Command]:
 
     files = [module.name for module in pkgutil.iter_modules(__path__) if module.name not in SHARED]
     declared = [vars(import_module(f"{__name__}.{name}")) for name in files]
-    nouns = [noun for one in declared for noun in (*filter(None, (one.get("NOUN"),)), *one.get("NOUNS", ()))]
+    nouns = [noun for module in declared for noun in (*filter(None, (module.get("NOUN"),)), *module.get("NOUNS", ()))]
     commands = sorted(map(make_slash_command, nouns), key=lambda command: (GROUPS.index(command.group), command.name))
     return {command.name: command for command in commands}
 
@@ -84,7 +84,7 @@ def _shell_names() -> re.Pattern[str]:
     for command in discover().values():
         verbs = "|".join(verb.name for verb in command.verbs if verb.name)
         further = rf"(?: (?:{verbs})\b|(?![\w-]| [a-z]))" if verbs else r"(?![\w-])"
-        names += [] if command.name in OTHERS else [one + further for one in (command.name, *command.aliases)]
+        names += [] if command.name in OTHERS else [alias + further for alias in (command.name, *command.aliases)]
     return re.compile(
         r"^(?:job|\|) .*|(?<!\w)'[^'\n]*'"  # lines of jobs and programs, quoted words
         r"|(?<![\w/.-])(?<!\w\()(?<![&|] )nexus (?="
@@ -122,6 +122,8 @@ def find(name: str, commands: Mapping[str, Command]) -> Command:
     if found := named.get(name.casefold()):
         return found
     typed = name.casefold()
-    near = next((one for one in named if typed and one.startswith(typed)), "") or nearest_name(typed, named, NEAR)
+    near = next((known_name for known_name in named if typed and known_name.startswith(typed)), "") or nearest_name(
+        typed, named, NEAR
+    )
     hint = PEER_COMMANDS.get(typed) or (f"Did you mean /{near}?" if near else "/help lists the commands")
     raise NexusError("usage", f"/{name}", "there is no such command", hint)

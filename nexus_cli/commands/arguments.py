@@ -51,8 +51,8 @@ def show_report(context: CommandContext, report: Report[Any]) -> None:
     context.reported = report.value
     if report.form and not report.line:
         context.show(report.form, report.value)
-    if told := report.line or report.note[:1].upper() + report.note[1:]:
-        context.say(told)
+    if line := report.line or report.note[:1].upper() + report.note[1:]:
+        context.say(line)
 
 
 def require_ledger(context: CommandContext) -> Ledger:

@@ -59,8 +59,8 @@ def show_settings(
     value = {"version": 1, "settings": found}
     if source.is_json:
         return Report("settings", value)
-    for one in found.values():
-        one["origin"] = with_tilde(str(one["origin"])) if source.live else one["origin"]
+    for setting in found.values():
+        setting["origin"] = with_tilde(str(setting["origin"])) if source.live else setting["origin"]
     path = with_tilde(places().settings) if source.live else ""
     return Report("settings", {**value, "shows_origin": origin, "path": path}, whole=True)
 
@@ -93,11 +93,11 @@ def set_setting(
     is_changed = write_setting(places(), key, value)
     path, name = str(places().settings), join_key(split_key(key))
     done = "set" if not unset else "removed" if is_changed else "there is no"
-    told = f"{done} {key} in {with_tilde(path) if source.live else path}."
+    line = f"{done} {key} in {with_tilde(path) if source.live else path}."
     loaded = _load(source)
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
-        told += f" Here {origin} overrides it: {loaded.values[name]}."
-    return report_act(told, *[name] * is_changed)
+        line += f" Here {origin} overrides it: {loaded.values[name]}."
+    return report_act(line, *[name] * is_changed)
 
 
 def _strip_sign(text: str) -> str:

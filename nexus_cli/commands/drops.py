@@ -45,7 +45,7 @@ def show_drop(source: Source, drop: DropId, span: Span = "") -> Report[DropRepor
     """Print the original content of a drop; in a session only its beginning, or a range."""
     text, start, end = _read_range(source, drop, span)
     end = min(end, start + (MOST if span else SHOWN)) if source.live else end
-    known = next((one for one in read_log(source).drops() if one.id == drop), None)
+    known = next((candidate for candidate in read_log(source).drops() if candidate.id == drop), None)
     value: DropReport = {
         "version": 1,
         "id": drop,

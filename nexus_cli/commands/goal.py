@@ -77,7 +77,7 @@ async def end_work(context: CommandContext) -> Act:
 
 async def _close(context: CommandContext, ids: Sequence[str], verb: str) -> Report[SessionGoals]:
     """Close goals, and list what is left."""
-    names = [name for one in ids for name in SEPARATORS.split(one.casefold()) if name]
+    names = [name for text in ids for name in SEPARATORS.split(text.casefold()) if name]
     if not all(map(ID.fullmatch, names)):
         hint = f"/goal lists the ids; to start a goal with the word `{verb}`, put another word first"
         raise usage_error(
@@ -116,7 +116,7 @@ def _count_goals(context: CommandContext) -> int:
 
 def _complete_ids(source: Source) -> Sequence[str]:
     goals = build_list(source).value["goals"]
-    return [one["id"] for goal in goals for one in (goal, *goal["steps"]) if not one["done"]]
+    return [step["id"] for goal in goals for step in (goal, *goal["steps"]) if not step["done"]]
 
 
 NOUN = Noun(

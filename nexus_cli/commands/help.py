@@ -28,16 +28,21 @@ async def show_help(
         command = find(name.removeprefix("/"), context.commands)
         context.show("help", {"version": 1, "command": _explain(command, verb)})
         return
-    first = [to_json_value(one) | {"usage": ""} for one in context.commands.values() if one.is_first]
-    others = _group(one for one in context.commands.values() if not one.is_first)
-    more = [{"name": group, "names": [one.name for one in found]} for group, found in others]
+    first = [
+        to_json_value(slash_command) | {"usage": ""}
+        for slash_command in context.commands.values()
+        if slash_command.is_first
+    ]
+    others = _group(slash_command for slash_command in context.commands.values() if not slash_command.is_first)
+    more = [{"name": group, "names": [slash_command.name for slash_command in commands]} for group, commands in others]
     context.show("help", {"version": 1, "groups": [{"name": "", "commands": first}], "more": more})
 
 
 async def explain_all(context: CommandContext) -> None:
     """Explain every command, and the keys."""
     groups = [
-        {"name": name, "commands": [*map(to_json_value, found)]} for name, found in _group(context.commands.values())
+        {"name": name, "commands": [*map(to_json_value, commands)]}
+        for name, commands in _group(context.commands.values())
     ]
     context.show("help", {"version": 1, "groups": groups, "keys": KEYS})
 
@@ -49,7 +54,7 @@ def _group(commands: Iterable[Command]) -> Iterable[tuple[str, Iterable[Command]
 
 def _explain(command: Command, verb: str) -> JsonObject:
     """Return the value of one command, or of one of its verbs; raise `NexusError("usage", ...)` for another word."""
-    known = {one.name: one for one in reversed(command.verbs)}
+    known = {known_verb.name: known_verb for known_verb in reversed(command.verbs)}
     shown: JsonDict = to_json_value(command)
     if verb in known:
         chosen = known[verb]

@@ -35,8 +35,8 @@ async def log_in(
         if (former := os.environ.pop(name, None)) is not None:
             protect_secret(former.strip(), name)
             context.say(f"{name} is ignored in this session. Unset the variable, or the next start will use it again.")
-    told = "/continue resumes the interrupted turn." if context.session.is_open() else ""
-    return print_act(told, provider)
+    hint = "/continue resumes the interrupted turn." if context.session.is_open() else ""
+    return print_act(hint, provider)
 
 
 def _named_provider(words: str) -> str:

@@ -41,16 +41,16 @@ def logout(
     named = f" `{key_name}`" if key_name else ""
     place = remove_key(stored_name(name, key_name))
     if not place:
-        kept = sorted(one.partition("@") for one in stored_names())
+        kept = sorted(stored_login.partition("@") for stored_login in stored_names())
         stored = [
-            f"{one}{at and ' --as '}{of}"
-            for one in LOGIN_NAMES
+            f"{login_name}{at and ' --as '}{of}"
+            for login_name in LOGIN_NAMES
             for variable, at, of in kept
-            if variable == key_variable(one.replace("-", "_"))
+            if variable == key_variable(login_name.replace("-", "_"))
         ]
         hint = f"Stored: {', '.join(stored)}" if stored else "No provider key is stored"
         raise NexusError("usage", f"no {title} {kind}{named} is stored", "there is nothing to remove", hint)
-    variable = "" if key_name else next((one for one in KEY_VARIABLES.get(name, ()) if os.environ.get(one)), "")
+    variable = "" if key_name else next((key for key in KEY_VARIABLES.get(name, ()) if os.environ.get(key)), "")
     still = f"\n{variable} is still set in the environment." if variable else ""
     return print_act(f"The {title} {kind}{named} was removed from {place}.{still}", stored_name(name, key_name))
 

@@ -91,11 +91,11 @@ def add(
     try:
         return list_tools(parsed)
     except NexusError as error:
-        told = error.line.removeprefix("nexus: ")
+        message = error.line.removeprefix("nexus: ")
         none = ServerToolsReport(
             version=1, server=name, tools=[], tokens=0, seconds=0.0, error=error.message, left_out=[]
         )
-        return Report("", none, note=told)
+        return Report("", none, note=message)
 
 
 def remove(source: Source, name: Name) -> Act:

@@ -95,10 +95,10 @@ def keep_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, s
 def accept_proposals(ledger: Ledger, which: Sequence[str], root: str, at: str) -> tuple[list[Fact], list[Fact]]:
     """Accept proposals by id, or `all` of `root`; return the kept facts, and those that they replace. For an unknown id
     raise `NexusError("usage", ...)`, and accept none."""
-    if [one.strip().casefold() for one in which] == [ALL]:
+    if [word.strip().casefold() for word in which] == [ALL]:
         ids = [fact.id for fact in ledger.facts.list_facts(root) if fact.waits]
     else:
-        ids = list(dict.fromkeys(ledger.facts.get(one).id for one in which))
+        ids = list(dict.fromkeys(ledger.facts.get(word).id for word in which))
     kept, forgotten = list[str](), dict[str, Fact]()
     for proposal in filter(None, map(ledger.facts.find, ids)):
         old = filter(None, map(ledger.facts.find, proposal.replaces))

@@ -75,10 +75,10 @@ async def set_model(
         return print_act(f"Already using {name}.")
     available = context.session.context.available
     await context.reopen(resume_options(context, model=name))
-    told = [f"Using {context.session.model}. {await describe_cache_miss(context)}".rstrip()]
+    lines = [f"Using {context.session.model}. {await describe_cache_miss(context)}".rstrip()]
     if context.session.context.available > available and (line := _offer_left_out(context)):
-        told.append(line)
-    return print_act("\n".join(told), context.session.model)
+        lines.append(line)
+    return print_act("\n".join(lines), context.session.model)
 
 
 def _offer_left_out(context: CommandContext) -> str:
@@ -152,7 +152,7 @@ async def set_effort(
         if effort_notice(context.session.model, EFFORTS[0]):
             return print_act(f"{context.session.model} has no known effort levels; choose another model with /model.")
         title = f"Effort: {present or DEFAULT_EFFORT}."
-        level = await context.choose(title, [Choice(one, one) for one in _CHOICES]) or ""
+        level = await context.choose(title, [Choice(option, option) for option in _CHOICES]) or ""
         if not level:
             return report_act("")
     if level == (present or DEFAULT_EFFORT):

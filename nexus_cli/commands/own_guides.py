@@ -42,21 +42,21 @@ def message_commands(cwd: Path, built_in: Collection[str], servers: Iterable[Ser
     in (that of a plugin is `PLUGIN:NAME` then), and for each prompt that an MCP server has listed, `servers` of an
     editor too. Blocks; starts no server."""
     prompts = Catalogue.read(cwd, servers).prompts() if servers or may_have_servers(cwd) else {}
-    found = find_callable(cwd)
+    guides = find_callable(cwd)
     second = {
-        skill.whole_name for skill in found.values() if skill.whole_name != skill.name and skill.name not in built_in
+        skill.whole_name for skill in guides.values() if skill.whole_name != skill.name and skill.name not in built_in
     }
     return {name: _make_prompt(name, *prompt) for name, prompt in prompts.items()} | {
         name: _make_command(guide, name)
-        for name, guide in found.items()
+        for name, guide in guides.items()
         if name not in built_in and not (name in second and name != guide.name)
     }
 
 
 def plugin_commands(built_in: Collection[str]) -> dict[str, Command]:
     """Return the commands of Python plugins; none has a name or alias that is `built_in`."""
-    found = admit_objects("commands", _is_valid, lambda one: (one.name, *one.aliases), built_in)
-    return {name: _guard_command(command, plugin.entry.name) for name, (command, plugin) in found.items()}
+    admitted = admit_objects("commands", _is_valid, lambda guide: (guide.name, *guide.aliases), built_in)
+    return {name: _guard_command(command, plugin.entry.name) for name, (command, plugin) in admitted.items()}
 
 
 def admit_plugins() -> None:

@@ -33,8 +33,8 @@ def pin_text(
     """
     if not text:
         return build_list(source)
-    made, said = _read_state(source).engine.compactor.pin(" ".join(text))
-    return report_act(said, made)
+    quote, said = _read_state(source).engine.compactor.pin(" ".join(text))
+    return report_act(said, quote)
 
 
 def drop_pin(

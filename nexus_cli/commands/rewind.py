@@ -69,10 +69,10 @@ async def rewind(
         if chosen is None:
             return print_act(f"Nothing was changed. /rewind {NOUN.verbs[0].usage} skips the list.")
         number = int(chosen)
-    turn = next((one for one in turns if one.number == number), None)
+    turn = next((candidate for candidate in turns if candidate.number == number), None)
     if turn is None:
         raise usage_error("rewind", rest, f"no turn {number}; the newest is {turns[0].number}")
-    part = part or await _choose_part(context, turn, [one for one in turns if one.number >= number])
+    part = part or await _choose_part(context, turn, [candidate for candidate in turns if candidate.number >= number])
     if not part:
         return report_act("")
     context.session.refuse_to_leave()
@@ -148,8 +148,8 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> Rewound:
     kept = [kept_path["path"] for report in done for kept_path in report["kept"]]
     before = await fork_to_edit(context, turn.entry, turn.text, kept)
     redo = f", then /redo {len(done)} times" if done[1:] else ", then /redo" if done else ""
-    told = f"Rewound to before message {turn.number}. To return: /resume {before}{redo}"
-    return print_act(told, context.session.id)
+    line = f"Rewound to before message {turn.number}. To return: /resume {before}{redo}"
+    return print_act(line, context.session.id)
 
 
 async def _undo_turns(context: CommandContext, first: int, done: list[UndoReport], stop: threading.Event) -> None:
@@ -182,7 +182,7 @@ def _merge(reports: Sequence[UndoReport], first: int) -> JsonObject:
     if moved:
         commands = [head["command"] for head in moved]
         pairs = zip(commands, [*commands[1:], ""], strict=True)
-        back = [one for one, earlier in pairs if not (one.startswith(_SOFT) and earlier.startswith(_SOFT))]
+        back = [line for line, earlier in pairs if not (line.startswith(_SOFT) and earlier.startswith(_SOFT))]
         last = {"before": moved[-1]["before"], "after": moved[0]["after"], "command": " && ".join(back)}
     return {
         "version": 1,

@@ -76,7 +76,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     elif role := ledger.spaces.own_role():
         where["principal"] = role  # not those of colleagues
     there = runs.list_runs([state for state in STATES if state not in ENDED], MOST_SELECTED, **where)
-    return [one for one in reversed(there) if one.type in UNATTENDED]
+    return [listed_run for listed_run in reversed(there) if listed_run.type in UNATTENDED]
 
 
 def cancel_run(
@@ -92,7 +92,9 @@ def cancel_run(
     Completed steps are kept. A schedule still starts new runs: see nexus schedule pause.
     """
     runs, at = source.ledger.runs, utc_now()
-    befores = [runs.cancel(one.key, at) for one in select_runs(source, run, every, plan, space, agent)]
+    befores = [
+        runs.cancel(selected_run.key, at) for selected_run in select_runs(source, run, every, plan, space, agent)
+    ]
     if not run:
         return _changed(source, befores, "cancelled")
     (before,) = befores
@@ -117,7 +119,9 @@ def pause_run(
     """
     runs, at = source.ledger.runs, utc_now()
     selected = select_runs(source, run, every, plan, space, agent)
-    befores = [runs.set_paused(one.key, True, at) for one in selected if run or runs.is_own(one)]
+    befores = [
+        runs.set_paused(selected_run.key, True, at) for selected_run in selected if run or runs.is_own(selected_run)
+    ]
     if run and befores[0].has_ended:
         raise NexusError("usage", befores[0].id, f"it is {befores[0].state}", f"See nexus runs show {run}")
     return _changed(source, befores, "paused")

@@ -72,8 +72,8 @@ def build_session(source: Source, key: Key) -> Report[SessionReport]:
     value = reports.show_session(source.ledger, info.id)
     if source.is_json:
         return Report("transcript", value)
-    told = transcript_of(Replay(source.ledger.log(info.id), info.folder, is_whole=True), info)
-    return Report("transcript", cast("SessionReport", {**value, **told}), whole=True)
+    transcript = transcript_of(Replay(source.ledger.log(info.id), info.folder, is_whole=True), info)
+    return Report("transcript", cast("SessionReport", {**value, **transcript}), whole=True)
 
 
 def build_search(
@@ -226,11 +226,13 @@ async def _find_session(context: CommandContext, source: Source, words: str) -> 
         if others:
             return others[0].id
     hits = (await asyncio.to_thread(reports.search_sessions, ledger, words, None, MOST))["hits"]
-    ids = [one for one in dict.fromkeys(hit["session"] for hit in hits) if one != context.session.id]
+    ids = [
+        session_id for session_id in dict.fromkeys(hit["session"] for hit in hits) if session_id != context.session.id
+    ]
     if not ids:
         raise unknown
     context.say(f'No title contains "{words[:TITLE]}"; found in messages of {plural(len(ids), "session")}.')
-    choices = _choices(ledger, [ledger.session(one) for one in ids])
+    choices = _choices(ledger, [ledger.session(session_id) for session_id in ids])
     return str(ids[0]) if len(ids) == 1 else await context.choose(title, choices) or ""
 
 
@@ -272,8 +274,8 @@ def _choices(ledger: Ledger, sessions: Sequence[SessionInfo]) -> list[Choice]:
     costs = [known_dollars(session.cost_usd, session.known_usd) or "$?" for session in sessions]
     titles = [one_line_title(session.name or reports.title_of(session.first_text)) for session in sessions]
     rows = [
-        (format_age(one.updated, now), plural(one.turns, "turn"), cost, end)
-        for one, cost, end in zip(sessions, costs, ends, strict=True)
+        (format_age(session.updated, now), plural(session.turns, "turn"), cost, end)
+        for session, cost, end in zip(sessions, costs, ends, strict=True)
     ]
     sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
@@ -362,8 +364,8 @@ async def edit_message(
     entry, words, _ = found[place]
     context.session.refuse_to_leave()
     before = await fork_to_edit(context, entry, words)
-    told = f"Edit the message and send it again. Files are not changed. Previous session: /resume {before}"
-    return print_act(told, context.session.id)
+    line = f"Edit the message and send it again. Files are not changed. Previous session: /resume {before}"
+    return print_act(line, context.session.id)
 
 
 async def fork_to_edit(context: CommandContext, entry: int, words: str, kept: Sequence[str] = ()) -> str:
@@ -384,9 +386,9 @@ async def fork_to_edit(context: CommandContext, entry: int, words: str, kept: Se
 
 def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
     """Return the person's newest messages that began a turn: entry, text, age."""
-    said = ((one, text) for one, text in Replay(record).messages() if one.actor == reports.PERSON)
+    said = ((entry, text) for entry, text in Replay(record).messages() if entry.actor == reports.PERSON)
     now = local_now()
-    return [(one.id, text, format_age(one.at, now)) for one, text in islice(said, most)]
+    return [(entry.id, text, format_age(entry.at, now)) for entry, text in islice(said, most)]
 
 
 def rename_session(

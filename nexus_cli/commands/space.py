@@ -65,22 +65,22 @@ def create(
     said: JsonDict = {"model": resolve_alias(model, settings) if model else "", "recipe": recipe, "allow": level}
     said |= {"max_cost": max_cost, "folder": str(folder) if directory else ""}
     given = {key: value for key, value in said.items() if value}
-    agents = [*(agent or ()), *(one for one in member or () if is_agent_name(ledger, settings, one))]
+    agents = [*(agent or ()), *(person for person in member or () if is_agent_name(ledger, settings, person))]
     if given and not agents:
         option = {"folder": "cd", "max_cost": "max-cost"}.get(first := next(iter(given)), first)
         raise NexusError("usage", f"--{option}", "it applies only to agents", "Name an agent: --agent NAME")
-    for one in (*(member or ()), *agents):
-        check_name(one, "the name")
+    for entity_name in (*(member or ()), *agents):
+        check_name(entity_name, "the name")
     ledger.spaces.check_free(name)
     people = [own_entity(ledger, settings)]
-    people += [make_member(ledger, settings, one, folder, {}) for one in member or () if one not in agents]
+    people += [make_member(ledger, settings, person, folder, {}) for person in member or () if person not in agents]
     known = {one: ledger.spaces.find_entity(one) for one in agents}
     made_agents = {one: make_member(ledger, settings, one, folder, given, agent=True) for one in agents}
     people += made_agents.values()
     made = ledger.spaces.create(name, utc_now(), project=ledger.project_of(folder), members=people)
-    for one, who in made_agents.items():
+    for agent_name, who in made_agents.items():
         others = [space.name for space in ledger.spaces.list_spaces(who) if space.id != made.id]
-        if others and (before := known[one]) and before.options != who.options:
+        if others and (before := known[agent_name]) and before.options != who.options:
             source.say(f"These options also apply to {who.name} in {name_first(others, 3)}.")
     return Report("", {"version": 1, "space": to_json_value(made)}, line=made.id)
 
@@ -110,9 +110,9 @@ def join(
 
 def leave(source: Source, space: SpaceName, name: As = "") -> Act:
     """Leave a space; its messages are kept."""
-    found, who = find_member(source, read_settings(source), space, name)
-    source.ledger.spaces.leave(found, who)
-    return report_act(f"member {who.name} left {found.name}.", who.name)
+    member, who = find_member(source, read_settings(source), space, name)
+    source.ledger.spaces.leave(member, who)
+    return report_act(f"member {who.name} left {member.name}.", who.name)
 
 
 def mute(
@@ -122,13 +122,13 @@ def mute(
     off: Annotated[bool, Option(None, "Let messages start the agent again.")] = False,
 ) -> Act:
     """Stop a space's messages from starting an agent. The agent remains a member, and its current run continues."""
-    found, who = find_member(source, read_settings(source), space, name)
+    member, who = find_member(source, read_settings(source), space, name)
     if who.kind != AGENT:
         raise NexusError(
-            "usage", f"mute {who.name}", "it is not an agent", f"`nexus space list` shows the members of {found.name}"
+            "usage", f"mute {who.name}", "it is not an agent", f"`nexus space list` shows the members of {member.name}"
         )
-    source.ledger.spaces.mute(found, who, muted=not off)
-    return report_act(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {found.name}.", who.name)
+    source.ledger.spaces.mute(member, who, muted=not off)
+    return report_act(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {member.name}.", who.name)
 
 
 def set_goals(
@@ -172,9 +172,9 @@ def post(
     from nexus_cli.spaces.space_reports import posted_json  # noqa: PLC0415
 
     settings = read_settings(source)
-    found, sender = find_member(source, settings, space, name)
+    member, sender = find_member(source, settings, space, name)
     said = " ".join(text) if text and text != ["-"] else source.read_stdin()
-    posted = post_message(source.ledger, settings, found, sender, said, source.say)
+    posted = post_message(source.ledger, settings, member, sender, said, source.say)
     lines = [f"agent {agent.name} was triggered: run-{run}" for agent, run in posted.triggered]
     lines += [f"resumed run-{run}" for run in posted.resumed]
     if posted.message.notice:
@@ -217,8 +217,8 @@ def read(
     """Print the newest messages of a space, and mark them as read."""
     from nexus_cli.spaces.space_reports import read_space  # noqa: PLC0415
 
-    found, reader = find_member(source, read_settings(source), space, name)
-    return Report("space_messages", read_space(source.ledger, found, reader, min(last, MOST_SHOWN)), whole=True)
+    member, reader = find_member(source, read_settings(source), space, name)
+    return Report("space_messages", read_space(source.ledger, member, reader, min(last, MOST_SHOWN)), whole=True)
 
 
 async def enter(context: CommandContext, space: SpaceName) -> Act:

@@ -48,7 +48,7 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     """Put a configuration into effect if the person agrees; return what is left to show."""
     configuration, report = _read_trust(folder)
     value = report.value
-    is_removed = any(one["state"] == "removed" for one in value["items"])
+    is_removed = any(item["state"] == "removed" for item in value["items"])
     if configuration.problem:
         error = NexusError("config", f"{folder} is not trusted", configuration.problem, "Fix or remove the file")
         source.say(error.line.removeprefix("nexus: "))

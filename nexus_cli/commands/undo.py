@@ -63,7 +63,7 @@ def undo_files(
                 "usage", "undo", "files changed while nexus waited for your answer", "Run the command again"
             )
     report = restore(source, log, replace(request, takes_unsure=everything))
-    if report.value["turn"] is None and (numbers := [one for one in path or () if one.isdecimal()]):
+    if report.value["turn"] is None and (numbers := [text for text in path or () if text.isdecimal()]):
         source.say(f"{numbers[0]} was taken as a file name; for the turn, use --turn {numbers[0]}.")
     return report
 

@@ -53,22 +53,23 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
 def check_folders(named: Iterable[str], project: Path) -> Paths:
     """Return the real paths of the folders of `--add-dir`; raise as `check_folder`."""
     added: list[Path] = []
-    for one in named:
-        added.append(check_folder(one, project, added))
+    for folder in named:
+        added.append(check_folder(folder, project, added))
     return tuple(added)
 
 
 def merge_folders(kept: Iterable[str], added: Sequence[Path], project: Path) -> tuple[Paths, list[str]]:
     """Return the `added` folders with those that a session kept, and a notice for each of these that is unusable."""
     folders, notices = list(added), []
-    for one in kept:
-        if Path(one) in folders:
+    for folder in kept:
+        if Path(folder) in folders:
             continue
-        if os.path.realpath(one) != one:  # real when it was added: a link has taken its place, or that of one above it
-            notices.append(f"added folder {one_line(one)[:200]} ignored: its path now leads through a link")
+        # It was real when it was added: a link has taken its place, or that of a folder above it.
+        if os.path.realpath(folder) != folder:
+            notices.append(f"added folder {one_line(folder)[:200]} ignored: its path now leads through a link")
             continue
         try:
-            folders.append(check_folder(one, project, folders, "the added folder"))
+            folders.append(check_folder(folder, project, folders, "the added folder"))
         except NexusError as error:
             notices.append(f"without {error.message}")
     return tuple(folders), notices

@@ -89,7 +89,7 @@ def parse_check(value: object) -> EditCheck | None:
     if not isinstance(value, dict) or not {"glob", "command"} <= set(value) <= {"glob", "command", "seconds"}:
         return None
     glob, command, seconds = value["glob"], value["command"], value.get("seconds", SECONDS)
-    texts = all(isinstance(one, str) and one.strip() for one in (glob, command))
+    texts = all(isinstance(text, str) and text.strip() for text in (glob, command))
     in_time = is_number(seconds) and 0 < seconds < sys.float_info.max
     if not texts or not in_time or any(FILES in part for part in _QUOTED.findall(command)):
         return None
@@ -101,8 +101,8 @@ def early_globs(project: Path, configured: Sequence[EditCheck] | None) -> tuple[
     if configured is not None and not configured:
         return ()
     mine = [check.glob for check in configured or () if FILES not in check.command]
-    found = [glob for files, _, glob, command, _ in _FOUND if FILES not in command and _has_any(project, files)]
-    return (*mine, *found)
+    globs = [glob for files, _, glob, command, _ in _FOUND if FILES not in command and _has_any(project, files)]
+    return (*mine, *globs)
 
 
 def _has_any(project: Path, files: Iterable[str]) -> bool:

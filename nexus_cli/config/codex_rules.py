@@ -46,7 +46,7 @@ def _read_rule(line: ast.stmt, most: int) -> list[tuple[Decision, str]]:
     pattern, decision = given.get("pattern"), given.get("decision", "allow")
     if not isinstance(decision, str) or decision not in CODEX_DECISIONS:
         raise ValueError(f"its `decision` is none of {', '.join(CODEX_DECISIONS)}")
-    choices = [one if isinstance(one, list) else [one] for one in pattern] if isinstance(pattern, list) else []
+    choices = [part if isinstance(part, list) else [part] for part in pattern] if isinstance(pattern, list) else []
     if not choices or not all(choices):
         raise ValueError("its `pattern` is not a list of words")
     if prod(map(len, choices)) > most:

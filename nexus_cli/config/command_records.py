@@ -51,7 +51,7 @@ def find_records(folder: Path, roots: Collection[str]) -> Iterator[tuple[Path, b
             continue
         with suppress(FileNotFoundError), open(folder / name, "rb") as file:
             compared = _read_roots(name, file.readline())
-            if any(overlaps(one, other) for one in compared for other in roots):
+            if any(overlaps(root, other) for root in compared for other in roots):
                 yield folder / name, is_locked(file)
 
 
@@ -71,10 +71,10 @@ def is_unchecked(project: Path, data: Path) -> bool:
     try:
         with suppress(OSError):  # a worktree: `.git` is a file with the path of the git folder
             _, _, git = os.fsdecode(read_regular(f"{root}/.git", 1 << 12)).strip().partition(": ")
-        found = list(find_records(records_folder(data), [root, os.path.realpath(os.path.join(root, git))]))
+        records = list(find_records(records_folder(data), [root, os.path.realpath(os.path.join(root, git))]))
     except (OSError, ValueError):
         return True
-    return any(not runs for _, runs in found)
+    return any(not runs for _, runs in records)
 
 
 def overlaps(one: str, other: str) -> bool:

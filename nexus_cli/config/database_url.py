@@ -34,10 +34,10 @@ def hash_address(url: str) -> str:
     named = {"user": role.partition(":")[0], "dbname": dbname}
     named |= {"host": ",".join(pair[0] for pair in pairs), "port": ",".join(pair[2] for pair in pairs).strip(",")}
     given = {name: unquote(value) for name, value in named.items()} | dict(parse_qsl(options))
-    found = {name: given.get(name) or os.environ.get(variable, "") for name, variable in _NAMED.items()}
-    found["port"] = found["port"] or "5432"
-    found["user"] = found["user"] or f"uid {os.geteuid()}"
-    return sha256(repr(sorted(found.items())).encode()).hexdigest()[:32]
+    parts = {name: given.get(name) or os.environ.get(variable, "") for name, variable in _NAMED.items()}
+    parts["port"] = parts["port"] or "5432"
+    parts["user"] = parts["user"] or f"uid {os.geteuid()}"
+    return sha256(repr(sorted(parts.items())).encode()).hexdigest()[:32]
 
 
 def hide_password(text: str, url: str = "") -> str:
@@ -53,8 +53,10 @@ def _passwords(url: str) -> set[str]:
     before, at, after = place.rpartition("@")
     _, _, password = (before if at else after).partition(":")
     password = "" if not at and re.match(r"\d+(?:[/,]|$)", password) else password
-    named = [value for name, _, value in (one.partition("=") for one in options.split("&")) if "password" in name]
-    return {part for one in (password, *named) for part in (one, *re.split(r"[/@:]", one)) if len(part) >= _LEAST}
+    named = [value for name, _, value in (option.partition("=") for option in options.split("&")) if "password" in name]
+    return {
+        part for secret in (password, *named) for part in (secret, *re.split(r"[/@:]", secret)) if len(part) >= _LEAST
+    }
 
 
 def _shown_address(match: re.Match[str]) -> str:

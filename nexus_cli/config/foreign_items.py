@@ -175,7 +175,11 @@ def _find_hooks(table: Any, left_out: list[str]) -> Iterator[tuple[str, str, Jso
 def list_variables(table: object) -> dict[str, str]:
     """Return the variables of the table `env` that a project may set, values that are no text as JSON."""
     pairs = table.items() if isinstance(table, dict) else ()
-    texts = {name: one if isinstance(one, str) else json.dumps(one) for name, one in pairs if VARIABLE.fullmatch(name)}
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in pairs
+        if VARIABLE.fullmatch(name)
+    }
     return {name: text for name, text in texts.items() if not name.startswith(LOADER_VARIABLES) and "\0" not in text}
 
 
@@ -188,7 +192,7 @@ def list_rules(permissions: object) -> list[tuple[Literal["deny", "ask"], str]]:
 
 def list_texts(value: object) -> list[str]:
     """Return the texts of a list; [] for any other value."""
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [element for element in value if isinstance(element, str)] if isinstance(value, list) else []
 
 
 def command_line(hook: JsonObject) -> str:
@@ -205,7 +209,7 @@ def server_line(entry: Any) -> str:
     named = [entry.get("command"), entry.get("args"), entry.get("cwd"), entry.get("env")]
     values = [value.values() if isinstance(value, Mapping) else value for value in named]
     lists = [[value] if isinstance(value, str) else value for value in values]
-    return " ".join(str(one) for value in lists if isinstance(value, Iterable) for one in value)
+    return " ".join(str(word) for value in lists if isinstance(value, Iterable) for word in value)
 
 
 def find_scripts(command: str) -> list[str]:

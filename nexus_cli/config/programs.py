@@ -80,11 +80,11 @@ def find_program(name: str, folder: Path | None = None, environ: Environ = os.en
     """Return the path of a program on the PATH that neither `folder`'s project nor the world can write, or None."""
     closed = _project_places(folder)
     for entry in _outside_entries(environ, closed):
-        found = None if _is_open_to_all(os.path.realpath(entry)) else shutil.which(name, path=entry)
-        if found is None or _leads_into(found, closed):
+        program = None if _is_open_to_all(os.path.realpath(entry)) else shutil.which(name, path=entry)
+        if program is None or _leads_into(program, closed):
             continue
-        if not _is_open_to_all(os.path.dirname(os.path.realpath(found))):
-            return found
+        if not _is_open_to_all(os.path.dirname(os.path.realpath(program))):
+            return program
     return None
 
 
@@ -92,17 +92,17 @@ def find_named_program(name: str, folder: Path | None = None, environ: Environ =
     """Return the path of a program that the person named; raise `ProgramRefused` for one of the project."""
     closed = _project_places(folder)
     if os.sep in name:
-        found: str | None = os.path.join(folder or working_folder(), os.path.expanduser(name))
+        program: str | None = os.path.join(folder or working_folder(), os.path.expanduser(name))
     else:
         entries = _outside_entries(environ, closed)
-        found = next(filter(None, (shutil.which(name, path=entry) for entry in entries)), None)
-    if found is not None and _leads_into(found, closed):
+        program = next(filter(None, (shutil.which(name, path=entry) for entry in entries)), None)
+    if program is not None and _leads_into(program, closed):
         raise ProgramRefused("it is in the project, and nexus does not run programs from there", name)
-    if found is None and shutil.which(name, path=environ.get("PATH", os.defpath)):
+    if program is None and shutil.which(name, path=environ.get("PATH", os.defpath)):
         raise ProgramRefused("it is found only in the project, and nexus does not run programs from there", name)
-    if found is None:
+    if program is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-    return found
+    return program
 
 
 def own_interpreter(folder: Path | None = None) -> str:

@@ -95,7 +95,7 @@ def use_project_environment(
         return env, ""
     if not is_sandboxed:
         return env, f"not used by commands outside the sandbox: {environment.describe()}"
-    rest = [one for one in path if one not in folders]
+    rest = [entry for entry in path if entry not in folders]
     env = {**env, "PATH": os.pathsep.join([*folders, *rest])}
     if environment.python:
         for name in ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONHOME"):
@@ -153,7 +153,7 @@ def _poetry_environments(folder: Path, environ: Environ) -> list[Path]:
             names = os.listdir(Path(cache, "virtualenvs"))
         except OSError:
             continue
-        paths += (Path(cache, "virtualenvs", one) for one in names if one.startswith(begin))
+        paths += (Path(cache, "virtualenvs", environment) for environment in names if environment.startswith(begin))
     return sorted(paths, key=lambda path: [int(part) for part in re.findall(r"\d+", path.name[-5:])], reverse=True)
 
 
@@ -165,7 +165,9 @@ def _named_by_conda(folder: Path, environ: Environ) -> Iterator[tuple[Path, bool
             yield folder / named["prefix"], False
         if "name" in named:
             listed = _read_text(Path(environ.get("HOME", ""), ".conda", "environments.txt")).splitlines()
-            yield from ((Path(one), True) for one in listed if os.path.basename(one) == named["name"])
+            yield from (
+                (Path(environment), True) for environment in listed if os.path.basename(environment) == named["name"]
+            )
 
 
 def _read_version(folder: Path) -> tuple[str | None, bool]:

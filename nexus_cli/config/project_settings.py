@@ -109,7 +109,7 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
     values: dict[str, SettingValue] = {}
     refused: dict[str, None] = {}
     wrong: list[tuple[str, Any]] = []
-    for parts, value in list_values({name: one for name, one in table.items() if name not in ITEMS}):
+    for parts, value in list_values({name: entry for name, entry in table.items() if name not in ITEMS}):
         key = join_key(parts)
         setting = SETTINGS.get(key)
         if parts[0] in _CLOSED:

@@ -401,13 +401,13 @@ class SecretPlaces:
         names = _fold_path(target)
         if len(names) > 1 and names[0] == "proc" and names[1].isdigit():
             names = ("proc", "self", *names[2:])
-        if any(names[: len(one)] == one for one in self._open):
+        if any(names[: len(parts)] == parts for parts in self._open):
             return None
         first = len(inside.parts) if inside else 1
         if self._worktree and names[: len(self._worktree)] == self._worktree:
             first = max(first, len(self._worktree))
         above = (names[:end] for end in range(first, len(names) + 1))
-        return next((self._places[one] for one in above if one in self._places), None)
+        return next((self._places[parent] for parent in above if parent in self._places), None)
 
     def paths(self) -> Collection[Path]:
         """Return the places, existing or not."""

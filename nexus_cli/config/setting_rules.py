@@ -56,7 +56,7 @@ class TablesRule(Rule):
     """Returns the line of a table, None if the table is invalid; raises `ValueError` if it knows why."""
 
     def read(self, value: Any) -> SettingValue | None:
-        lines = [self.encode(one) for one in value] if isinstance(value, list) else [None]
+        lines = [self.encode(element) for element in value] if isinstance(value, list) else [None]
         return None if None in lines else tuple(line for line in lines if line)
 
 
@@ -109,7 +109,7 @@ HEADER = Rule(str, 'a header name, such as "X-Api-Key"', lambda value: bool(re.f
 CONDITIONS = Rule(
     tuple,
     'a list of FIELD=VALUE conditions, such as ["action=completed"]',
-    lambda value: all("=" in one.lstrip("!=") for one in value),
+    lambda value: all("=" in element.lstrip("!=") for element in value),
 )
 
 
@@ -157,7 +157,7 @@ class Setting:
         if mine is None or self.in_projects == "replaces":
             return theirs
         if self.in_projects == "adds":
-            return mine + tuple(one for one in theirs if one not in mine)
+            return mine + tuple(element for element in theirs if element not in mine)
         if self.in_projects == "stricter":
             return getattr(Limits(**{name: mine}) & Limits(**{name: theirs}), name)
         return mine and theirs if self.in_projects == "both" else mine or theirs

@@ -264,17 +264,23 @@ def _collect_tables() -> dict[str, dict[str, Setting]]:
     """Return the settings of each table with fixed keys; "" is the top of the file."""
     found = {"": {**_declared(Settings), "mcp": MCP}, "rules": {}}
     found |= {field_.name: _declared(field_.default) for field_ in fields(Settings) if is_dataclass(field_.default)}
-    return {name: made for name, own in found.items() if (made := {**_TABLES.get(name, {}), **own})}
+    return {name: table for name, own in found.items() if (table := {**_TABLES.get(name, {}), **own})}
 
 
 FIXED_TABLES: Mapping[str, Mapping[str, Setting]] = _collect_tables()
 TABLES = (*(name for name in FIXED_TABLES if name), *OPEN_TABLES, *NAMED_TABLES)
 SETTINGS: Mapping[str, Setting] = {
-    f"{table}.{name}".lstrip("."): one for table, settings in FIXED_TABLES.items() for name, one in settings.items()
+    f"{table}.{name}".lstrip("."): setting
+    for table, settings in FIXED_TABLES.items()
+    for name, setting in settings.items()
 }
 """Every fixed key, dotted."""
 DEFAULTS: Mapping[str, SettingValue] = {
-    **{key: one.default for key, one in SETTINGS.items() if one.default is not None and key != "hook"},
-    **{f"{table}.{name}": value for table, one in OPEN_TABLES.items() for name, value in one.default.items()},
+    **{key: setting.default for key, setting in SETTINGS.items() if setting.default is not None and key != "hook"},
+    **{
+        f"{table}.{name}": value
+        for table, open_table in OPEN_TABLES.items()
+        for name, value in open_table.default.items()
+    },
 }
 """The value of every key that has one unless a person sets it."""

@@ -65,7 +65,7 @@ def _parse_list(text: str, by_commas: bool) -> Any:
             return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
-    return [part for one in text.split(",") if (part := one.strip())] if by_commas else [text]
+    return [part for piece in text.split(",") if (part := piece.strip())] if by_commas else [text]
 
 
 def write_setting(places: Places, key: str, text: str | None) -> bool:

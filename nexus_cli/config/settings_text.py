@@ -19,12 +19,17 @@ TEMPLATE_HEAD = "# Your settings. Lines that begin with `#` are comments: remove
 def settings_text(head: str = HEAD, mark: str = "") -> str:
     """Return every setting with its default behind `mark`, below a comment that says what it does."""
     top = FIXED_TABLES[""]
-    plain = {name: one for name, one in top.items() if not isinstance(one.example, tuple)}
-    blocks = [[head], *([*_comment(one.help), _assign(name, one, mark)] for name, one in plain.items())]
+    plain = {name: top_setting for name, top_setting in top.items() if not isinstance(top_setting.example, tuple)}
+    blocks = [
+        [head],
+        *([*_comment(top_setting.help), _assign(name, top_setting, mark)] for name, top_setting in plain.items()),
+    ]
     for table, settings in FIXED_TABLES.items():
         if table:
             blocks.append([*_comment(TABLE_HELP.get(table, "")), f"[{table}]", *_list(settings, mark)])
-    for heading, shown, text in ((*one.example, one.help) for name, one in top.items() if name not in plain):
+    for heading, shown, text in (
+        (*top_setting.example, top_setting.help) for name, top_setting in top.items() if name not in plain
+    ):
         blocks.append([*_comment(text), f"# {heading}", *(f"# {key} = {toml_literal(shown[key])}" for key in shown)])
     for table, setting in OPEN_TABLES.items():
         values = [f"{mark}{name} = {toml_literal(value)}" for name, value in setting.default.items()]
@@ -49,7 +54,9 @@ def toml_literal(value: str | bool | int | float | Sequence[Any]) -> str:
 
 
 def _list(settings: Mapping[str, Setting], mark: str) -> list[str]:
-    return [line for name, one in settings.items() for line in (*_comment(one.help), _assign(name, one, mark))]
+    return [
+        line for name, setting in settings.items() for line in (*_comment(setting.help), _assign(name, setting, mark))
+    ]
 
 
 def _assign(name: str, setting: Setting, mark: str) -> str:

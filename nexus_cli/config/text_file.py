@@ -41,12 +41,12 @@ def read_text(path: Path, limit: int = LIMIT) -> FileText | None:
     FIFO, a socket, a device. Raises `NexusError("config", ...)` if the file cannot be read, or is binary.
     """
     try:
-        found = _bytes(path, limit)
+        data = _bytes(path, limit)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from error
-    return None if found is None else decode_head(found[0], replace_surrogates(str(path)), limit, found[1])
+    return None if data is None else decode_head(data[0], replace_surrogates(str(path)), limit, data[1])
 
 
 def read_unasked(gate: UnaskedFiles, path: Path, limit: int = LIMIT, *, by_name: bool = False) -> FileText | None:

@@ -87,32 +87,38 @@ def _read_own(project: Path, files: dict[str, bytes]) -> str:
     return ""
 
 
-def trust_state(project: Path, found: Configuration | None = None) -> State:
-    """Return the trust state of `project`; `found` is its configuration if already read."""
-    found = found or read_configuration(project)
-    if not found.files and not found.problem:
+def trust_state(project: Path, configuration: Configuration | None = None) -> State:
+    """Return the trust state of `project`; `configuration` is that of its files, if already read."""
+    configuration = configuration or read_configuration(project)
+    if not configuration.files and not configuration.problem:
         return "nothing"
     known = TRUST_RECORD.read_items().get(_key(project))
     if known is None:
         return "untrusted"
-    return "trusted" if not found.problem and len(_known_items(known, found)) == len(found.items) else "changed"
+    return (
+        "trusted"
+        if not configuration.problem and len(_known_items(known, configuration)) == len(configuration.items)
+        else "changed"
+    )
 
 
-def trusted_configuration(project: Path, found: Configuration | None = None) -> Configuration:
-    """Return the part of the configuration `found` of `project` that is in effect: unchanged trusted items."""
-    found = found or read_configuration(project)
-    kept = trusted_items(project, found)
+def trusted_configuration(project: Path, configuration: Configuration | None = None) -> Configuration:
+    """Return the part of the `configuration` of `project` that is in effect: unchanged trusted items."""
+    configuration = configuration or read_configuration(project)
+    kept = trusted_items(project, configuration)
     if not kept:
-        return Configuration(left_out=found.left_out)
+        return Configuration(left_out=configuration.left_out)
     from nexus_cli.config.trust_items import keep_files  # noqa: PLC0415  (as above)
 
-    return Configuration(keep_files(found.files, found.items, kept), kept, left_out=found.left_out)
+    return Configuration(
+        keep_files(configuration.files, configuration.items, kept), kept, left_out=configuration.left_out
+    )
 
 
-def trusted_items(project: Path, found: Configuration) -> dict[str, TrustItem]:
-    """Return the items of `found` that may take effect, by key; none if it has a problem."""
-    known = TRUST_RECORD.read_items().get(_key(project)) if found.items and not found.problem else None
-    return _known_items(known, found) if known else {}
+def trusted_items(project: Path, configuration: Configuration) -> dict[str, TrustItem]:
+    """Return the items of `configuration` that may take effect, by key; none if it has a problem."""
+    known = TRUST_RECORD.read_items().get(_key(project)) if configuration.items and not configuration.problem else None
+    return _known_items(known, configuration) if known else {}
 
 
 def trusted_folder(folder: Path) -> Path:
@@ -124,20 +130,20 @@ def trusted_folder(folder: Path) -> Path:
     return find_source(record.folder) / os.path.relpath(os.path.realpath(folder), record.folder)
 
 
-def trust(project: Path, found: Configuration | None = None) -> None:
-    """Trust the configuration of `project`: `found`, or the current one.
+def trust(project: Path, configuration: Configuration | None = None) -> None:
+    """Trust the `configuration` of `project`, by default the current one.
 
     Raises `NexusError("config", ...)` if there is none or it cannot take effect, kind `internal` if the record cannot
     be written.
     """
-    found = found or read_configuration(project, KINDS)
+    configuration = configuration or read_configuration(project, KINDS)
     _refuse_worktree(project)
-    if found.problem:
-        raise NexusError("config", f"{project} is not trusted", found.problem, "Fix or remove the file")
-    if not found.files:
+    if configuration.problem:
+        raise NexusError("config", f"{project} is not trusted", configuration.problem, "Fix or remove the file")
+    if not configuration.files:
         why = "it has no configuration that needs trust"
         raise NexusError("config", f"{project} is not trusted", why, "There is nothing to trust")
-    items = found.items
+    items = configuration.items
     texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}
     with TRUST_RECORD.change() as projects:
         _texts_of(project).write(texts)
@@ -170,11 +176,11 @@ def part_text(data: bytes) -> str | None:
         return None
 
 
-def _known_items(known: JsonObject, found: Configuration) -> dict[str, TrustItem]:
-    """Return the items of `found` whose hash is on record."""
+def _known_items(known: JsonObject, configuration: Configuration) -> dict[str, TrustItem]:
+    """Return the items of `configuration` whose hash is on record."""
     stored = known.get("items")
     hashes = as_table(stored)
-    return {key: item for key, item in found.items.items() if hashes.get(key) == item.sha256}
+    return {key: item for key, item in configuration.items.items() if hashes.get(key) == item.sha256}
 
 
 def _key(project: Path) -> str:

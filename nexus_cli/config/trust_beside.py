@@ -63,7 +63,10 @@ def _find_items(
             continue
         try:
             with os.scandir(resolve_inside(name, str(project / path), root)) as listed:
-                entries = sorted((one for one in listed if not one.name.startswith(".")), key=lambda one: one.name)
+                entries = sorted(
+                    (dir_entry for dir_entry in listed if not dir_entry.name.startswith(".")),
+                    key=lambda dir_entry: dir_entry.name,
+                )
         except OSError as error:
             left_out.append(LeftOut(name, f"cannot be read ({error.strerror})"))
             continue

@@ -108,10 +108,10 @@ def resolve_inside(name: str, path: str, root: str) -> str:
 _unchanged: VersionMemo[bytes] = VersionMemo(2 * MOST_FILES, 2 * MOST_IN_ALL)
 
 
-def read_parts(found: Iterable[tuple[str, str]], gate: UnaskedFiles) -> Iterator[tuple[str, str, bytes]]:
+def read_parts(parts: Iterable[tuple[str, str]], gate: UnaskedFiles) -> Iterator[tuple[str, str, bytes]]:
     """Yield name, real path and content of each file; raise `UnfitError` as `read_part`, and for too many."""
     size = 0
-    for count, (name, path) in enumerate(found):
+    for count, (name, path) in enumerate(parts):
         if count >= MOST_FILES:
             raise UnfitError(name, f"exceeds the limit of {MOST_FILES} files")
         data = read_part(name, path, gate)

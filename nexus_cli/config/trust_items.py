@@ -118,7 +118,7 @@ def split_items(
     left_out: list[LeftOut] = []
     split = [name for name in files if name in _SPLIT or Path(name).match(f"{ABOVE}{CODEX_RULES}/*.rules")]
     entries = {name: [*_read_entries(name, files[name], left_out)] for name in split}
-    scripts = read_scripts((one.line for found in entries.values() for one in found), project)
+    scripts = read_scripts((item.line for entry in entries.values() for item in entry), project)
     files = dict(sorted({**scripts, **files}.items()))
     items: dict[str, TrustItem] = {}
     for name, data in files.items():
@@ -187,11 +187,11 @@ def _read_entries(name: str, data: bytes, left_out: list[LeftOut]) -> Iterator[_
             left_out.append(LeftOut(name, NO_SERVERS))
         yield from (_server_entry(mark + server, entry) for server, entry in (servers or {}).items())
     elif path not in HOOKS:
-        found, problems = read_codex_rules(data)
+        codex_rules, problems = read_codex_rules(data)
         left_out += [LeftOut(name, why) for why in problems]
-        if any(kind == "allow" for kind, _ in found):
+        if any(kind == "allow" for kind, _ in codex_rules):
             left_out.append(LeftOut(name, "has rules that allow calls: a project cannot allow calls"))
-        yield from (_rule_entry(mark, kind, f"Bash({command})") for kind, command in found if kind != "allow")
+        yield from (_rule_entry(mark, kind, f"Bash({command})") for kind, command in codex_rules if kind != "allow")
     else:
         hooks, reasons = read_hooks(data)
         left_out += [LeftOut(name, why) for why in reasons]

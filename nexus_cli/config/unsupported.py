@@ -79,11 +79,11 @@ def read_settings(project: Path, name: str) -> JsonObject | None:
     return value if isinstance(value, dict) else {} if value is not None else None
 
 
-def describe_unsupported(found: tuple[Unsupported, ...]) -> str:
+def describe_unsupported(unsupported: tuple[Unsupported, ...]) -> str:
     """Return a line such as `Found .claude/commands, .mcp.json (MCP servers): not supported`, "" for none."""
     whats: dict[str, list[str]] = {}
-    for one in found:
-        whats.setdefault(one.path, []).append(one.what)
+    for item in unsupported:
+        whats.setdefault(item.path, []).append(item.what)
     named = [path if path.endswith(what[0]) else f"{path} ({', '.join(what)})" for path, what in whats.items()]
     return f"Found {', '.join(named)}: not supported (details: `nexus doctor`)" if named else ""
 

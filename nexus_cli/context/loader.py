@@ -156,7 +156,7 @@ def tighten_settings(base: JsonObject, merged: JsonObject) -> JsonObject:
     """Return `merged` with `allow` and the numbers under `limits` never looser than in `base` (law 7)."""
     result = dict(merged)
     if "allow" in result:
-        levels = [parse_level(str(one)) for one in (base.get("allow", ASK), result["allow"])]
+        levels = [parse_level(str(text)) for text in (base.get("allow", ASK), result["allow"])]
         if all(level in LEVELS for level in levels):
             result["allow"] = min(levels, key=LEVELS.index)
     old, new = base.get("limits"), result.get("limits")
@@ -209,9 +209,9 @@ def _home() -> Path | None:
         return None
 
 
-def _layer(name: Name, folder: Path, found: FirstPrompt) -> ContextLayer:
+def _layer(name: Name, folder: Path, first: FirstPrompt) -> ContextLayer:
     """Return the layer with a prompt. Files that the gate of the project refused are ignored (law 7)."""
-    text, path, files = found
+    text, path, files = first
     home = path.parent if path and name == "global" else folder
     notice = "; ".join(file.notice for file in files if file.notice)
     ignored = tuple(file.path for file in files if file.is_refused)

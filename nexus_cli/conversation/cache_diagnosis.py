@@ -126,22 +126,33 @@ class CacheFacts:
             return None
         return self.read < self.shared * (1 - ESTIMATED) - tolerated_miss(life, self.shared)
 
-    def describe_change(self, found: Difference) -> str:
+    def describe_change(self, difference: Difference) -> str:
         """Describe our change and its cause in one line."""
         by = f": {CAUSES.get(self.cause, self.cause)}" if self.cause else ""
-        match found.kind:
+        match difference.kind:
             case "model":
-                return f"the model was switched from {found.before or '?'} to {found.after or '?'}"
+                return f"the model was switched from {difference.before or '?'} to {difference.after or '?'}"
             case "effort":
-                return f"the {found.what} was changed from {found.before or 'default'} to {found.after or 'default'}"
+                before, after = difference.before or "default", difference.after or "default"
+                return f"the {difference.what} was changed from {before} to {after}"
             case "message":
-                after = found.after.removesuffix(f" of {found.before}")
-                return f"{found.before} became {after}{by}" if found.before != found.after else f"{found.what}{by}"
+                after = difference.after.removesuffix(f" of {difference.before}")
+                return (
+                    f"{difference.before} became {after}{by}"
+                    if difference.before != difference.after
+                    else f"{difference.what}{by}"
+                )
             case "order":
-                return f"the order of the {found.what} changed, starting at {found.before}{by}"
+                return f"the order of the {difference.what} changed, starting at {difference.before}{by}"
             case kind:
-                how = "changed" if found.before and found.after else "was added" if found.after else "was removed"
-                named = found.what if found.what == SYSTEM else f"{kind} {found.what}"
+                how = (
+                    "changed"
+                    if difference.before and difference.after
+                    else "was added"
+                    if difference.after
+                    else "was removed"
+                )
+                named = difference.what if difference.what == SYSTEM else f"{kind} {difference.what}"
                 return f"the {named} {how}{f' ({self.source})' if self.source else ''}{by}"
 
 

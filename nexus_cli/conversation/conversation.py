@@ -133,21 +133,21 @@ class Conversation:
         epoch: Epoch,
         cursor: int,
         head: Sequence[bytes],
-        found: Sequence[tuple[Entry, bytes | None]] = (),
+        rows: Sequence[tuple[Entry, bytes | None]] = (),
     ) -> Self:
         """Restore a conversation from its log; only the window is read. `head` has the stored hashes of the lines of
-        the head's items (none: no request has settled the head yet), `found` the entries after it, each with that of
+        the head's items (none: no request has settled the head yet), `rows` the entries after it, each with that of
         its line if it was sent."""
-        made = cls(log, clock, measure)
-        made._head_open = not head
-        made._entries = {entry.id: entry for entry, _ in found}
-        made._stored_lines = head, {entry.id: line for entry, line in found if line is not None}
-        made.epoch, made.cursor, made.is_recorded = epoch, cursor, True
-        made.tail = [WindowItem.of(entry) for entry in made.read(epoch.base + 1, made.last)]
-        made._head_sent = cursor > 0 and cursor >= epoch.base
-        made.run = made._newest_run()
-        made._count()
-        return made
+        conversation = cls(log, clock, measure)
+        conversation._head_open = not head
+        conversation._entries = {entry.id: entry for entry, _ in rows}
+        conversation._stored_lines = head, {entry.id: line for entry, line in rows if line is not None}
+        conversation.epoch, conversation.cursor, conversation.is_recorded = epoch, cursor, True
+        conversation.tail = [WindowItem.of(entry) for entry in conversation.read(epoch.base + 1, conversation.last)]
+        conversation._head_sent = cursor > 0 and cursor >= epoch.base
+        conversation.run = conversation._newest_run()
+        conversation._count()
+        return conversation
 
     def fork(self, log: Log) -> Self:
         """Return a conversation that begins with this one's lines; `log` continues after this one's last entry."""
@@ -173,7 +173,7 @@ class Conversation:
             read = {entry.id: entry for entry in self.log.read(missing[0], missing[-1])}
             for entry in self._in_use(read.values()):
                 found.setdefault(entry.id, entry)
-        return [one for number in wanted if (one := found.get(number) or read.get(number))]
+        return [known_entry for number in wanted if (known_entry := found.get(number) or read.get(number))]
 
     def _in_use(self, entries: Iterable[Entry]) -> list[Entry]:
         """Return those of `entries` that the window shows or that belong to the run: the text of any other is read

@@ -117,7 +117,7 @@ def _among(kind: str, before: Named, after: Named) -> Difference | None:
 
 def _place(name: str, *lists: Sequence[tuple[str, str]]) -> int:
     """Return the first index of a name in any of the lists."""
-    return min(place for named in lists for place, (one, _) in enumerate(named) if one == name)
+    return min(place for named in lists for place, (part_name, _) in enumerate(named) if part_name == name)
 
 
 def _of_section(section: JsonObject) -> str:

@@ -16,27 +16,27 @@ from nexus_cli.core.services import Goal
 
 def list_goals(source: MemoSource) -> tuple[Goal, ...]:
     """Return the goals and steps that were not dropped; each goal is followed by its steps."""
-    found: dict[str, Goal] = {}
+    goals: dict[str, Goal] = {}
     for memo in source.memos(GOAL):
         value = memo.value
-        for one in value.get("goals", ()):
-            found[one["id"]] = Goal(one["id"], one["text"], parent=one.get("parent", ""))
+        for goal in value.get("goals", ()):
+            goals[goal["id"]] = Goal(goal["id"], goal["text"], parent=goal.get("parent", ""))
         for name in value.get("done", ()):
-            if name in found:
-                found[name] = replace(found[name], done=True)
+            if name in goals:
+                goals[name] = replace(goals[name], done=True)
         for name in value.get("dropped", ()):
-            found.pop(name, None)
-    tops = [goal for goal in found.values() if goal.parent not in found]
-    return tuple(one for goal in tops for one in (goal, *(step for step in found.values() if step.parent == goal.id)))
+            goals.pop(name, None)
+    tops = [goal for goal in goals.values() if goal.parent not in goals]
+    return tuple(item for goal in tops for item in (goal, *(step for step in goals.values() if step.parent == goal.id)))
 
 
 def set_goal(conversation: Conversation, text: str, steps: Sequence[str]) -> Goal:
     """Record a goal with its steps. Ids are never reused."""
     number = sum(len(memo.value.get("goals", ())) for memo in conversation.memos(GOAL)) + 1
     goal = Goal(f"g{number}", text)
-    made = [{"id": goal.id, "text": text}]
-    made += [{"id": f"g{number + place}", "text": step, "parent": goal.id} for place, step in enumerate(steps, 1)]
-    conversation.memo(GOAL, {"goals": made})
+    goals = [{"id": goal.id, "text": text}]
+    goals += [{"id": f"g{number + place}", "text": step, "parent": goal.id} for place, step in enumerate(steps, 1)]
+    conversation.memo(GOAL, {"goals": goals})
     return goal
 
 

@@ -156,11 +156,11 @@ def find_batches(
 
 
 def draft_stubs(
-    conversation: Conversation, found: Sequence[StaleResult], measure: Measure, next_drop: Callable[[], str]
+    conversation: Conversation, stale: Sequence[StaleResult], measure: Measure, next_drop: Callable[[], str]
 ) -> tuple[list[WindowItem], list[Drop]]:
     """Return the window with stubs in place of stale results, and the drops of these."""
     stubs, drops = dict[int, WindowItem](), list[Drop]()
-    for stale_result in found:
+    for stale_result in stale:
         name, entry = next_drop(), stale_result.item.entry
         stubs[entry] = stale_result.stub(name, measure)
         tokens = stale_result.item.tokens - stubs[entry].tokens

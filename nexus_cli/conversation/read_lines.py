@@ -92,12 +92,12 @@ def read_lines(memos: Iterable[Memo]) -> dict[str, ReadLines]:
     """Merge the `READ` memos (oldest first) into the lines sent of each file. An edit moves the earlier lines; a memo
     with an unexpected file length discards them."""
     found: dict[str, ReadLines] = {}
-    for value in (one for memo in memos for one in (memo.value, *memo.value.get("also", ()))):
+    for value in (note for memo in memos for note in (memo.value, *memo.value.get("also", ()))):
         path, total, edits = str(value["file"]), int(value["total"]), value.get("edits", ())
         known = found.get(path, ReadLines((), 0))
         grown = sum((end - start) - (old_end - old_start) for old_start, old_end, start, end in edits)
         fits = known.total + grown == total
-        spans, changed = (_move(one, edits) if fits else () for one in (known.spans, known.changed))
+        spans, changed = (_move(line_spans, edits) if fits else () for line_spans in (known.spans, known.changed))
         lines = [(int(first), int(last)) for first, last in value["lines"]]
         edited = [(min(start + 1, max(end, 1)), max(end, 1)) for _, _, start, end in edits]
         found[path] = ReadLines(join_ranges([*spans, *lines]), total, join_ranges([*changed, *edited]))

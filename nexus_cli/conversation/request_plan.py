@@ -139,7 +139,7 @@ class RequestPlan:
         before = self.earlier.requests
         if before and before[0][0].epoch is self.epoch:
             return [(before[0][0].tokens, 0)]
-        return [one.shares(self.epoch, self.items) for one, _ in before]
+        return [earlier.shares(self.epoch, self.items) for earlier, _ in before]
 
     @cached_property
     def outlook(self) -> Outlook:
@@ -151,7 +151,7 @@ class RequestPlan:
             outlooks.append(Outlook(expected_cached(life, shared, seconds), messages, shared, seconds, now))
         if not outlooks:
             return Outlook(0, 0, 0, None, now)
-        best = max(outlooks, key=lambda one: one.tokens)
+        best = max(outlooks, key=lambda outlook: outlook.tokens)
         return replace(outlooks[0], tokens=best.tokens, messages=best.messages)
 
     @property
@@ -182,7 +182,7 @@ def project(
     """Return the request with these contents. Its size is the `reported` tokens, else the `estimate`; `room` is by
     default what the budget has. `added` are the tokens of texts that the contents do not have yet, by our count: of
     `told` and separators, or of one more message."""
-    epoch, items, late = contents.epoch, contents.items, sum(int(one["tokens"]) for one in told)
+    epoch, items, late = contents.epoch, contents.items, sum(int(row["tokens"]) for row in told)
     messages = added + sum_tokens(items) + sum_tokens(waiting)
     counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
     tokens = estimate.expected(counted.total, contents) if reported is None else reported

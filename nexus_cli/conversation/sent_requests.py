@@ -109,12 +109,12 @@ class SentRequest:
         return None if same < 0 else flatten(group_tool_calls(items))[:same]
 
 
-def source_of(found: Difference, *epochs: Epoch) -> str:
+def source_of(difference: Difference, *epochs: Epoch) -> str:
     """Return the source of the section that differs, from the first of `epochs` that has one; "" for other parts."""
-    if found.kind != "section":
+    if difference.kind != "section":
         return ""
-    named = (load for epoch in epochs for load in epoch.section_rows if load.get("id") == found.what)
-    return next((str(one["source"]) for one in named if one.get("source")), "")
+    named = (load for epoch in epochs for load in epoch.section_rows if load.get("id") == difference.what)
+    return next((str(row["source"]) for row in named if row.get("source")), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,9 @@ class SentRequests:
 
     def shared_tokens(self, epoch: Epoch, info: ModelInfo, now: datetime) -> int:
         """Return the tokens, by our count, of the longest prefix of an epoch that may still be cached."""
-        held = (one for one, _ in self.earlier_requests(info, now).requests if self._may_hold(one, info, now))
+        held = (
+            request for request, _ in self.earlier_requests(info, now).requests if self._may_hold(request, info, now)
+        )
         return max((request.common(epoch, epoch.head) for request in held), default=0)
 
     def _may_hold(self, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:

@@ -37,9 +37,9 @@ def read_sources(memos: Callable[[str], Sequence[Memo]]) -> dict[int, str]:
 
 def read_refusals(memos: Callable[[str], Sequence[Memo]]) -> list[RefusalWords]:
     """Return the reasons given for refused calls, newest first."""
-    found = [memo for memo in memos(DECISION) if memo.value.get("answer") == "no" and memo.value.get("said")]
-    made = (RefusalWords(m.entry, str(m.value["said"]), str(m.value.get("by", UNKNOWN))) for m in found)
-    return sorted(made, key=lambda refusal_words: -refusal_words.entry)
+    refused = [memo for memo in memos(DECISION) if memo.value.get("answer") == "no" and memo.value.get("said")]
+    refusals = (RefusalWords(m.entry, str(m.value["said"]), str(m.value.get("by", UNKNOWN))) for m in refused)
+    return sorted(refusals, key=lambda refusal_words: -refusal_words.entry)
 
 
 def find_others(conversation: Conversation, entries: Iterable[int]) -> frozenset[int]:
@@ -50,7 +50,7 @@ def find_others(conversation: Conversation, entries: Iterable[int]) -> frozenset
     def is_typed(entry: int) -> bool:
         if entry in refused:
             return refused[entry] == PERSON
-        actors = {one.actor for one in conversation.read(entry, entry)}
+        actors = {read_entry.actor for read_entry in conversation.read(entry, entry)}
         return sources.get(entry, PERSON) == PERSON and actors == {PERSON}
 
     return frozenset(entry for entry in entries if not is_typed(entry))
@@ -75,7 +75,7 @@ def with_sources(
         (entry, cut(_without_pastes(text, pasted.get(entry, ()))), sources.get(entry, PERSON))
         for entry, text in messages
     )
-    return merge(refused, said, key=lambda one: -one[0])
+    return merge(refused, said, key=lambda pair: -pair[0])
 
 
 def typed_messages(conversation: Conversation) -> Iterator[tuple[int, str]]:
@@ -89,7 +89,7 @@ def words_before(conversation: Conversation, last: int, shown: Collection[int] =
     """Yield entry and text of the messages and refusal reasons up to entry `last`, except those in `shown`, newest
     first. Includes messages that other parties wrote, see `find_others`."""
     refused = ((refusal.entry, refusal.text) for refusal in read_refusals(conversation.memos) if refusal.entry <= last)
-    for entry, text in merge(refused, conversation.log.user_messages(last), key=lambda one: -one[0]):
+    for entry, text in merge(refused, conversation.log.user_messages(last), key=lambda pair: -pair[0]):
         own = "" if entry in shown else split_attachments(text)[0]
         if own:
             yield entry, own

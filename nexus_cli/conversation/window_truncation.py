@@ -197,15 +197,15 @@ class WindowTruncator:
 
 def cited_drops(groups: Sequence[Group]) -> dict[int, str]:
     """Map entries of recalled pieces to their drop, which they cite when shortened; a failed `recall` is none."""
-    found = {}
+    drops = {}
     for first, *results in groups:
         for call, item in zip(first.message.tool_calls, results, strict=True):
             drop_id = call.arguments.get("id")
             if call.name != RECALL or not isinstance(drop_id, str) or is_placeholder(item):
                 continue
             if item.message.content.startswith("["):
-                found[item.entry] = drop_id
-    return found
+                drops[item.entry] = drop_id
+    return drops
 
 
 def inner_marker(drop_id: str) -> Marker:

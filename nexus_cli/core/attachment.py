@@ -50,12 +50,12 @@ class AttachedFile:
 
     def to_json(self) -> JsonDict:
         """Return the recorded form: `path`, `type`, `bytes`, and `names` or `lines` (`of` the file's total)."""
-        found: JsonDict = {"path": self.path, "type": self.type, "bytes": self.size}
+        fields: JsonDict = {"path": self.path, "type": self.type, "bytes": self.size}
         if self.type == FOLDER:
-            return found | {"names": self.last}
+            return fields | {"names": self.last}
         if self.type != TEXT or not self.last:
-            return found
-        return found | {"lines": [self.first, self.last]} | ({"of": self.total} if self.total else {})
+            return fields
+        return fields | {"lines": [self.first, self.last]} | ({"of": self.total} if self.total else {})
 
 
 _MAGIC = (

@@ -55,8 +55,8 @@ def _read(descriptor: int, ends: float) -> T | None:
     while select.select([descriptor], [], [], max(0.0, ends - time.monotonic()))[0]:
         piece = os.read(descriptor, CHUNK)
         if not piece:
-            found: T | None = json.loads(data) if data else None
-            return found
+            answer: T | None = json.loads(data) if data else None
+            return answer
         data += piece
     return None
 

@@ -25,7 +25,7 @@ class ContextContract:
     @property
     def largest_input(self) -> str:
         """The name of the input with the most text."""
-        return max(self.inputs, key=lambda one: len(one[1]))[0] if self.inputs else "the input"
+        return max(self.inputs, key=lambda pair: len(pair[1]))[0] if self.inputs else "the input"
 
     def share(self, name: str) -> float:
         """Return the part of the whole input's text that the input `name` has, from 0 to 1."""

@@ -123,4 +123,8 @@ def _count_present(there: Sequence[int], span: EntryRange) -> int:
 def _is_missing(there: Sequence[int], span: EntryRange, out: Iterable[EntryRange]) -> bool:
     """True if a message of `span` is missing in `there` and lies in one of the spans `out`."""
     both = ((max(span[0], first), min(span[1], last)) for first, last in out)
-    return any(len(_range(one)) > _count_present(there, one) for one in both if one[0] <= one[1])
+    return any(
+        len(_range(line_range)) > _count_present(there, line_range)
+        for line_range in both
+        if line_range[0] <= line_range[1]
+    )

@@ -37,11 +37,11 @@ def resolve_spelling(folder: str, path: str) -> str:
     """Return the absolute path for `path` as written in `folder`, by `find_spelling`. A leading `@` is removed if that
     gives an existing path."""
     expanded = os.path.join(folder, os.path.expanduser(path))
-    found = find_spelling(expanded)
-    if path.startswith("@") and not os.path.lexists(found) and len(path) > 1:
+    spelling = find_spelling(expanded)
+    if path.startswith("@") and not os.path.lexists(spelling) and len(path) > 1:
         mentioned = find_spelling(os.path.join(folder, os.path.expanduser(path[1:])))
-        return mentioned if os.path.lexists(mentioned) else found
-    return found
+        return mentioned if os.path.lexists(mentioned) else spelling
+    return spelling
 
 
 def nearest_path(folder: str, path: str) -> str:

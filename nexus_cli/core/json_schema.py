@@ -51,7 +51,7 @@ def json_type(kind: Any) -> Any:
     if origin in (dict, Mapping):
         return dict[str, json_type(parts[1])]  # type: ignore[misc]
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return Literal[tuple(one.value for one in kind)]
+        return Literal[tuple(member.value for member in kind)]
     return str if isinstance(kind, type) and issubclass(kind, str | PurePath | datetime) else kind
 
 
@@ -70,14 +70,14 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
             for step in above:
                 owner = _attribute_type(owner, step)
             own |= declared_keys(_attribute_type(owner, name)) if key == "*" else {key: (owner, name)}
-    return {key: found for part in (*map(declared_keys, filter(is_object, bases)), own) for key, found in part.items()}
+    return {key: keys for part in (*map(declared_keys, filter(is_object, bases)), own) for key, keys in part.items()}
 
 
 def _attribute_type(kind: Any, name: str) -> Any:
     """Return the annotation of a field, a property or a key; the value of a tag."""
-    found = getattr(kind, name, None)
-    hint = type_hints(found.fget)["return"] if isinstance(found, property) else type_hints(kind)[name]
-    return Literal[found] if get_origin(hint) is ClassVar else hint
+    attribute = getattr(kind, name, None)
+    hint = type_hints(attribute.fget)["return"] if isinstance(attribute, property) else type_hints(kind)[name]
+    return Literal[attribute] if get_origin(hint) is ClassVar else hint
 
 
 def json_keys(kind: Any) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class Limits:
     def from_json(cls, value: JsonObject) -> Limits:
         """Restore limits from `to_json`; ignore other names."""
         names = {f.name for f in fields(cls)}
-        return cls(**{name: read_value(name, one) for name, one in value.items() if name in names})
+        return cls(**{name: read_value(name, limit) for name, limit in value.items() if name in names})
 
 
 ORDERED: Mapping[str, tuple[str, ...]] = {"allow": (PLAN, *LEVELS), "mode": MODES}
@@ -169,7 +169,7 @@ class Bound:
 
 def read_level(value: JsonObject) -> str:
     """Return the permission level in the value of a memo `LIMITS_IN_FORCE`; "" if it names none."""
-    return next((str(read_value("allow", one["value"])) for one in value["limits"] if one["name"] == "allow"), "")
+    return next((str(read_value("allow", limit["value"])) for limit in value["limits"] if limit["name"] == "allow"), "")
 
 
 def compose_limits(layers: Sequence[tuple[str, Limits]]) -> tuple[Limits, tuple[Bound, ...]]:

@@ -42,7 +42,7 @@ def parse_time(text: str, now: float, zone: str = "") -> float:
     today = datetime.fromtimestamp(now, named).date()
     days = {"today": (today,), "tomorrow": (today + _DAY,)}.get(clock[1], (today, today + _DAY))
     times = [to_moment(datetime(day.year, day.month, day.day, hour, minute), named) for day in days]
-    return next((one for one in times if one > now), times[-1])
+    return next((clock_time for clock_time in times if clock_time > now), times[-1])
 
 
 def local_zone() -> str:
@@ -73,12 +73,12 @@ def _read_timezone() -> str:
 
 def find_zone(name: str) -> ZoneInfo:
     """Return the time zone of an IANA name; raise `NexusError("usage", ...)` if it does not exist."""
-    found = _load_zone(name)
-    if found is None:
+    zone = _load_zone(name)
+    if zone is None:
         raise NexusError(
             "usage", f"--zone {name[:80]!r}", "unknown time zone", "Use a name such as Europe/Berlin or UTC"
         )
-    return found
+    return zone
 
 
 def _load_zone(name: str) -> ZoneInfo | None:

@@ -226,7 +226,7 @@ class ToolResult:
             object.__setattr__(self, name, text_of(getattr(self, name), f"{name} of a tool result"))
         if self.full is not None:
             object.__setattr__(self, "full", text_of(self.full, "full output of a tool result"))
-        if isinstance(self.changed, str) or not all(isinstance(one, str) for one in self.changed):
+        if isinstance(self.changed, str) or not all(isinstance(path, str) for path in self.changed):
             raise TypeError("changed files of a tool result must be a sequence of paths as text")
         object.__setattr__(self, "changed", tuple(self.changed))
         object.__setattr__(self, "pipe", tuple(self.pipe))
@@ -282,7 +282,7 @@ def result_note(result: ToolResult, seconds: float) -> JsonObject:
 def restore_result(text: str, note: JsonObject) -> tuple[ToolResult, float]:
     """Restore a result and its seconds from the text of its entry and its note, which may be empty."""
     names = {field_.name for field_ in fields(ToolResult)} - _TEXT_FIELDS
-    known = {name: found for name, found in note.items() if name in names}
+    known = {name: value for name, value in note.items() if name in names}
     error = text[-note["error"] :] if note.get("error") else ""
     output = text[: len(text) - len(error)].removesuffix("\n") if error else text
     return ToolResult(output=output, error=error, **known), float(note.get("seconds", 0.0))

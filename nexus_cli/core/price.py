@@ -21,7 +21,9 @@ def price_usage(usage: Usage, info: ModelInfo) -> Cost | None:
     price = info.input_price
     if price is None or (info.output_price is None and usage.output):
         return None
-    read_price, write_price = (price if one is None else one for one in (info.cache_read_price, info.cache_write_price))
+    read_price, write_price = (
+        price if cache_price is None else cache_price for cache_price in (info.cache_read_price, info.cache_write_price)
+    )
     cached, written = usage.cache_read * read_price, usage.cache_write * write_price
     saved = (usage.cache_read + usage.cache_write) * price - cached - written
     plain = max(0, usage.input - usage.cache_read - usage.cache_write)

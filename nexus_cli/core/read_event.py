@@ -23,10 +23,10 @@ def read_event(line: JsonObject) -> Event | None:
 
     Raises `KeyError`, `TypeError` or `ValueError` if fields are missing or invalid.
     """
-    found = _KINDS.get(str(line["type"]))
-    if found is None:
+    event_type = _KINDS.get(str(line["type"]))
+    if event_type is None:
         return None
-    event: Event = read_value(found, line)
+    event: Event = read_value(event_type, line)
     if "agent" in line and "lane" in line:
         return AgentEvent(str(line["agent"]), str(line["lane"]), event)
     return event

@@ -98,23 +98,23 @@ def named_secrets(text: str) -> Iterator[tuple[int, int]]:
             yield span
 
 
-def _secret_behind(text: str, found: re.Match[str]) -> tuple[int, int] | None:
-    word_end = found.end("word")
+def _secret_behind(text: str, match: re.Match[str]) -> tuple[int, int] | None:
+    word_end = match.end("word")
     known = _IDENTIFIER.search(text, max(0, word_end - _LONGEST_NAME), word_end)
-    name = known[0] if known else found["word"]
+    name = known[0] if known else match["word"]
     before = text[max(0, word_end - len(name) - 1) : word_end - len(name)]
     option = name.startswith("--")
-    sign = found["sign"] or ""
+    sign = match["sign"] or ""
     tag = text[word_end] == ">"
     if (tag and before != "<") or (not tag and not sign and not option) or (sign == "," and not option):
         return None
     if name.lstrip("-") in ("PWD", "OLDPWD"):
         return None
     bare = name.lstrip("-")
-    variable = bare.upper() == bare and ((sign == "=" and not found["gap"]) or (sign == ":" and "_" in bare))
+    variable = bare.upper() == bare and ((sign == "=" and not match["gap"]) or (sign == ":" and "_" in bare))
     literal = option or variable or (sign == "=" and before in ("?", "&")) or bare[:2] in ("x-", "X-")
-    place = _Place(bool(_IS_PASSWORD.fullmatch(found["word"])), literal, False, sign in ("=", ":="))
-    start = found.end()
+    place = _Place(bool(_IS_PASSWORD.fullmatch(match["word"])), literal, False, sign in ("=", ":="))
+    start = match.end()
     quote = _QUOTE.match(text, start)
     inside = _find_quoted(text, quote) if quote else None
     if quote is not None and inside is not None:
@@ -303,10 +303,10 @@ def _without_named(text: str) -> str:
     return "".join([*pieces, text[end:]])
 
 
-def _replace_match(found: re.Match[str]) -> str:
-    if found["basic"] and not _is_basic(found["pair"]):
-        return found[0]
-    kept = found["hook"] or found["header"] or found["basic"] or found["bearer"] or found["url"] or ""
+def _replace_match(match: re.Match[str]) -> str:
+    if match["basic"] and not _is_basic(match["pair"]):
+        return match[0]
+    kept = match["hook"] or match["header"] or match["basic"] or match["bearer"] or match["url"] or ""
     return kept + REDACTED
 
 

@@ -133,7 +133,7 @@ class Entity:
         """The goals of an agent, the most important first, those that are done at the end. Some are texts of its
         settings."""
         stored = enumerate(self.options.get(GOALS, ()), 1)
-        found = [make_goal(number, one) if isinstance(one, str) else one for number, one in stored]
+        found = [make_goal(number, goal) if isinstance(goal, str) else goal for number, goal in stored]
         return sorted(found, key=lambda goal: (goal["done"] is not None, goal["priority"]))
 
 

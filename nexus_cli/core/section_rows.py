@@ -34,7 +34,7 @@ def apportion(total: int, weights: Sequence[int]) -> list[int]:
 def scale_sections(rows: SectionRows, total: int, scale: float) -> list[JsonDict]:
     """Convert the tokens of section rows to the budget's unit; they sum to `total`, separators included."""
     tokens = apportion(total, [int(row["tokens"]) for row in rows])
-    return [_scale_row(dict(one), part, scale) for one, part in zip(rows, tokens, strict=True)]
+    return [_scale_row(dict(row), part, scale) for row, part in zip(rows, tokens, strict=True)]
 
 
 def _scale_row(row: JsonDict, tokens: int, scale: float) -> JsonDict:

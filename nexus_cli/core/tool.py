@@ -122,8 +122,8 @@ class ToolContext:
 
     def service(self, protocol: type[S]) -> S:
         """Return the service of a protocol in `Tool.needs`."""
-        found: S = self.services[protocol]
-        return found
+        service: S = self.services[protocol]
+        return service
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +232,11 @@ class Tool:
         names = [name for name in self.paths if name != self.ranged]
         given = [arguments.get(name, self._default_path(name)) for name in names]
         ranged = arguments.get(self.ranged, ()) if self.ranged else ()
-        for one in ranged if isinstance(ranged, list | tuple) else (ranged,):
-            given.append(split_ranges(one)[0] if isinstance(one, str) else one)
-        return tuple(path for one in given for path in (one if isinstance(one, list | tuple) else (one,)))
+        for span in ranged if isinstance(ranged, list | tuple) else (ranged,):
+            given.append(split_ranges(span)[0] if isinstance(span, str) else span)
+        return tuple(
+            path for element in given for path in (element if isinstance(element, list | tuple) else (element,))
+        )
 
     def _default_path(self, name: str) -> Any:
         schema = self.parameters["properties"][name]

@@ -117,16 +117,16 @@ class QuotedText:
         each = enumerate(self._paragraphs)
         self._units = [(number, one) for number, part in each for one in _SENTENCE.split(part) if one.strip()]
         self._starts, pieces, end = list[int](), list[str](), 0
-        for _, one in self._units:
+        for _, sentence in self._units:
             self._starts.append(end)
-            pieces.append(f"{_fold(one)} ")
+            pieces.append(f"{_fold(sentence)} ")
             end += len(pieces[-1])
         self._joined = "".join(pieces)
 
     @property
     def sentences(self) -> list[str]:
         """The sentences, in their order."""
-        return [one.strip() for _, one in self._units]
+        return [sentence.strip() for _, sentence in self._units]
 
     def find(self, quote: str) -> str:
         """Return the sentences that contain `quote`, ignoring white space and case; "" if there are none.
@@ -143,7 +143,7 @@ class QuotedText:
         units = self._units
         first, last = bisect_right(self._starts, at) - 1, bisect_right(self._starts, at + len(wanted) - 1) - 1
         return _introduction(self._paragraphs, units[first][0]) + "\n".join(
-            " ".join(one.strip() for number, one in units[first : last + 1] if number == each)
+            " ".join(sentence.strip() for number, sentence in units[first : last + 1] if number == each)
             for each in dict.fromkeys(number for number, _ in units[first : last + 1])
         )
 

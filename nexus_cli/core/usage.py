@@ -37,7 +37,7 @@ class Amounts:
     def _combine(self, operation: Callable[[Any, Any], Any], other: Self) -> Self:
         pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
         combined = [None if None in pair else operation(*pair) for pair in pairs]
-        return type(self)(*(round_dollars(one) if isinstance(one, float) else one for one in combined))
+        return type(self)(*(round_dollars(amount) if isinstance(amount, float) else amount for amount in combined))
 
 
 @dataclass(frozen=True, slots=True)

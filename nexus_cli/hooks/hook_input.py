@@ -62,8 +62,8 @@ def encode_event(common: JsonObject, own: JsonObject, *, is_codex: bool) -> byte
     not None in the order of the program, then the event's `own`."""
     left_out = NOT_OF_CODEX if is_codex else ("permission_mode",) * (common["hook_event_name"] in WITHOUT_MODE)
     keys = CODEX_KEYS if is_codex else CLAUDE_KEYS
-    found = {**{key: common[key] for key in keys if common.get(key) is not None}, **own}
-    kept = {key: value for key, value in found.items() if key not in left_out}
+    fields = {**{key: common[key] for key in keys if common.get(key) is not None}, **own}
+    kept = {key: value for key, value in fields.items() if key not in left_out}
     return encode_input(kept, "" if is_codex else "\n")
 
 
@@ -111,7 +111,10 @@ class HookedCall:
             if event == FAILED_EVENT:
                 end |= {"error": self._describe_failure(self.result), "is_interrupt": False}
             end["duration_ms"] = round((time.monotonic() - self._began) * 1000)
-        return [{"tool_name": name, "tool_input": one, **self._respond(event, hook, one), **end} for one in each]
+        return [
+            {"tool_name": name, "tool_input": tool_input, **self._respond(event, hook, tool_input), **end}
+            for tool_input in each
+        ]
 
     def describe_result(self) -> str:
         """Return the result of the call as text."""
@@ -141,13 +144,13 @@ class HookedCall:
 
     def _claude_arguments(self) -> JsonDict:
         """Return the arguments of the call as Claude gives them, in its order; others of ours follow."""
-        made = foreign_arguments(self._claude_name, self.tool.name, self.checked)
+        arguments = foreign_arguments(self._claude_name, self.tool.name, self.checked)
         if self.tool.effect is Effect.EDIT:
-            made = {"file_path": "", **self._join_edits(), **made}
-            made |= {"replace_all": made.pop("replace_all", False)} if "old_string" in made else {}
-        if "file_path" in made and self.targets:
-            made["file_path"] = self._path
-        return made
+            arguments = {"file_path": "", **self._join_edits(), **arguments}
+            arguments |= {"replace_all": arguments.pop("replace_all", False)} if "old_string" in arguments else {}
+        if "file_path" in arguments and self.targets:
+            arguments["file_path"] = self._path
+        return arguments
 
     def _join_edits(self) -> JsonDict:
         edits = self.checked.get("edits")
@@ -193,11 +196,11 @@ class HookedCall:
         patch = _find_hunks(self._before, now) if self._before is not None else []
         if self._claude_name == "Write":
             kind = "create" if self._before is None else "update"
-            made = {"type": kind, "filePath": path, "content": given.get("content"), "structuredPatch": patch}
-            return {**made, "originalFile": self._before, "userModified": False}
-        made = {"filePath": path, "oldString": given.get("old_string"), "newString": given.get("new_string")}
+            response = {"type": kind, "filePath": path, "content": given.get("content"), "structuredPatch": patch}
+            return {**response, "originalFile": self._before, "userModified": False}
+        response = {"filePath": path, "oldString": given.get("old_string"), "newString": given.get("new_string")}
         end = {"userModified": False, "replaceAll": given.get("replace_all", False)}
-        return {**made, "originalFile": self._before, "structuredPatch": patch, **end}
+        return {**response, "originalFile": self._before, "structuredPatch": patch, **end}
 
     def _describe_failure(self, result: ToolResult) -> str:
         """Return the error of a failed call as Claude words it."""

@@ -206,16 +206,16 @@ def list_plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
         yield replace(hook, scripts=files, is_plugin=True, item=item.key)
 
 
-def _project_hooks(folder: Path, source: Path, found: Configuration) -> Iterator[Hook]:
+def _project_hooks(folder: Path, source: Path, configuration: Configuration) -> Iterator[Hook]:
     """Yield the hooks of a folder, which in a worktree are also those of the folder `source` of its project, those that
     were trusted and are in no file any more, and a row for what is left out, which in a project that was never trusted
     only waits for trust."""
-    in_force, before = trusted_items(folder, found), trusted_texts(folder)
-    hooks = {key: item for key, item in found.items.items() if item.kind == "hook"}
+    in_force, before = trusted_items(folder, configuration), trusted_texts(folder)
+    hooks = {key: item for key, item in configuration.items.items() if item.kind == "hook"}
     off = next((name for name in RULES if (read_settings(source, name) or {}).get(DISABLED) is True), "")
     readable = {item.file for item in hooks.values()}
-    left_out = {name: one_line(why) for name, why in found.left_out}
-    removed = {key: _removed_item(key, parts) for key, parts in before.items() if key not in found.items}
+    left_out = {name: one_line(why) for name, why in configuration.left_out}
+    removed = {key: _removed_item(key, parts) for key, parts in before.items() if key not in configuration.items}
     removed = {key: item for key, item in removed.items() if item.parts}
     for key, item in (hooks | removed).items():
         text, state, why = item.definition, ACTIVE, ""
@@ -232,7 +232,7 @@ def _project_hooks(folder: Path, source: Path, found: Configuration) -> Iterator
         state = CHANGED if refuses else UNSUPPORTED
         yield replace(hook, state=state, why=f"{off} has {DISABLED}") if is_off else hook
     unread = [name for name in left_out if name in readable or name not in {item.file for item in removed.values()}]
-    is_known = bool(unread) and (bool(before) or trust_state(folder, found) in ("trusted", "changed"))
+    is_known = bool(unread) and (bool(before) or trust_state(folder, configuration) in ("trusted", "changed"))
     for name in unread:
         state = UNSUPPORTED if is_known else UNTRUSTED
         yield Hook(HookTable("", ""), shown_path(name), real_path(folder), state, f"it {left_out[name]}")

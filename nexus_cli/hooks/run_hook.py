@@ -248,9 +248,17 @@ def _start(
         if script is not None and os.path.lexists(script):
             shown = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
             pairs = (text.partition("=") for text in _decode(shown).split("\0"))
-            changed = ((one, value) for one, _, value in pairs if VARIABLE.fullmatch(one) and env.get(one) != value)
+            changed = (
+                (variable, value)
+                for variable, _, value in pairs
+                if VARIABLE.fullmatch(variable) and env.get(variable) != value
+            )
             left_out = () if hook.is_personal else LOADER_VARIABLES
-            variables = {one: value for one, value in changed if not (one in _OF_SHELL or one.startswith(left_out))}
+            variables = {
+                variable: value
+                for variable, value in changed
+                if not (variable in _OF_SHELL or variable.startswith(left_out))
+            }
     finally:
         os.close(write_end)
         drain.join(1.0)

@@ -123,11 +123,11 @@ def _choose_branch(records: list[Record], session: ForeignSession) -> set[int]:
             at -= 1
     spoken = [record for record in way.values() if record["type"] in SPOKEN]
     messages = {read_name(record["message"], "id") for record in spoken if record["type"] == "assistant"} - {""}
-    parts = [one for one in records if one["type"] == "assistant" and read_name(one["message"], "id") in messages]
-    blocks = (block for one in (*spoken, *parts) for block in _blocks(one))
+    parts = [row for row in records if row["type"] == "assistant" and read_name(row["message"], "id") in messages]
+    blocks = (block for part in (*spoken, *parts) for block in _blocks(part))
     calls = {read_name(block, "id") for block in blocks if block.get("type") == "tool_use"}
-    results = [one for one in records if one["type"] == "user" and _answers(one, calls)]
-    return {id(one) for one in (*spoken, *parts, *results)}
+    results = [row for row in records if row["type"] == "user" and _answers(row, calls)]
+    return {id(part) for part in (*spoken, *parts, *results)}
 
 
 def _is_compaction(record: Record) -> bool:
@@ -135,15 +135,15 @@ def _is_compaction(record: Record) -> bool:
 
 
 def _answers(record: Record, calls: set[str]) -> bool:
-    found = _blocks(record)
-    return bool(found) and all(
-        one.get("type") == "tool_result" and read_name(one, "tool_use_id") in calls for one in found
+    blocks = _blocks(record)
+    return bool(blocks) and all(
+        block.get("type") == "tool_result" and read_name(block, "tool_use_id") in calls for block in blocks
     )
 
 
 def _blocks(record: Record) -> list[Record]:
     content = record["message"].get("content")
-    return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
 def _read_typed_command(text: str) -> str:
@@ -207,13 +207,13 @@ class _Talk:
         self._answered.add(call)
         texts = [content] if isinstance(content, str) else []
         images: list[Part] = []
-        for one in content if isinstance(content, list) else ():
-            if isinstance(one, dict) and one.get("type") == "text":
-                texts.append(str(one.get("text", "")))
-            elif isinstance(one, dict) and (image := self._image(one)) is not None:
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, dict) and part.get("type") == "text":
+                texts.append(str(part.get("text", "")))
+            elif isinstance(part, dict) and (image := self._image(part)) is not None:
                 images.append(image)
             else:
-                kind = one.get("type") if isinstance(one, dict) else type(one).__name__
+                kind = part.get("type") if isinstance(part, dict) else type(part).__name__
                 self.session.left_out[f"{str(kind)[:40]} blocks in tool results"] += 1
         self.session.add_result(call, "\n\n".join(texts), self._names, images)
 

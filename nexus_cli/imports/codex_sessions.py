@@ -153,8 +153,8 @@ class _Talk:
             name, arguments = "local_shell", item.get("action")
         if isinstance(arguments, str):
             try:
-                found = json.loads(arguments)
-                arguments = found if isinstance(found, dict) and is_shallow(found) else arguments
+                parsed = json.loads(arguments)
+                arguments = parsed if isinstance(parsed, dict) and is_shallow(parsed) else arguments
             except (ValueError, RecursionError):
                 pass  # kept as raw text
         call = make_call(read_name(item, "call_id") or read_name(item, "id"), name, arguments)
@@ -188,15 +188,15 @@ class _Talk:
         """Return the text of a result: as it is, or inside a JSON object with `output` or `content`; add its images."""
         if isinstance(value, str):
             try:
-                found = json.loads(value) if value.startswith("{") else None
+                parsed = json.loads(value) if value.startswith("{") else None
             except (ValueError, RecursionError):
-                found = None
-            inner = found.get("output") if isinstance(found, dict) else None
+                parsed = None
+            inner = parsed.get("output") if isinstance(parsed, dict) else None
             return inner if isinstance(inner, str) else value
         if isinstance(value, dict):
             value = value.get("content", value)
         if isinstance(value, list):
-            blocks = [one for one in value if isinstance(one, dict)]
+            blocks = [block for block in value if isinstance(block, dict)]
             texts = [str(block.get("text", "")) for block in blocks if "text" in block]
             images += [image for block in blocks if (image := self._image(block.get("image_url"))) is not None]
             if left := len(value) - len(texts) - len(images):

@@ -109,8 +109,12 @@ class ForeignSession:
         Calls of the last step stay open: the session that resumes it closes them.
         """
         self._add_images()
-        answered = {one.message.tool_call_id for one in self.entries if one.message.role is Role.TOOL}
-        last = max((i for i, one in enumerate(self.entries) if one.message.role is not Role.TOOL), default=0)
+        answered = {
+            known_entry.message.tool_call_id for known_entry in self.entries if known_entry.message.role is Role.TOOL
+        }
+        last = max(
+            (i for i, known_entry in enumerate(self.entries) if known_entry.message.role is not Role.TOOL), default=0
+        )
         closed: list[Entry] = []
         for place, entry in enumerate(self.entries):
             closed.append(entry)
@@ -128,10 +132,10 @@ class ForeignSession:
 
     def digest(self, count: int) -> str:
         """Return the hash of the first `count` messages."""
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for entry in self.entries[:count]:
-            found.update(canonical(to_record(entry.message)))
-        return found.hexdigest()
+            digest.update(canonical(to_record(entry.message)))
+        return digest.hexdigest()
 
 
 def read_name(record: JsonObject, key: str) -> str:
@@ -149,7 +153,7 @@ def is_shallow(value: object) -> bool:
     """Return True if a value of JSON has at most `MOST_DEEP` levels."""
     level = [value]
     for _ in range(MOST_DEEP):
-        tables = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        tables = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, dict | list)]
         level = [inner for table in tables for inner in table]
         if not level:
             return True

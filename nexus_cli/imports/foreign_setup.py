@@ -166,7 +166,7 @@ class ForeignSetup:
     def _leave_out_widened(self, allowed: Sequence[str], lost: Sequence[str]) -> None:
         """Leave out allow rules that a lost rule of the same tool may have limited."""
         for written in allowed:
-            limit = next((one or "that cannot be read" for one in lost if may_overlap(written, one)), "")
+            limit = next((pattern or "that cannot be read" for pattern in lost if may_overlap(written, pattern)), "")
             if limit:
                 for text in self._allowed.pop(written):
                     self.rules.pop(("allow", text), None)
@@ -191,13 +191,16 @@ class ForeignSetup:
                 "its command or address seems to contain a key: store the key with `nexus login NAME`, then add the "
                 "server with `nexus mcp add`"
             )
-        secret = [str(one) for one, value in env.items() if is_key(str(value), str(one))]
-        unsent = [str(one) for one, value in headers.items() if is_secret_header(str(one), str(value))]
-        for one in (*secret, *unsent):
-            self._note_secret(name, one)
+        secret = [str(variable) for variable, value in env.items() if is_key(str(value), str(variable))]
+        unsent = [str(header) for header, value in headers.items() if is_secret_header(str(header), str(value))]
+        for secret_name in (*secret, *unsent):
+            self._note_secret(name, secret_name)
         if env:
-            entry["env"] = [*(f"{one}={value}" for one, value in env.items() if str(one) not in secret), *secret]
-        if sent := [f"{one}: {value}" for one, value in headers.items() if str(one) not in unsent]:
+            entry["env"] = [
+                *(f"{variable}={value}" for variable, value in env.items() if str(variable) not in secret),
+                *secret,
+            ]
+        if sent := [f"{header}: {value}" for header, value in headers.items() if str(header) not in unsent]:
             entry["headers"] = sent
         names = FROM_ENVIRONMENT.findall(json.dumps(entry, default=str))
         parse_entry(name, entry, dict.fromkeys(names, "x"))
@@ -262,7 +265,7 @@ def server_entry(table: JsonObject, *keys: str) -> JsonDict:
 
 def as_texts(value: object) -> list[str]:
     """Return the entries of a list as texts, [] for anything else."""
-    return [str(one) for one in value] if isinstance(value, list) else []
+    return [str(element) for element in value] if isinstance(value, list) else []
 
 
 def is_key(value: str, name: str = "") -> bool:

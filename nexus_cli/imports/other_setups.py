@@ -90,7 +90,7 @@ def _add_codex_server(setup: ForeignSetup, name: str, table: JsonDict, where: st
     entry = {"env": dict(as_table(table.get("env")))} | server_entry(table, "url", "cwd")
     entry["env"] |= {text: f"${{{text}}}" for text in as_texts(table.get("env_vars"))}
     headers = dict(as_table(table.get("http_headers")))
-    headers |= {one: f"${{{name}}}" for one, name in as_table(table.get("env_http_headers")).items()}
+    headers |= {header: f"${{{name}}}" for header, name in as_table(table.get("env_http_headers")).items()}
     if variable := table.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
     entry |= {"headers": headers} if headers else {}

@@ -137,7 +137,7 @@ def _plan_rules(setup: ForeignSetup, document: Any, asked: _Asked) -> None:
     mine = {decision: set(table.get(decision, ())) for decision in DECISIONS}
     added: dict[Decision, list[str]] = {decision: [] for decision in DECISIONS}
     for decision, text in setup.rules:
-        other = next((one for one in DECISIONS if one != decision and text in mine[one]), None)
+        other = next((candidate for candidate in DECISIONS if candidate != decision and text in mine[candidate]), None)
         if text in mine[decision]:
             continue
         answer = BOTH

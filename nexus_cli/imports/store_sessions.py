@@ -69,8 +69,8 @@ def import_sessions(ledger: Ledger, program: str, home: Path, model: str, *, dry
     memos = [
         _Known(*memo) for memo in sessions.list_memos(ledger.db, IMPORTED_SESSION) if memo[1].get("from") == program
     ]
-    by_file = {str(one.memo.get("file")): one for one in memos}
-    moved = {str(one.memo.get("id")): one for one in memos if not os.path.exists(str(one.memo.get("file")))}
+    by_file = {str(memo.memo.get("file")): memo for memo in memos}
+    moved = {str(memo.memo.get("id")): memo for memo in memos if not os.path.exists(str(memo.memo.get("file")))}
     for path in track(sorted(find(home), key=lambda path: _stamp(path)[1:])):
         known, stamp = by_file.get(str(path)), _stamp(path)
         if known and known.memo.get("stamp") == stamp:
@@ -153,7 +153,7 @@ def _store(
 def _write(ledger: Ledger, foreign: ForeignSession, known: _Known, stamp: list[int], model: str) -> None:
     counter = _counter(encoding_of(model))
     before = int(known.memo.get("entries", 0))
-    fresh = [replace(one, tokens=counter.count_message(one.message)) for one in foreign.entries[before:]]
+    fresh = [replace(imported, tokens=counter.count_message(imported.message)) for imported in foreign.entries[before:]]
     is_folder = os.path.isabs(foreign.folder) and "\0" not in foreign.folder
     folder = foreign.folder if is_folder else os.path.expanduser("~")
     project = ledger.project_of(Path(folder))

@@ -36,11 +36,11 @@ class KnownNotes:
         """Return the notes of a kind, also later ones; read those that were not read yet."""
         if not self.has(kind):
             kinds = OPENING_KINDS if kind in OPENING_KINDS else (kind,)
-            found = lanes.notes(db, self._lane, kinds)
+            notes = lanes.notes(db, self._lane, kinds)
             if not self._notes:
-                self._newest = max(found, default=0)
-            self._notes.update({one: {} for one in kinds})
-            for key, memo in found.items():
+                self._newest = max(notes, default=0)
+            self._notes.update({memo_kind: {} for memo_kind in kinds})
+            for key, memo in notes.items():
                 self._notes[memo.kind][key] = memo
         return [*self._notes.get(kind, {}).values()]
 
@@ -52,10 +52,10 @@ class KnownNotes:
         behind = max(0, self._newest - overlap * db.is_shared)
         return lanes.begin_later_notes(db, self._lane, behind, () if self._is_new else tuple(self._notes))
 
-    def add(self, found: Mapping[int, Memo]) -> None:
+    def add(self, notes: Mapping[int, Memo]) -> None:
         """Add notes that were committed, by key."""
-        for key, memo in found.items():
+        for key, memo in notes.items():
             if self.has(memo.kind):
                 self._notes.setdefault(memo.kind, {})[key] = memo
-        self._newest = max(self._newest, *found, 0)
+        self._newest = max(self._newest, *notes, 0)
         self.is_fresh = True

@@ -340,8 +340,8 @@ class LaneLog:
         """Return the notes of one kind, or of all, oldest first. `own` leaves out those of ancestors; `first` leaves
         out those before that entry."""
         kinds = (kind,) if kind else ()
-        found = self._query(lambda db: lanes.notes(db, self.lane, kinds, own=own, first=first), dict[int, Memo]())
-        return list(found.values())
+        notes = self._query(lambda db: lanes.notes(db, self.lane, kinds, own=own, first=first), dict[int, Memo]())
+        return list(notes.values())
 
     # Files, tool starts
 

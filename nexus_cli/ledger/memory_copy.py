@@ -58,9 +58,9 @@ def copy_session(source: Database, target: Database, session: str) -> None:
     }
     target.connection.execute("PRAGMA foreign_keys = OFF")  # the sessions that it was forked from are not copied
     with target.write():
-        for table, found in rows.items():
-            if found:
-                target.many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(found[0]))})", found)
+        for table, row in rows.items():
+            if row:
+                target.many(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row[0]))})", row)
 
 
 def _columns(memory: Database, table: str) -> str:

@@ -119,16 +119,16 @@ def check_version(connection: sqlite3.Connection, path: Path) -> int:
     connection.execute("BEGIN")  # one snapshot for all three: another program may be creating its tables
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     owner = connection.execute("PRAGMA application_id").fetchone()[0]
-    found = schema.version(connection)
+    version_read = schema.version(connection)
     connection.execute("COMMIT")
     if owner != schema.APPLICATION and tables:
         why = "the database belongs to another program"
         raise NexusError("ledger", f"the ledger {path} cannot be opened", why, "Set NEXUS_HOME to another folder")
-    if found > len(schema.STEPS):
-        why = f"it was written by a newer nexus (schema {found}, supported: {len(schema.STEPS)})"
+    if version_read > len(schema.STEPS):
+        why = f"it was written by a newer nexus (schema {version_read}, supported: {len(schema.STEPS)})"
         hint = "Upgrade nexus, or set NEXUS_HOME to another folder"
         raise NexusError("ledger", f"the ledger {path} cannot be opened", why, hint)
-    return found
+    return version_read
 
 
 def _connect_current(path: Path) -> sqlite3.Connection | None:

@@ -221,12 +221,12 @@ def prepare(db: PostgresDatabase) -> None:
     """
     if db.steps == len(schema.STEPS):
         return
-    found = version(db)
-    if found > len(schema.STEPS):
-        why = f"it was written by a newer nexus (schema {found}, supported: {len(schema.STEPS)})"
+    steps = version(db)
+    if steps > len(schema.STEPS):
+        why = f"it was written by a newer nexus (schema {steps}, supported: {len(schema.STEPS)})"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, "Upgrade nexus")
-    if found and not db.is_administrator():
-        why = f"it was written by an older nexus (schema {found}, required: {len(schema.STEPS)})"
+    if steps and not db.is_administrator():
+        why = f"it was written by an older nexus (schema {steps}, required: {len(schema.STEPS)})"
         hint = "Ask its administrator to run `nexus sessions list`, which upgrades the ledger"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, hint)
     for _ in schema.STEPS:
@@ -255,13 +255,13 @@ def version(db: PostgresDatabase) -> int:
     )
     if len(rows) == 2:
         try:
-            found = db.one("SELECT steps FROM schema_version WHERE application = ?", APPLICATION)
+            steps = db.one("SELECT steps FROM schema_version WHERE application = ?", APPLICATION)
         except NexusError as error:
             if not error.__cause__ or "column" not in str(error.__cause__):
                 raise
-            found = None
-        if found:
-            return int(found[0])
+            steps = None
+        if steps:
+            return int(steps[0])
     if not rows:
         return 0
     why, hint = "the database belongs to another program", "Create a database for nexus: createdb NAME"

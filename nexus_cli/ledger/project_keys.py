@@ -35,11 +35,11 @@ def find_project(db: Database, server: str, path: str) -> str:
         known, project = record.read_text(encoding="utf-8", errors="surrogateescape").split("\n", 1)
     except (OSError, ValueError):
         known, project = "", path
-    if known == stamp or (found := repository_key(Path(path))) is None:
+    if known == stamp or (key := repository_key(Path(path))) is None:
         return project
-    project = found or path
+    project = key or path
     with suppress(NexusError, OSError):  # the next look tries again
-        if found:
+        if key:
             move_rows(db, path, project)
         replace_private_file(record, f"{stamp}\n{project}".encode("utf-8", "surrogateescape"))
     return project

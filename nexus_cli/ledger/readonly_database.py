@@ -90,9 +90,9 @@ def open_readonly(path: Path) -> ReadOnlyDatabase:
     upgrade."""
     database = ReadOnlyDatabase(path)
     try:
-        if (found := check_version(database.connection, path)) != len(schema.STEPS):
+        if (steps := check_version(database.connection, path)) != len(schema.STEPS):
             empty = NexusError("ledger", f"the ledger {path} cannot be read", *_NOTHING_IN_IT)
-            raise _outdated(path, found, len(schema.STEPS)) if found else empty
+            raise _outdated(path, steps, len(schema.STEPS)) if steps else empty
     except BaseException:
         database.close()
         raise

@@ -135,10 +135,10 @@ def record_outcome(
 def settle_lost(db: Database, session: str) -> None:
     """Record the outcome of requests of a session whose process was ended: our estimate, without a price. The caller
     holds the session's lock."""
-    if found := db.all(*lost_query(session)):
+    if rows := db.all(*lost_query(session)):
         key = sessions.key_of(db, session)
         with db.write():
-            for _ in found:
+            for _ in rows:
                 sessions.add_cost(db, key, Usage(cost_usd=None))
             sums = "input = estimate, output = 0, cache_read = 0, cache_write = 0, reasoning = 0"
             db.run(f"UPDATE requests SET finish = '{LOST}', reported = 0, {sums} WHERE {_OPEN}", session)
@@ -227,8 +227,8 @@ def _select(which: str) -> str:
 
 
 def _list_requests(db: Database, value: int, which: str) -> list[RequestRow]:
-    found = db.all(_select(which), value)
-    texts = {row[3]: (row[3], *row[11:13]) for row in found}
+    rows = db.all(_select(which), value)
+    texts = {row[3]: (row[3], *row[11:13]) for row in rows}
     arguments = {digest: json.loads(blobs.unpack(*text)) for digest, text in texts.items()}
     return [
         RequestRow(
@@ -239,7 +239,7 @@ def _list_requests(db: Database, value: int, which: str) -> list[RequestRow]:
             row[13],
             row[10],
         )
-        for row in found
+        for row in rows
     ]
 
 

@@ -234,10 +234,10 @@ class RunTable:
         works = f"{self._db.own_run} AND state = '{RUNNING}' AND lease >= {self._db.now_sql}"
         others = self._select(f"key <> ? AND {works}", run.key)
         return any(
-            not one.options.get("worktree")
-            and (one.entity == run.entity is not None or (one.may_write and run.may_write))
-            and _folder(one) == _folder(run)
-            for one in others
+            not other_run.options.get("worktree")
+            and (other_run.entity == run.entity is not None or (other_run.may_write and run.may_write))
+            and _folder(other_run) == _folder(run)
+            for other_run in others
         )
 
     def _due(self) -> str:
@@ -475,7 +475,7 @@ class RunTable:
         """Return the dollars that unattended runs, in a shared ledger all runs of this role, have cost since a time,
         open runs included; `where` as in `list_runs`."""
         tests = "".join(f" AND r.{name} = ?" for name in where) + f" AND {self._db.own_run}"
-        types = ", ".join(f"'{one}'" for one in (*UNATTENDED, *(PLAIN if self._db.is_shared else ())))
+        types = ", ".join(f"'{run_type}'" for run_type in (*UNATTENDED, *(PLAIN if self._db.is_shared else ())))
         row = self._db.one(
             f"""WITH RECURSIVE paid (key, id) AS (
                 SELECT s.key, s.id FROM sessions s JOIN runs r ON r.session = s.id
@@ -592,8 +592,8 @@ def _take(db: Database, run: int, signals: Sequence[int], at: str) -> None:
 def _suspend(db: Database, lane: int, memo: Memo) -> None:
     row = db.one("SELECT id FROM sessions WHERE key = ?", lanes.session_of(db, lane))
     session = str(row[0]) if row else ""
-    found = db.one(f"SELECT key FROM runs WHERE session = ? AND {OPEN} AND {db.own_run}", session)
-    if found is None:
+    run = db.one(f"SELECT key FROM runs WHERE session = ? AND {OPEN} AND {db.own_run}", session)
+    if run is None:
         value = memo.value
         key = db.run(
             "INSERT INTO runs (state, type, title, run_trigger, options, session, entity, created, updated)"
@@ -608,7 +608,7 @@ def _suspend(db: Database, lane: int, memo: Memo) -> None:
             memo.at,
         )
     else:
-        key = int(found[0])
+        key = int(run[0])
     _set_waiting(db, key, Wait.from_json(memo.value["wait"]), memo.at)
 
 

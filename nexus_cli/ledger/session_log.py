@@ -102,8 +102,8 @@ class SessionLog(LaneLog):
     def read_window(self, epoch: Epoch) -> tuple[list[bytes], list[tuple[Entry, bytes | None]]]:
         """Return the line hashes of the slots of the current `epoch`, and its later entries, those that were sent with
         their line hash."""
-        found = entries.read_window(self.db, self.lane, epoch.base)
-        return epochs.current_head_lines(self.db, self.lane), found
+        window = entries.read_window(self.db, self.lane, epoch.base)
+        return epochs.current_head_lines(self.db, self.lane), window
 
     # What was not recorded is not asked for
 

@@ -99,9 +99,9 @@ class SpaceTable:
                 raise NexusError("usage", f"the name {found.name}", f"{what} has this name", "Choose another name")
             elif options is not None:
                 self._db.run("UPDATE entities SET options = ? WHERE key = ?", json.dumps(dict(options)), found.key)
-        made = self.find_entity(name)
-        assert made is not None
-        return made
+        entity = self.find_entity(name)
+        assert entity is not None
+        return entity
 
     def find_entity(self, name: str) -> Entity | None:
         """Return the entity of a name, None if it does not exist."""
@@ -193,8 +193,8 @@ class SpaceTable:
         """Let messages of a space start an agent no more, or again; raise `NexusError("usage", ...)` if it belongs to
         somebody else."""
 
-        def change(found: Entity) -> list[int]:
-            keys = {*found.options.get(MUTED, ())}
+        def change(entity: Entity) -> list[int]:
+            keys = {*entity.options.get(MUTED, ())}
             return sorted(keys | {space.key} if muted else keys - {space.key})
 
         hint = f"To leave the space: nexus space leave {shlex.quote(space.name)} --as NAME"

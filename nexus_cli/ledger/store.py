@@ -379,8 +379,8 @@ class Ledger:
     def short_ids(self, wanted: Sequence[str]) -> list[str]:
         """Return the shown form of each id: its last six characters, or the whole id if another id ends in these."""
         shown, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.all("SELECT id FROM sessions")]
-        uses = Counter(one[-shown:] for one in ids) + Counter(one[:shown] for one in ids)
-        return [one[-shown:] if uses[one[-shown:]] == 1 else one for one in wanted]
+        uses = Counter(session_id[-shown:] for session_id in ids) + Counter(session_id[:shown] for session_id in ids)
+        return [session_id[-shown:] if uses[session_id[-shown:]] == 1 else session_id for session_id in wanted]
 
     def episodes(self, project: str, without: str = "", limit: int = 200) -> list[Episode]:
         """Return the sessions of a project that were used last, with their titles, newest first.
@@ -467,13 +467,13 @@ class Ledger:
         Raise `NexusError("usage", ...)` while another process uses it."""
         sessions.key_of(self.db, session)
         every = [session]
-        for one in every:  # the list grows
-            every += [worker.id for worker in self.workers(one)]
+        for session_id in every:  # the list grows
+            every += [worker.id for worker in self.workers(session_id)]
         held = [one for one in every if self.is_locked(one)]
         if busy := next((one for one in every if not self.lock(one)), ""):
-            for one in every:
-                if one in self._locks and one not in held:
-                    self._locks.pop(one).release()
+            for session_id in every:
+                if session_id in self._locks and session_id not in held:
+                    self._locks.pop(session_id).release()
             why = "another process is using " + (f"its worker {busy}" if busy != session else "it")
             raise NexusError("usage", f"session {session} cannot be deleted", why, "Stop that process first")
         return sum(self._delete(one) for one in reversed(every))

@@ -21,11 +21,11 @@ def read_memo(kind: str, text: bytes) -> JsonDict:
     """Return the value of a memo."""
     value: JsonDict = json.loads(text)
     if kind == LIMITS_IN_FORCE:
-        value["limits"] = [_read_bound(one) if one["name"] == "allow" else one for one in value["limits"]]
+        value["limits"] = [_read_bound(limit) if limit["name"] == "allow" else limit for limit in value["limits"]]
     elif kind == DECISION:
         value["level"] = parse_level(value["level"])
-        for one in (value, *value.get("parts", ())):
-            one["from"] = _ORIGINS.get(one["from"], one["from"])
+        for part in (value, *value.get("parts", ())):
+            part["from"] = _ORIGINS.get(part["from"], part["from"])
     return value
 
 

@@ -98,15 +98,15 @@ def was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
         case Epoch(id=epoch):
             return epoch < log.next_epoch()
         case Drop(id=drop):
-            return any(one.id == drop for one in log.drops())
+            return any(known_drop.id == drop for known_drop in log.drops())
     return name == "record_start" and log.was_started(values[0])
 
 
 def describe_other_files() -> list[str]:
     """Return a line for the person for each folder with files of another version, which this one does not read."""
     folders = places().data / "spool", unsaved_folder()
-    told = "another version of nexus kept unsaved sessions: run that version to save them, or delete {}/*.jsonl"
-    return [told.format(folder) for folder in folders if any(folder.glob("*.jsonl"))]
+    line = "another version of nexus kept unsaved sessions: run that version to save them, or delete {}/*.jsonl"
+    return [line.format(folder) for folder in folders if any(folder.glob("*.jsonl"))]
 
 
 def _find_files(url: str, session: str) -> list[Path]:

@@ -326,9 +326,11 @@ async def _list_resources(client: Client, _message: JsonDict, _call: Call) -> Js
     session = client.session
     if not client.server_capabilities.resources:
         return {"resources": []}
-    plain = await _offered(session.list_resources, "resources", lambda one: _resource_row(one.uri, one))
+    plain = await _offered(session.list_resources, "resources", lambda template: _resource_row(template.uri, template))
     listing = session.list_resource_templates
-    templates = await _offered(listing, "resource_templates", lambda one: _resource_row(one.uri_template, one))
+    templates = await _offered(
+        listing, "resource_templates", lambda template: _resource_row(template.uri_template, template)
+    )
     return {"resources": plain + templates}
 
 
@@ -342,12 +344,16 @@ async def _offered(listing: Callable[..., Awaitable[Any]], kind: str, entry: Cal
         return []
 
 
-def _prompt_json(one: Any) -> list[Any]:
-    return [one.name, one.description or "", [[given.name, bool(given.required)] for given in one.arguments or ()]]
+def _prompt_json(prompt: Any) -> list[Any]:
+    return [
+        prompt.name,
+        prompt.description or "",
+        [[given.name, bool(given.required)] for given in prompt.arguments or ()],
+    ]
 
 
-def _resource_row(uri: object, one: Any) -> list[str]:
-    return [str(uri), printable_line(": ".join(filter(None, (one.name, one.description))))]
+def _resource_row(uri: object, resource: Any) -> list[str]:
+    return [str(uri), printable_line(": ".join(filter(None, (resource.name, resource.description))))]
 
 
 async def _call_tool(client: Client, message: JsonDict, call: Call) -> JsonDict:
@@ -382,7 +388,7 @@ async def _pages(listing: Callable[..., Awaitable[Any]], kind: str, entry: Calla
     size, cursor = 0, None
     for _ in range(_MOST_PAGES):
         page = await listing(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
-        entries = [entry(one) for one in getattr(page, kind)]
+        entries = [entry(row) for row in getattr(page, kind)]
         if (size := size + len(json.dumps(entries))) > _LARGEST_LIST:
             raise OverflowError(
                 f"its list of {kind} is larger than {_LARGEST_LIST // 1_000_000} MB, the most that nexus reads"

@@ -74,14 +74,14 @@ class McpHost:
 
     async def list_offer(self, server: ServerEntry) -> ServerOffer:
         """Return the instructions, tools, prompts and resources of a server, in its order."""
-        found = await self._ask("list", server)
+        offer = await self._ask("list", server)
         return ServerOffer(
-            tuple(ServerTool(**one) for one in found["tools"]),
-            tuple(ServerPrompt(name, text, tuple(map(tuple, names))) for name, text, names in found["prompts"]),
-            tuple((uri, name) for uri, name in found["resources"]),
-            str(found["instructions"]),
-            tuple((name, why) for name, why in found["left_out"]),
-            found["revision"],
+            tuple(ServerTool(**tool) for tool in offer["tools"]),
+            tuple(ServerPrompt(name, text, tuple(map(tuple, names))) for name, text, names in offer["prompts"]),
+            tuple((uri, name) for uri, name in offer["resources"]),
+            str(offer["instructions"]),
+            tuple((name, why) for name, why in offer["left_out"]),
+            offer["revision"],
         )
 
     async def find_revision(self, server: ServerEntry) -> str:
@@ -89,8 +89,8 @@ class McpHost:
         if self._process is None:
             return ""
         asked = {"do": "revision", "key": server.sha256}
-        found = await self._request(asked, server.call_seconds + SLACK_SECONDS)
-        return str(found["revision"])
+        revision = await self._request(asked, server.call_seconds + SLACK_SECONDS)
+        return str(revision["revision"])
 
     async def call(
         self,
@@ -113,8 +113,8 @@ class McpHost:
 
     async def list_resources(self, server: ServerEntry) -> ServerAnswer:
         """Return a line for each resource and each template of URIs."""
-        found = await self._ask("resources", server)
-        return ServerAnswer(describe_resources(found["resources"]), revision=found["revision"])
+        offer = await self._ask("resources", server)
+        return ServerAnswer(describe_resources(offer["resources"]), revision=offer["revision"])
 
     async def get_prompt(self, server: ServerEntry, name: str, arguments: Mapping[str, str]) -> ServerAnswer:
         """Return the text of a prompt."""
@@ -339,8 +339,8 @@ def _fill_in(server: ServerEntry, header: str, text: str) -> str:
     """Replace `${NAME}` by the variable; raise `ServerError` if it is not set."""
 
     def value(match: re.Match[str]) -> str:
-        if found := _read_variable(server, match[1]):
-            return found
+        if variable := _read_variable(server, match[1]):
+            return variable
         raise ServerError("start", f"{server.name}: the header {header} needs {match[1]}, which has no value")
 
     return text if server.source == "editor" else _VARIABLE.sub(value, text)

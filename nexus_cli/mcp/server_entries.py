@@ -84,7 +84,7 @@ def read_servers(
             where = _describe_server(str(name), file)
             owner = file if source == "plugin" else source
             known = taken.setdefault(fit_name(str(name)), owner)
-            twin = next((one for one in entries if fit_name(one) == fit_name(str(name))), None)
+            twin = next((known_name for known_name in entries if fit_name(known_name) == fit_name(str(name))), None)
             if known != owner:
                 problems.append(f"{where} is skipped: another server has this name")
             elif twin not in (None, name):
@@ -239,8 +239,8 @@ def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple
     if isinstance(value, list | tuple):
         pairs: list[tuple[str, Any]] = [
             (name, text if has_value else f"${{{name}}}")
-            for one in value
-            for name, has_value, text in [expand(one, "env").partition("=")]
+            for variable in value
+            for name, has_value, text in [expand(variable, "env").partition("=")]
         ]
     elif isinstance(value, Mapping):
         pairs = list(value.items())
@@ -260,15 +260,15 @@ def _read_environment(value: Any, expand: Callable[[object, str], str]) -> tuple
 
 def _read_headers(value: Any, environ: Environ) -> dict[str, str]:
     """Return headers; `${NAME}` stays in their values, because a value with a key is read only when it is sent."""
-    if isinstance(value, list | tuple) and all(isinstance(one, str) and ":" in one for one in value):
-        value = {name.strip(): text.strip() for one in value for name, _, text in [one.partition(":")]}
+    if isinstance(value, list | tuple) and all(isinstance(line, str) and ":" in line for line in value):
+        value = {name.strip(): text.strip() for line in value for name, _, text in [line.partition(":")]}
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
         raise ValueError('each header must be NAME: VALUE, both text, such as "Authorization: Bearer ${TOKEN}"')
 
-    def keep(found: re.Match[str]) -> str:
-        name, has_default, default = found[1].removeprefix("env:").partition(":-")
+    def keep(match: re.Match[str]) -> str:
+        name, has_default, default = match[1].removeprefix("env:").partition(":-")
         return default if has_default and not environ.get(name) else f"${{{name}}}"
 
     return {str(name): _VARIABLE.sub(keep, text) for name, text in value.items()}
@@ -293,7 +293,7 @@ def _find_tables(
         table = {name_server(plugin.name, item.name): json.loads(item.definition) for item in accepted}
         yield "plugin", f"plugin {plugin.name}", table, plugin.root
     for folder, trusted in trusted_folders(cwd, ("server",)):
-        for file in (SETTINGS, FILE, *(ABOVE + one for one in SERVERS)):
+        for file in (SETTINGS, FILE, *(ABOVE + file_name for file_name in SERVERS)):
             shown = os.path.relpath(folder / FOLDER / file, project_root(cwd))
             yield "project", shown, _read_trusted(trusted, file, shown, problems), folder
 
@@ -323,14 +323,14 @@ def _read_personal(name: str, problems: list[str]) -> JsonObject | None:
         data = path.read_bytes()
         text = data.decode("utf-8-sig")
         if name != SETTINGS:
-            found = json.loads(text) if text.strip() else {}
-            found = found.get("mcpServers", found.get("servers", {})) if isinstance(found, dict) else None
+            parsed = json.loads(text) if text.strip() else {}
+            parsed = parsed.get("mcpServers", parsed.get("servers", {})) if isinstance(parsed, dict) else None
         elif b"mcp" in data:
             import tomllib  # noqa: PLC0415  (where the settings name servers)
 
-            found = tomllib.loads(text).get("mcp", {})
+            parsed = tomllib.loads(text).get("mcp", {})
         else:
-            found = {}
+            parsed = {}
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -342,8 +342,8 @@ def _read_personal(name: str, problems: list[str]) -> JsonObject | None:
             f" is not read: {'it is nested too deeply' if isinstance(error, RecursionError) else one_line(str(error))}"
         )
     else:
-        if isinstance(found, dict):
-            return found
+        if isinstance(parsed, dict):
+            return parsed
         why = ": the servers must be an object"
     problems.append(with_tilde(path) + why)
     return None

@@ -55,8 +55,8 @@ class Catalogue:
     def read(cls, cwd: Path, added: Iterable[ServerEntry] = ()) -> Catalogue:
         """Read entries and stored lists, with the servers that an editor has `added`. Blocks."""
         files = read_servers(cwd, added=added)
-        found = {name: read_list(entry) for name, entry in files.entries.items()}
-        return cls(files, {name: one for name, one in found.items() if one is not None})
+        lists = {name: read_list(entry) for name, entry in files.entries.items()}
+        return cls(files, {name: tool_list for name, tool_list in lists.items() if tool_list is not None})
 
     @property
     def entries(self) -> Mapping[str, ServerEntry]:
@@ -88,7 +88,10 @@ class Catalogue:
 
     def instructions(self) -> dict[str, str]:
         """Return the instructions of servers, by name, without forms of ours."""
-        said = {server: _clean_words(one.instructions, MOST_INSTRUCTIONS) for server, one in sorted(self.lists.items())}
+        said = {
+            server: _clean_words(listing.instructions, MOST_INSTRUCTIONS)
+            for server, listing in sorted(self.lists.items())
+        }
         return {server: text for server, text in said.items() if text}
 
     def find_changes(self, server: str, since: Catalogue, ignored: Collection[str]) -> dict[str, tuple[str, str]]:
@@ -115,10 +118,10 @@ class Catalogue:
         """Return all tools, in an order that depends on nothing but their names, then those that read resources."""
         each = self.tokens <= MOST_TOKENS
         keys = {name: entry.sha256 for name, entry in self.entries.items()}
-        made = [_make_tool(name, server, keys[server], tool, is_sent=each) for name, server, tool in self.named()]
-        taken = {tool.name for tool in made}
+        tools = [_make_tool(name, server, keys[server], tool, is_sent=each) for name, server, tool in self.named()]
+        taken = {tool.name for tool in tools}
         readers = [_make_reader(name, keys[name]) for name, listed in sorted(self.lists.items()) if listed.resources]
-        return made + [reader for reader in readers if reader.name not in taken]
+        return tools + [reader for reader in readers if reader.name not in taken]
 
 
 def list_resources(cwd: Path) -> list[str]:
@@ -155,8 +158,8 @@ def object_schema(parameters: Any) -> JsonObject:
     kept = {key: value for key, value in parameters.items() if key not in ("$schema", "required", *_REFUSED_KEYS)}
     named = properties if isinstance(properties, Mapping) else {}
     properties = {key: value for key, value in named.items() if _ARGUMENT.fullmatch(key)}
-    if isinstance(required, list) and all(isinstance(one, str) for one in required):
-        kept["required"] = [one for one in required if one in properties or one not in named]
+    if isinstance(required, list) and all(isinstance(name, str) for name in required):
+        kept["required"] = [name for name in required if name in properties or name not in named]
     return {**_clean_schema(kept), "type": "object", "properties": _clean_schema(properties)}
 
 
@@ -164,10 +167,12 @@ def _clean_schema(value: Any) -> Any:
     """Return a part of a schema with its words for the model as those of a description are."""
     if isinstance(value, Mapping):
         said = {
-            key: _clean_words(one) for key, one in value.items() if key in ("description", "title") and type(one) is str
+            key: _clean_words(element)
+            for key, element in value.items()
+            if key in ("description", "title") and type(element) is str
         }
-        return {key: said[key] if key in said else _clean_schema(one) for key, one in value.items()}
-    return [_clean_schema(one) for one in value] if isinstance(value, list) else value
+        return {key: said[key] if key in said else _clean_schema(element) for key, element in value.items()}
+    return [_clean_schema(element) for element in value] if isinstance(value, list) else value
 
 
 def _describe_rest(parameters: Any) -> str:
@@ -187,14 +192,16 @@ def _is_deep(value: Any, most: int) -> bool:
     if not isinstance(value, Mapping | list | tuple):
         return False
     inner: Sequence[Any] = list(value.values()) if isinstance(value, Mapping) else value
-    return most == 0 or any(_is_deep(one, most - 1) for one in inner)
+    return most == 0 or any(_is_deep(child, most - 1) for child in inner)
 
 
 def _make_tool(name: str, server: str, key: str, tool: ServerTool, *, is_sent: bool) -> Tool:
     description = _clean_words(tool.description + _describe_rest(tool.parameters))
     schema = object_schema(tool.parameters)
     texts = [
-        key for key, one in schema["properties"].items() if isinstance(one, Mapping) and one.get("type") == "string"
+        key
+        for key, argument in schema["properties"].items()
+        if isinstance(argument, Mapping) and argument.get("type") == "string"
     ]
     first = [key for key in (*schema.get("required", ()), *texts) if key in texts and key != COMMAND]
     return Tool(

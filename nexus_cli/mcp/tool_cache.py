@@ -103,12 +103,12 @@ def _as_sent(tool: ServerTool) -> JsonObject:
     return {"type": "function", "function": function}
 
 
-def store_list(entry: ServerEntry, found: ToolList) -> bool:
+def store_list(entry: ServerEntry, tool_list: ToolList) -> bool:
     """Store the list of a server; return False if the same was stored before. A failed write is ignored."""
     before = read_list(entry)
-    if before is not None and replace(before, at=found.at) == found:
+    if before is not None and replace(before, at=tool_list.at) == tool_list:
         return False
     with suppress(OSError):  # the server is asked again
         _path(entry).parent.mkdir(parents=True, exist_ok=True)
-        replace_private_file(_path(entry), json.dumps({"version": VERSION, **asdict(found)}).encode())
+        replace_private_file(_path(entry), json.dumps({"version": VERSION, **asdict(tool_list)}).encode())
     return True

@@ -76,35 +76,35 @@ def as_command(checked: CheckedCall, services: SessionServices) -> CheckedCall:
         return checked
     if tool.reads is Reads.STATE and jobs.owns(str(arguments.get(tool.reaches, ""))):
         return replace(checked, arguments={**arguments, OF_JOB: True})
-    found = jobs.find_command(**arguments) if tool.feeds else None
+    command = jobs.find_command(**arguments) if tool.feeds else None
     runs = find_governing(discover_tools().values(), Effect.RUN)
-    return replace(checked, tool=runs, arguments=found) if runs and found else checked
+    return replace(checked, tool=runs, arguments=command) if runs and command else checked
 
 
-def approval_scope(found: CallDecision) -> tuple[str, ...]:
+def approval_scope(decision: CallDecision) -> tuple[str, ...]:
     """Return the scope of an answer for the session that no rule can express: tool, kind and objects.
 
     A command covers itself alone, in the same profile. Edits by different tools share one scope; outside the project
     and in protected places it covers the same real paths alone.
     """
-    tool, arguments, kind = found.checked.tool, found.checked.arguments, found.kind
+    tool, arguments, kind = decision.checked.tool, decision.checked.arguments, decision.kind
     name = EDITS if tool.effect is Effect.EDIT else tool.name
     if kind in ("outside", "protected"):
-        return (name, kind, *map(str, found.checked.targets.values()))
+        return (name, kind, *map(str, decision.checked.targets.values()))
     if kind == "network":
         return (name, kind, str(arguments.get(tool.reaches, "")))
     if kind in _CALLS:
         return (name, kind)
-    return (name, "edit") if name == EDITS else (name, "run", str(arguments.get(tool.subject, "")), found.profile)
+    return (name, "edit") if name == EDITS else (name, "run", str(arguments.get(tool.subject, "")), decision.profile)
 
 
-def session_scopes(found: CallDecision) -> list[tuple[str, ...]]:
+def session_scopes(decision: CallDecision) -> list[tuple[str, ...]]:
     """Return the scopes of an answer for the session: the rules that "always" would store, else the call's own.
 
     A tool whose definition changes again and again is allowed whatever its server says of it.
     """
-    rules = () if found.change and found.change.is_unsteady else found.offers
-    return [(rule.partition("(")[0], RULE, rule) for rule in rules] or [approval_scope(found)]
+    rules = () if decision.change and decision.change.is_unsteady else decision.offers
+    return [(rule.partition("(")[0], RULE, rule) for rule in rules] or [approval_scope(decision)]
 
 
 def always_text(scope: tuple[str, ...], project: Path) -> str:
@@ -116,7 +116,7 @@ def always_text(scope: tuple[str, ...], project: Path) -> str:
         return objects[0].partition("(")[2].removesuffix(")") or objects[0]
     if kind in _CALLS:
         return f"every `{name}`{_CALLS[kind]}"
-    shown = [one if kind == "network" else project_relative(Path(one), project) for one in objects]
+    shown = [subject if kind == "network" else project_relative(Path(subject), project) for subject in objects]
     return f"{name} of {', '.join(shown)}" if shown else EDITS_HERE
 
 
@@ -149,53 +149,53 @@ def call_detail(tool: Tool, arguments: JsonObject, context: ToolContext, limits:
 
 
 async def make_question(
-    found: CallDecision, what: str, context: ToolContext, limits: Limits, uncovered: str
+    decision: CallDecision, what: str, context: ToolContext, limits: Limits, uncovered: str
 ) -> CallQuestion:
-    """Make the question about a call that `found` asks about: `what` is the call on one line, `uncovered` what undo
+    """Make the question about a call that `decision` asks about: `what` is the call on one line, `uncovered` what undo
     would not cover of it."""
-    checked = found.checked
+    checked = decision.checked
     detail, before = await asyncio.to_thread(call_detail, checked.tool, checked.arguments, context, limits)
-    if found.change:
-        detail = f"{detail}\n\n{CHANGES}\n{found.change.diff}".lstrip()
-    parts, more = found.shown_parts()
-    doubts = found.command.doubts if found.command else ()
+    if decision.change:
+        detail = f"{detail}\n\n{CHANGES}\n{decision.change.diff}".lstrip()
+    parts, more = decision.shown_parts()
+    doubts = decision.command.doubts if decision.command else ()
     question = Question(
         checked.call,
         what,
-        found.why,
+        decision.why,
         detail,
-        ", ".join(always_text(scope, context.project) for scope in session_scopes(found)),
-        found.kind,
-        stores=found.offers,
-        profile=found.profile,
+        ", ".join(always_text(scope, context.project) for scope in session_scopes(decision)),
+        decision.kind,
+        stores=decision.offers,
+        profile=decision.profile,
         parts=tuple(parts),
         more_parts=more,
         doubts=(uncovered, *doubts) if uncovered else doubts,
-        rule=found.ruling,
+        rule=decision.ruling,
     )
-    return CallQuestion(question, replace(found, before=before))
+    return CallQuestion(question, replace(decision, before=before))
 
 
-async def accept_definition(found: CallDecision, answer: Allow) -> Notice | None:
+async def accept_definition(decision: CallDecision, answer: Allow) -> Notice | None:
     """Keep the definition that the person has allowed: a changed one, or that of a tool which is allowed from now on.
     Returns a notice if it cannot be kept."""
-    is_any = bool(found.change and found.change.is_unsteady and answer.stored)
-    if found.change or answer.always:
+    is_any = bool(decision.change and decision.change.is_unsteady and answer.stored)
+    if decision.change or answer.always:
         try:
-            await asyncio.to_thread(pin_tools, [found.checked.tool], replaces=True, any_words=is_any)
+            await asyncio.to_thread(pin_tools, [decision.checked.tool], replaces=True, any_words=is_any)
         except NexusError as error:
-            return Notice(f"The definition of {found.checked.tool.name} was not stored: {error}")
+            return Notice(f"The definition of {decision.checked.tool.name} was not stored: {error}")
     return None
 
 
 async def allow_from_now(
-    found: CallDecision, answer: Allow, always: set[tuple[str, ...]], permission: CallPermission, project: Path
+    decision: CallDecision, answer: Allow, always: set[tuple[str, ...]], permission: CallPermission, project: Path
 ) -> Notice:
     """Allow the scopes of an answer for the rest of the session, or store its rules.
 
     Rules that cannot be stored are allowed for the session. Returns a notice with the scopes and the undo commands.
     """
-    rules, failed = found.offers if answer.stored else (), ""
+    rules, failed = decision.offers if answer.stored else (), ""
     try:
         if rules:
             await asyncio.to_thread(permission.store_rules, rules)
@@ -203,7 +203,7 @@ async def allow_from_now(
             return Notice(f"Allowed in this project from now on: {', '.join(rules)}", warning=False, undo=undo)
     except (NexusError, OSError) as error:
         failed = f" only (the rule could not be stored: {error})"
-    scopes = session_scopes(found)
+    scopes = session_scopes(decision)
     always.update(scopes)
     names = [scope_name(scope, project) for scope in scopes]
     undo = " \N{MIDDLE DOT} ".join(f"/permissions remove {name}" for name in names)

@@ -311,22 +311,22 @@ class CallPermission:
             return address_rules(call.tool, str(call.arguments[call.tool.reaches]))
         return (call.tool.name,) if kind == "server" else ()
 
-    def find_narrow_way(self, found: CallDecision) -> NarrowWay:
+    def find_narrow_way(self, decision: CallDecision) -> NarrowWay:
         """Return the options or rule that let a refused call run at its level, and as little else as possible: one
         allow rule, for a path outside the project also `--add-dir`, for a command outside the sandbox `--rule`.
         Blocks."""
-        call = found.checked
+        call = decision.checked
         if call.tool.runs_commands:
-            return self._find_way_of_command(call, found)
-        folders = folder_rules(call.targets.values(), self._project) if found.kind == "outside" else ()
+            return self._find_way_of_command(call, decision)
+        folders = folder_rules(call.targets.values(), self._project) if decision.kind == "outside" else ()
         exact = [f"{call.tool.name}({path})" for path in call.targets.values() if not SIGNS & set(str(path))]
-        rules = [*(exact if len(call.targets) == 1 else ()), *(found.offers if len(found.offers) == 1 else ())]
-        rule = self._find_enough(rules, call, found.level)
-        may_work_there = call.tool.effect is Effect.READ or found.level not in (PLAN, ASK)
+        rules = [*(exact if len(call.targets) == 1 else ()), *(decision.offers if len(decision.offers) == 1 else ())]
+        rule = self._find_enough(rules, call, decision.level)
+        may_work_there = call.tool.effect is Effect.READ or decision.level not in (PLAN, ASK)
         option = f"--add-dir {shlex.quote(folder_of(folders[0]))}" if len(folders) == 1 and may_work_there else ""
         return NarrowWay(rule, option)
 
-    def _find_way_of_command(self, call: CheckedCall, found: CallDecision) -> NarrowWay:
+    def _find_way_of_command(self, call: CheckedCall, decision: CallDecision) -> NarrowWay:
         from nexus_cli.rules.bash_syntax import read_command_line  # noqa: PLC0415
 
         commands = read_command_line(str(call.arguments[COMMAND])).commands
@@ -338,12 +338,12 @@ class CallPermission:
         paths = [real_path(path) for path in found_paths if path in named or os.path.lexists(path)]
         outside = [path for path in paths if not path.is_relative_to(self._project)]
         exact = [f"{call.tool.name}({shlex.join(words)})"] if words and not COMMAND_SIGNS & set("".join(words)) else []
-        offers = found.offers if len(found.offers) == 1 else ()
-        rule = self._find_enough([*(exact if outside else ()), *offers], call, found.level)
+        offers = decision.offers if len(decision.offers) == 1 else ()
+        rule = self._find_enough([*(exact if outside else ()), *offers], call, decision.level)
         for folder in map(folder_of, folder_rules(outside, self._project)):
-            if self.decide(call, found.level, added=(Path(folder),)).is_granted:
+            if self.decide(call, decision.level, added=(Path(folder),)).is_granted:
                 return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")
-        ahead = "" if rule else self._find_enough(exact, call, found.level, ahead=True)
+        ahead = "" if rule else self._find_enough(exact, call, decision.level, ahead=True)
         return NarrowWay(rule, f"--rule {shlex.quote(ahead)}" if ahead else "")
 
     def _find_enough(self, rules: Iterable[str], call: CheckedCall, level: str, *, ahead: bool = False) -> str:
@@ -433,8 +433,8 @@ class CallPermission:
             except NexusError as error:
                 if self._rules is None:
                     raise
-                told = f"{error}. The previous rules remain active"
-                self._rules = replace(self._rules, problems=(*self._rules.problems, told))
+                line = f"{error}. The previous rules remain active"
+                self._rules = replace(self._rules, problems=(*self._rules.problems, line))
             self._is_outdated = False
         return self._rules
 
@@ -589,15 +589,15 @@ class CallPermission:
             notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the others")
         if rights.denied and rights.writable and held.backend == "landlock":
             notes.append("a file created in a folder that holds a denied file is not readable until the next command")
-        told = tuple(note for note in notes if note not in self._told)
-        self._told.update(told)
+        untold = tuple(note for note in notes if note not in self._told)
+        self._told.update(untold)
 
         def denial(command: str, text: str, status: int | None) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (status not in (None, 0, 1) and profile == "read")
             describe = partial(describe_denial, rights, command, text, held.backend)
             return describe(asks=asks, status=status, is_told=is_told, is_auto=is_auto)
 
-        return CommandSandbox(held if is_walled else None, env, told, denial, partial(self._describe_missing, taken))
+        return CommandSandbox(held if is_walled else None, env, untold, denial, partial(self._describe_missing, taken))
 
     def _describe_missing(self, taken: Sequence[str], command: str, output: str) -> str:
         """Return a line with the variables among those `taken` from commands that this one names, or all if it lists

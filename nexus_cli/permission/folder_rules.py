@@ -51,7 +51,7 @@ def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
     folders = dict.fromkeys(_find_folder(path) for path in targets if not path.is_relative_to(root))
     secrets, kept = SecretPlaces(places(), project), (root, real_path(Path.home()))
     for folder in folders:
-        above = any(one.is_relative_to(folder) for one in kept)
+        above = any(kept_folder.is_relative_to(folder) for kept_folder in kept)
         if above or len(folder.parts) < 3 or secrets.are_below(folder) or SIGNS & set(str(folder)):
             return ()
     reading = find_governing(discover_tools().values(), Effect.READ)
@@ -65,7 +65,7 @@ def folder_of(rule: str) -> str:
 
 def _find_folder(path: Path) -> Path:
     folder = path if path.is_dir() else path.parent
-    return next((one for one in (folder, *folder.parents) if os.path.lexists(one / GIT_FOLDER)), folder)
+    return next((parent for parent in (folder, *folder.parents) if os.path.lexists(parent / GIT_FOLDER)), folder)
 
 
 def opens_secrets(rule: PermissionRule, project: Path) -> bool:

@@ -80,18 +80,18 @@ def decide(
     if tool.effect is Effect.NONE:
         return CallDecision("allow")
     try:
-        found = resolve_targets(tool, arguments, cwd) if targets is None else targets
+        resolved = resolve_targets(tool, arguments, cwd) if targets is None else targets
     except ToolError as refused:
         return CallDecision("ask", str(refused), "protected")
     secrets = SecretPlaces(places(), project)
-    for path, target in found.items():
+    for path, target in resolved.items():
         secret = None if lifts(tool.name, target) else secrets.find(target)
         if secret:
             return CallDecision("deny", _describe_secret(tool, path, target, cwd, secret))
     writes = tool.effect is Effect.EDIT
     within = [real_path(folder) for folder in config_dirs]
     roots = (real_path(project), *added)
-    for path, target in found.items():
+    for path, target in resolved.items():
         need = _check_place(path, target, writes, cwd, roots, within)
         if need is not None:
             return need

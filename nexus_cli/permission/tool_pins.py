@@ -110,8 +110,8 @@ def _words(tool: Tool) -> str:
 
 
 def _count_changes(pin: JsonObject) -> int:
-    found = pin.get("changes")
-    return found if isinstance(found, int) else 0
+    changes = pin.get("changes")
+    return changes if isinstance(changes, int) else 0
 
 
 def _describe_change(before: str, after: str) -> str:

@@ -74,8 +74,8 @@ class InstalledPlugin:
 
     def items(self, *kinds: str) -> list[tuple[TrustItem, ItemState]]:
         """Return the items of these kinds with their states."""
-        found = self.folder.items.values() if self.folder else ()
-        return [(item, self.state(item)) for item in found if item.kind in kinds]
+        items = self.folder.items.values() if self.folder else ()
+        return [(item, self.state(item)) for item in items if item.kind in kinds]
 
     @property
     def changed(self) -> list[str]:

@@ -50,18 +50,20 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
     except OSError:
         return None
     rows = value.get("plugins") if isinstance(value, dict) else None
-    found = {str(row["name"]): row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)}
-    only = len(found) == 1 and not (name or is_folder)
-    chosen = found.get(name) or (next(iter(found.values())) if only else None)
+    plugins_by_name = {
+        str(row["name"]): row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)
+    }
+    only = len(plugins_by_name) == 1 and not (name or is_folder)
+    chosen = plugins_by_name.get(name) or (next(iter(plugins_by_name.values())) if only else None)
     if chosen is None and is_folder:
         return None
     if chosen is None:
         there = (
-            f"Choose one as SOURCE:PLUGIN: {one_line(name_first(sorted(found), NAMED))}"
-            if found
+            f"Choose one as SOURCE:PLUGIN: {one_line(name_first(sorted(plugins_by_name), NAMED))}"
+            if plugins_by_name
             else "It has no plugins"
         )
-        hint = f"{suggest_name(name, found, '')} {there}".lstrip()
+        hint = f"{suggest_name(name, plugins_by_name, '')} {there}".lstrip()
         what = f"no plugin {one_line(name)[:80]!r}" if name else "no plugin was named"
         raise NexusError("usage", what, "the source is a marketplace", hint)
     return MarketPlugin(_read_place(str(chosen["name"]), chosen.get("source"), value), chosen)
@@ -119,8 +121,8 @@ def _list_markets(path: Path) -> Iterator[tuple[str, PluginSource]]:
     except OSError:
         return
     table = value.get("extraKnownMarketplaces", value) if isinstance(value, dict) else {}
-    for name, one in table.items() if isinstance(table, dict) else ():
-        source = one.get("source") if isinstance(one, dict) else None
+    for name, entry in table.items() if isinstance(table, dict) else ():
+        source = entry.get("source") if isinstance(entry, dict) else None
         if isinstance(source, dict) and source.get("source") in ("directory", "file") and source.get("path"):
             yield name, PluginSource(os.path.join(path.parent.parent, os.path.expanduser(str(source["path"]))))
         elif isinstance(source, dict) and (place := read_repository(source)):

@@ -237,11 +237,11 @@ class _Reader:
             self._left_out.append(f"{one_line(path)}: another {kind} has this name")
 
     def _add_hooks(self, where: str, data: bytes) -> None:
-        found, left_out = read_hooks(data)
+        hooks, left_out = read_hooks(data)
         self._left_out += [f"{where} {why}" for why in left_out]
-        if not found and not left_out:
+        if not hooks and not left_out:
             self._left_out.append(f"{where}: contains no hooks")
-        for event, matcher, hook in found:
+        for event, matcher, hook in hooks:
             name = " ".join(filter(None, (event, matcher, command_line(hook) or json.dumps(hook, sort_keys=True))))
             self._add_program("hook", one_line(name), (event, matcher, hook))
 

@@ -96,16 +96,16 @@ def open_source(source: PluginSource) -> Iterator[OpenedSource]:
             yield _open_listed(plugin, root, pinned, stack)
 
 
-def _open_listed(found: MarketPlugin, root: Path, market: PluginSource, stack: ExitStack) -> OpenedSource:
+def _open_listed(market_plugin: MarketPlugin, root: Path, market: PluginSource, stack: ExitStack) -> OpenedSource:
     """Return the folder of a plugin that a marketplace names."""
     pinned = market
-    if found.source.place:
-        root, pinned = _open_root(found.source, stack)
-    folder = root / found.source.inner
+    if market_plugin.source.place:
+        root, pinned = _open_root(market_plugin.source, stack)
+    folder = root / market_plugin.source.inner
     if not folder.resolve().is_relative_to(root.resolve()) or not folder.is_dir():
-        why = f"the marketplace refers to {one_line(found.source.inner)}, which is not a folder inside it"
+        why = f"the marketplace refers to {one_line(market_plugin.source.inner)}, which is not a folder inside it"
         raise NexusError("config", one_line(market.shown), why, _HINT)
-    return OpenedSource(folder, pinned, found.manifest)
+    return OpenedSource(folder, pinned, market_plugin.manifest)
 
 
 def _open_root(source: PluginSource, stack: ExitStack) -> tuple[Path, PluginSource]:

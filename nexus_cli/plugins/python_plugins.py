@@ -151,7 +151,9 @@ def import_plugin(entry: EntryPoint) -> tuple[Any, dict[str, tuple[Any, ...]]]:
     manager.register(plugin() if isinstance(plugin, type) else plugin)
     manager.check_pending()
     hooks = {kind: getattr(manager.hook, f"nexus_{kind}") for kind in OBJECTS}
-    return manager, {kind: tuple(one for found in hook() for one in found) for kind, hook in hooks.items()}
+    return manager, {
+        kind: tuple(plugin_object for found in hook() for plugin_object in found) for kind, hook in hooks.items()
+    }
 
 
 _admitted: dict[str, dict[str, tuple[Any, PythonPlugin]]] = {}
@@ -167,15 +169,15 @@ def admit_objects(
     known = set(taken)
     for plugin in python_plugins():
         kept: list[Any] = []
-        for one in plugin.objects.get(kind, ()):
-            if not is_valid(one):
-                why = f"{one_line(repr(one))[:80]} is not valid"
-            elif used := known.intersection(name_of(one)):
+        for candidate in plugin.objects.get(kind, ()):
+            if not is_valid(candidate):
+                why = f"{one_line(repr(candidate))[:80]} is not valid"
+            elif used := known.intersection(name_of(candidate)):
                 why = f"the name {min(used)} is already taken"
             else:
-                known.update(name_of(one))
-                found[next(iter(name_of(one)))] = one, plugin
-                kept.append(one)
+                known.update(name_of(candidate))
+                found[next(iter(name_of(candidate)))] = candidate, plugin
+                kept.append(candidate)
                 continue
             plugin.problems.append(f"plugin {plugin.entry.name}: one of its {kind} is skipped: {why}")
         plugin.objects = {**plugin.objects, kind: tuple(kept)}

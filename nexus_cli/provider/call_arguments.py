@@ -55,7 +55,7 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
     for providers in `SDK_WALKS`, whose body is the same either way.
     """
     tools = list(request.tools)
-    made: JsonDict = {
+    arguments: JsonDict = {
         "model": where.model,
         "messages": [dict(m) for m in (request.messages if walk else PLACEHOLDER)],
         "stream": True,
@@ -68,21 +68,21 @@ def build_arguments(request: Request, where: Endpoint, info: ModelInfo, *, walk:
         **cache_key_arguments(request.cache_key, where.provider),
     }
     if not walk:
-        made["extra_body"] = {"messages": STAND_IN, **({"tools": tools} if tools else {})}
+        arguments["extra_body"] = {"messages": STAND_IN, **({"tools": tools} if tools else {})}
     if tools:
-        made["tools"] = deepcopy(tools) if walk else [PLACEHOLDER_TOOL]  # adapters may change the schemas
+        arguments["tools"] = deepcopy(tools) if walk else [PLACEHOLDER_TOOL]  # adapters may change the schemas
         if request.tool_choice != "auto":
-            made["tool_choice"] = request.tool_choice
+            arguments["tool_choice"] = request.tool_choice
     has_effort = request.effort and takes_effort(request.model)
     if has_effort and (where.provider not in THINKS_IN_BLOCKS or may_think(request.messages)):
-        made["reasoning_effort"] = request.effort
+        arguments["reasoning_effort"] = request.effort
     if request.response_format:
-        made["response_format"] = json.loads(request.response_format)
+        arguments["response_format"] = json.loads(request.response_format)
     if where.provider == "github_copilot":
-        made["extra_headers"] = _copilot_headers(request.messages)
+        arguments["extra_headers"] = _copilot_headers(request.messages)
     if where.provider == "ollama_chat":
-        made["num_ctx"] = info.window
-    return made
+        arguments["num_ctx"] = info.window
+    return arguments
 
 
 def _copilot_headers(messages: Sequence[JsonObject]) -> dict[str, str]:

@@ -100,7 +100,7 @@ def clean_key(provider: str, text: str) -> str:
     )
     if known in shape.starts or not (known or shape.starts):
         return key
-    if owner := next((name for name, one in SHAPES.items() if known in one.starts), ""):
+    if owner := next((name for name, key_shape in SHAPES.items() if known in key_shape.starts), ""):
         raise NexusError(
             "usage", what, f"it looks like a key for {SHAPES[owner].title}", f"To store it: nexus login {owner}"
         )

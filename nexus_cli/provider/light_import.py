@@ -104,7 +104,7 @@ class _ReexportLoader(SourceFileLoader):
         def note(name: str, _globals: Any, _locals: Any, wanted: Sequence[str], level: int) -> SimpleNamespace:
             base = package.split(".")[: 1 - level or None] if level else []
             source = ".".join([*base, *([name] if name else [])])
-            return SimpleNamespace(**{one: _Place(source, one) for one in wanted})
+            return SimpleNamespace(**{attribute: _Place(source, attribute) for attribute in wanted})
 
         names["__builtins__"] = {"__import__": note}
         super().exec_module(module)

@@ -206,22 +206,22 @@ class LitellmBackend:
 
     async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
         walk = self._walks(where, request.tools, request.effort)
-        made = build_arguments(request, where, info, walk=walk)
+        arguments = build_arguments(request, where, info, walk=walk)
         plain = ({key: value for key, value in m.items() if value is not None} for m in request.messages)
         filling.set(None if walk else canonical(list(plain)))
-        made["timeout"] = request.stall_seconds
+        arguments["timeout"] = request.stall_seconds
         module = litellm()
         with litellm_environment():
             if where.provider in OWN_CLIENT:
-                made["client"] = self._client()
+                arguments["client"] = self._client()
             try:
-                await line.open(module.acompletion, made)
+                await line.open(module.acompletion, arguments)
             except module.UnsupportedParamsError:
                 # Raised before anything is sent. The effort's level is unknown to this model: its default is used.
-                if "reasoning_effort" not in made:
+                if "reasoning_effort" not in arguments:
                     raise
-                del made["reasoning_effort"]
-                await line.open(module.acompletion, made)
+                del arguments["reasoning_effort"]
+                await line.open(module.acompletion, arguments)
             finally:
                 filling.set(None)
 

@@ -228,7 +228,7 @@ def _relative(name: str) -> JsonObject | None:
     if not makers:
         return None
     key = max(makers, key=lambda maker: ("latest" in maker, maker))
-    has_one_price = len({str(base_prices(every[one])) for one in own}) == 1
+    has_one_price = len({str(base_prices(every[model])) for model in own}) == 1
     return MappingProxyType({**every[key], "_key": key, "_elsewhere": not has_one_price})
 
 
@@ -316,7 +316,7 @@ def model_info(name: str, overrides: Overrides = MappingProxyType({})) -> ModelI
 def find_override(name: str, overrides: Overrides) -> tuple[str, JsonObject]:
     """Return the most specific name under which the settings have `name`, and the facts there: {} for none."""
     names = name, split_key_name(name)[1], split_model_name(name)[1]
-    key = next((one for one in names if overrides.get(one)), name)
+    key = next((candidate for candidate in names if overrides.get(candidate)), name)
     return key, overrides.get(key) or {}
 
 

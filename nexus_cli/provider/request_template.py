@@ -87,13 +87,13 @@ def digest_inputs(request: Request, where: Endpoint, info: ModelInfo) -> str:
     `request` is without its messages."""
     plain = replace(request, max_output=0, cache_key="key" if request.cache_key else "")
     keyless = replace(where, key="key" if where.key else None)
-    made = build_arguments(plain, keyless, info, walk=False)
+    arguments = build_arguments(plain, keyless, info, walk=False)
     variables = {n: "" if is_provider_key(n) else v for n, v in os.environ.items() if not VOLATILE.fullmatch(n)}
     ours = sorted((e.name, e.stat().st_mtime_ns) for e in os.scandir(Path(__file__).parent) if e.name.endswith(".py"))
     folders = [folder for folder in sys.path if os.path.isdir(folder)]
     packages = [sorted(name for name in os.listdir(folder) if name.endswith("-info")) for folder in folders]
     around = [sys.version, packages, ours, sorted(variables.items())]
-    return sha256(json.dumps([made, request.stall_seconds, around], default=str).encode()).hexdigest()
+    return sha256(json.dumps([arguments, request.stall_seconds, around], default=str).encode()).hexdigest()
 
 
 class TemplateFile:

@@ -225,14 +225,14 @@ def _begin_chatgpt(library: Any) -> tuple[str, str, JsonObject]:
 
 
 def _wait_chatgpt(library: Any, asked: JsonObject) -> Login:
-    made = library.Authenticator()
-    tokens = made._exchange_code_for_tokens(made._poll_for_authorization_code(asked))
-    return dict(made._build_auth_record(tokens))
+    authenticator = library.Authenticator()
+    tokens = authenticator._exchange_code_for_tokens(authenticator._poll_for_authorization_code(asked))
+    return dict(authenticator._build_auth_record(tokens))
 
 
 def _renew_chatgpt(library: Any, login: Login) -> Login:
-    made = library.Authenticator()
-    return dict(made._build_auth_record(made._refresh_tokens(login["refresh_token"])))
+    authenticator = library.Authenticator()
+    return dict(authenticator._build_auth_record(authenticator._refresh_tokens(login["refresh_token"])))
 
 
 _PROVIDERS: Mapping[str, tuple[Callable[..., Any], Callable[..., Login], Callable[..., Login]]] = {

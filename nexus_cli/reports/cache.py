@@ -125,7 +125,11 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
     """Return a row per request, the main conversation first, and the sums; raise `NexusError("usage", ...)` for an
     unknown session."""
     every = read_conversations(ledger, session, settings)
-    rows = [_row(one, asked, one.facts(asked)) for one in every for asked in one.requests]
+    rows = [
+        _row(conversation, asked, conversation.facts(asked))
+        for conversation in every
+        for asked in conversation.requests
+    ]
     return {
         "version": 1,
         "session": ledger.session(session).id,
@@ -254,14 +258,14 @@ def cache_text(value: JsonObject, width: int) -> Lines:
 
 def miss_text(value: JsonObject, width: int) -> Lines:
     """Describe the miss of one request in a sentence: the missed part, its price, and the cause."""
-    told = value["why"]
+    why = value["why"]
     if value["missed"]:
         cost = "price unknown" if value["cost_usd"] is None else dollars(value["cost_usd"])
-        told = f"{number(value['missed'])} of {number(value['input'])} tokens missed the cache ({cost}): {told}"
+        why = f"{number(value['missed'])} of {number(value['input'])} tokens missed the cache ({cost}): {why}"
     elif value["read"] is not None:
-        told = "" if value["read"] else told and f": {told}"
-        told = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{told}"
-    return filled(f"Request {value['step']}: {told}.", width)
+        why = "" if value["read"] else why and f": {why}"
+        why = f"no miss, {share(value['hit'], 1)} of {number(value['input'])} tokens cached{why}"
+    return filled(f"Request {value['step']}: {why}.", width)
 
 
 def miss_details_text(value: JsonObject, width: int) -> Lines:
@@ -277,9 +281,9 @@ def miss_details_text(value: JsonObject, width: int) -> Lines:
         before += f" of session {value['previous_session']}"
     if found:
         what = found["what"] if found["kind"] == "message" else f"{found['kind']} {found['what']}"
-        told = f"First difference from {before}: {what}"
-        told += f" ({found['source']})" if found["source"] else ""
-        yield from filled(f"{told}: {found['by']}." if found["by"] else f"{told}.", width)
+        line = f"First difference from {before}: {what}"
+        line += f" ({found['source']})" if found["source"] else ""
+        yield from filled(f"{line}: {found['by']}." if found["by"] else f"{line}.", width)
     elif value["previous"]:
         yield from filled(f"No difference from {before}; this request only adds to it.", width)
     yield from rewrite_lines(value.get("rewrites", []), width)
@@ -302,12 +306,12 @@ def _summary(total: JsonObject) -> str:
 def _fit_table(rows: Sequence[JsonObject], width: int) -> list[tuple[str, ...]]:
     """Return the table of some requests without the columns that do not fit into `width`; all columns if no table
     fits."""
-    made = every = [HEADING, *map(_request_cells, rows)]
+    table = every = [HEADING, *map(_request_cells, rows)]
     for name in ("", *LEAVES):
-        place = made[0].index(name) if name else len(HEADING)
-        made = [(*row[:place], *row[place + 1 :]) for row in made]
-        if aligns(made, width):
-            return made
+        place = table[0].index(name) if name else len(HEADING)
+        table = [(*row[:place], *row[place + 1 :]) for row in table]
+        if aligns(table, width):
+            return table
     return [HEADING, *((f"request {row[0]}", *row[1:]) for row in every[1:])]
 
 
@@ -316,8 +320,8 @@ def _beside(rows: Sequence[JsonObject], width: int) -> Lines:
     lines: list[str] = []
     for lane in dict.fromkeys(row["lane"] for row in rows):
         these = [row for row in rows if row["lane"] == lane]
-        told = [row for row in these if row["read"] is not None]
-        total, read = sum(row["input"] for row in told), sum(row["read"] for row in told)
+        measured = [row for row in these if row["read"] is not None]
+        total, read = sum(row["input"] for row in measured), sum(row["read"] for row in measured)
         cached = f", {share(read, total)} of them cached" if total else ""
         text = f"{plural(len(these), 'request')} {PURPOSES.get(lane, f'of {lane}')}: {number(total)} tokens in{cached}"
         missed = sum(row["missed"] for row in these)

@@ -73,7 +73,7 @@ def _words(rows: Sequence[JsonObject], width: int) -> Lines:
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
     title = f"your messages{shown}"
-    table = [(number(one["entry"]), FATES.get(one["kept"], ""), one["text"]) for one in newest]
+    table = [(number(row["entry"]), FATES.get(row["kept"], ""), row["text"]) for row in newest]
     return block(title, [("message", "kept as", "text"), *table], width)
 
 
@@ -86,10 +86,10 @@ def _pin_rows(rows: Sequence[JsonObject], width: int) -> Lines:
 def _cost(cost: JsonObject, width: int) -> Lines:
     now = cost["now"]
     rows = [("input of", "warm", "cold"), ("the summary now", dollars(now["warm"]), dollars(now["cold"]))]
-    for one in cost["next"]:
-        what = "next request" if one["requests"] == 1 else f"next {one['requests']}"
+    for row in cost["next"]:
+        what = "next request" if row["requests"] == 1 else f"next {row['requests']}"
         for name in ("without", "with"):
-            rows.append((f"{what} {name} it", dollars(one[name]["warm"]), dollars(one[name]["cold"])))
+            rows.append((f"{what} {name} it", dollars(row[name]["warm"]), dollars(row[name]["cold"])))
     priced = all("-" not in row for row in rows)
     return [*(block("cost", rows, width) if priced else ()), "", *filled(_sum(cost), width)]
 

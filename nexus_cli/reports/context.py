@@ -279,13 +279,13 @@ def _attachments(view: RequestView) -> list[JsonDict]:
     """Return the records of attached files whose messages are in the window, with their entry."""
     there = {item.entry for item in view.request.arranged if item.shows_entry}
     memos = [memo for memo in view.memos(ATTACHMENTS) if memo.entry in there]
-    return [{"entry": memo.entry, **one} for memo in memos for one in memo.value["files"]]
+    return [{"entry": memo.entry, **file} for memo in memos for file in memo.value["files"]]
 
 
 def _told(view: RequestView) -> list[JsonDict]:
     """Return the event sections sent last, in tokens of the budget."""
     scale = view.request.messages_scale
-    return scale_sections(view.last_told, round(sum(one["tokens"] for one in view.last_told) * scale), scale)
+    return scale_sections(view.last_told, round(sum(section["tokens"] for section in view.last_told) * scale), scale)
 
 
 def _tools(view: RequestView, total: int) -> list[ToolTokens]:
@@ -387,7 +387,8 @@ def context_text(value: JsonObject, width: int) -> Lines:
     tools = [(tool["name"], number(tool["tokens"]), "") for tool in value["tools"]]
     yield from block("tools", [("name", "tokens", ""), *tools], width)
     servers = [
-        (one["name"], number(one["schemas"]), f"results {number(one['results'])}") for one in value.get("servers", [])
+        (server["name"], number(server["schemas"]), f"results {number(server['results'])}")
+        for server in value.get("servers", [])
     ]
     yield from block("MCP servers", [("name", "schemas", ""), *servers], width)
     drops = value["drops"]
@@ -426,8 +427,8 @@ def window_bar(value: JsonObject, room: int, look: ReportStyle) -> list[str]:
         return [bar]
     marks = look.below * max(1, round(start * cached / used))
     # The status line has the share of the last request.
-    told = f"{marks} next request {cached / used:.0%} cached"
-    return [bar, look.paint("dim", told if cells(told) <= room else marks)]
+    line = f"{marks} next request {cached / used:.0%} cached"
+    return [bar, look.paint("dim", line if cells(line) <= room else marks)]
 
 
 def describe_waiting(value: JsonObject) -> str:
@@ -493,7 +494,7 @@ def section_rows(value: JsonObject, width: int) -> Lines:
     """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value["sections"], value.get("told", [])
     fixed = [section for section in sections if section["layer"] == "system"]
-    rows = [_row(one, _layer(value, one), width) for one in fixed]
+    rows = [_row(section, _layer(value, section), width) for section in fixed]
     if rest := value.get("joins", {}).get("system", 0):
         rows.append(_blank("(no section)", number(rest), width))
     rows += [_row(section, _layer(value, section), width) for section in sections if section["layer"] != "system"]
@@ -503,7 +504,7 @@ def section_rows(value: JsonObject, width: int) -> Lines:
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         text = f"{part} of the section budget (estimated){raised}"
         yield from filled(text, width, "  ")
-    last = [_row(one, sum(each["tokens"] for each in told), width) for one in told]
+    last = [_row(section, sum(each["tokens"] for each in told), width) for section in told]
     yield from block("sent last", [_heading(width), *last], width)
     yield from _reasons([*sections, *told], width)
 

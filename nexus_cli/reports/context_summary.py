@@ -118,7 +118,7 @@ def _facts(value: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
     """Yield the labels and texts below the largest items. Several texts are variants of one, longest first."""
     if waiting := describe_waiting(value):
         yield "Waiting", [waiting]
-    if files := [measure_attached(one) for one in value.get("attachments", [])]:
+    if files := [measure_attached(attachment) for attachment in value.get("attachments", [])]:
         more = [f"{len(files) - ATTACHED} more"] if len(files) > ATTACHED else []
         yield "Attached", ["; ".join([*files[-ATTACHED:], *more])]
     if servers := value.get("servers"):

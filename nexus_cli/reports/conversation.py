@@ -111,8 +111,10 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
 def open_calls(turn: Iterable[PastEvent]) -> list[event.ToolCallEvent]:
     """Return the calls of a turn that have no result."""
     events = [past.event for past in turn]
-    ended = {one.call.id for one in events if isinstance(one, event.ToolResultEvent)}
-    return [one for one in events if isinstance(one, event.ToolCallEvent) and one.call.id not in ended]
+    ended = {replayed.call.id for replayed in events if isinstance(replayed, event.ToolResultEvent)}
+    return [
+        replayed for replayed in events if isinstance(replayed, event.ToolCallEvent) and replayed.call.id not in ended
+    ]
 
 
 def in_call_order(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
@@ -120,7 +122,7 @@ def in_call_order(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     calls = [call.id for entry in entries for call in entry.message.tool_calls]
     places: dict[str | None, int] = {call: place for place, call in enumerate(calls)}
     for _, run in groupby(entries, lambda entry: 0 if entry.kind is Kind.TOOL else entry.id):
-        yield sorted(run, key=lambda one: places.get(one.message.tool_call_id, -1))
+        yield sorted(run, key=lambda entry: places.get(entry.message.tool_call_id, -1))
 
 
 class Replay:
@@ -190,7 +192,7 @@ class Replay:
         calls: dict[str | None, ToolCall] = {}
         answer = ""
         for run in in_call_order(entries):
-            newest = max(one.id for one in run)
+            newest = max(recorded.id for recorded in run)
             for entry in run:  # what workers reported during the calls comes before their first result
                 if entry.id != newest:
                     yield from self._reports_after(entry.id)
@@ -224,7 +226,7 @@ class Replay:
                 if call is None and self._is_whole:
                     call = ToolCall(call_id, entry.actor.removeprefix("tool:"))
                 held += self._events_of_call(call, entry) if call else ()
-        return (PastEvent(one, entry.at, entry) for one in held)
+        return (PastEvent(replayed, entry.at, entry) for replayed in held)
 
     def _events_of_call(self, call: ToolCall, entry: Entry) -> Iterator[Event]:
         result, seconds = restore_result(self._text(entry), self.note(RESULT, entry.id))
@@ -252,7 +254,10 @@ class Replay:
         for memo in self._notes(WORKER, entry):
             row = {name: value for name, value in memo.value.items() if name not in NOT_SHOWN}
             report = event.TurnEnd(event.Outcome(text=memo.value.get("report") or ""))
-            states = (event.AgentEvent(row["id"], row["session"], one) for one in (report, event.WorkerState(row)))
+            states = (
+                event.AgentEvent(row["id"], row["session"], worker_event)
+                for worker_event in (report, event.WorkerState(row))
+            )
             yield from [PastEvent(state, memo.at) for state in states]
 
     @cached_property
@@ -304,9 +309,9 @@ class Replay:
 
     def calls_of(self, entry: Entry) -> list[event.ToolCallEvent]:
         """Return the calls of a message as they ran: those under names of other programs as calls of our tools."""
-        made = (self._foreign.translate(call, self._folder) for call in entry.message.tool_calls)
+        translated = (self._foreign.translate(call, self._folder) for call in entry.message.tool_calls)
         most = maxsize if self._is_whole else SUBJECT
-        return [event.ToolCallEvent(call, describe_past_subject(call, most)) for call in made]
+        return [event.ToolCallEvent(call, describe_past_subject(call, most)) for call in translated]
 
 
 def _shell_lines(message: str) -> Iterator[event.Notice]:

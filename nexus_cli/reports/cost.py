@@ -112,7 +112,7 @@ def _by(named: Iterable[tuple[str, RequestRow]]) -> list[JsonObject]:
     for name, row in named:
         groups.setdefault(name, []).append(row)
     sums = [{"name": name, **_sum(rows)} for name, rows in groups.items()]
-    return sorted(sums, key=lambda one: -one["input"])
+    return sorted(sums, key=lambda group: -group["input"])
 
 
 def _sum(rows: Sequence[RequestRow]) -> JsonObject:
@@ -178,10 +178,10 @@ def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) 
     """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
     if len(series) < 2:
         return []
-    costs = [one["cost_usd"] for one in series]
+    costs = [row["cost_usd"] for row in series]
     priced = None not in costs and any(costs)
-    bars, per_bar = plot(costs if priced else [one["tokens"] for one in series], max(1, min(BARS, width - 2)), look)
-    most = max(costs) if priced else max(one["tokens"] for one in series)
+    bars, per_bar = plot(costs if priced else [row["tokens"] for row in series], max(1, min(BARS, width - 2)), look)
+    most = max(costs) if priced else max(row["tokens"] for row in series)
     figure = f"{dollars(most)} at most" if priced else f"{number(most)} at most"
     title = f"{'dollars' if priced else 'tokens'} of each request, {figure}"
     title += f"; a bar is {per_bar} requests" if per_bar > 1 else ""

@@ -116,7 +116,7 @@ def decision_report(log: LaneLog, call_id: str) -> DecisionReport | None:
 
 
 def _find_id(call_id: str, known: Sequence[str]) -> str:
-    found = [call_id] if call_id in known else [one for one in known if one.startswith(call_id)]
+    found = [call_id] if call_id in known else [known_id for known_id in known if known_id.startswith(call_id)]
     if len(found) > 1:
         some = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
         raise NexusError("usage", call_id, f"several calls begin with this id: {some}", "Use a longer id")
@@ -124,11 +124,11 @@ def _find_id(call_id: str, known: Sequence[str]) -> str:
 
 
 def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
-    made = {"profile": None, "rule": None, "parts": [], "answer": None, "ran": True, **memo.value}
-    kind, _, name = made["from"].partition(" ")
+    decision = {"profile": None, "rule": None, "parts": [], "answer": None, "ran": True, **memo.value}
+    kind, _, name = decision["from"].partition(" ")
     if kind in ("level", "limit"):
-        made["bound_by"] = _find_layer("allow" if kind == "level" else name, made["level"], memo.entry, limits)
-    return cast("DecisionObject", {**made, "at": memo.at})
+        decision["bound_by"] = _find_layer("allow" if kind == "level" else name, decision["level"], memo.entry, limits)
+    return cast("DecisionObject", {**decision, "at": memo.at})
 
 
 def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -> DecisionObject:
@@ -165,12 +165,12 @@ def _limits_at(entry: int, limits: Sequence[Memo]) -> Sequence[JsonObject]:
 
 
 def _level_at(entry: int, limits: Sequence[Memo]) -> str:
-    return next((str(one["value"]) for one in _limits_at(entry, limits) if one["name"] == "allow"), ASK)
+    return next((str(limit["value"]) for limit in _limits_at(entry, limits) if limit["name"] == "allow"), ASK)
 
 
 def _find_layer(name: str, value: str, entry: int, limits: Sequence[Memo]) -> str:
     """Return the layer that bound the limit `name`. A level other than the request's was chosen after it was sent."""
-    bound = next((one for one in _limits_at(entry, limits) if one["name"] == name), None)
+    bound = next((limit for limit in _limits_at(entry, limits) if limit["name"] == name), None)
     if name == "allow" and (bound["value"] if bound else ASK) != value:
         return LEVEL_LAYER
     return str(bound["bound_by"]) if bound else "defaults"

@@ -119,7 +119,7 @@ def _nexus(settings: Settings) -> Check:
 
 def _path(settings: Settings) -> Check:
     left = host_environment(os.environ)
-    entries, others = (one.get("PATH", "").split(os.pathsep) for one in (os.environ, left))
+    entries, others = (environment.get("PATH", "").split(os.pathsep) for environment in (os.environ, left))
     ours = dict.fromkeys(entry for entry in entries if entry not in others)
     leads = [f"PATH has {', '.join(ours)}"] if ours else []
     if "VIRTUAL_ENV" in os.environ.keys() - left.keys():

@@ -114,8 +114,8 @@ def describe_drop(drop: Drop, how: str = "") -> str:
     beyond = f" and {drop.uncounted:,} bytes that were not kept" if drop.uncounted else ""
     what = SECTION.sub(lambda section: section[1] + (section[3] or section[2]), drop.what)
     why = "" if what.endswith(cause := name_cause(drop.cause)) else f" ({cause})"
-    told = f"left out as {drop.id}: {what}, {plural(drop.tokens, 'token')}{beyond}{why}"
-    return f"{told}; {how}" if how else told
+    line = f"left out as {drop.id}: {what}, {plural(drop.tokens, 'token')}{beyond}{why}"
+    return f"{line}; {how}" if how else line
 
 
 def describe_retries(last: Retry, seconds: float, then: Event) -> str:
@@ -141,10 +141,10 @@ def describe_kept(kept: JsonObject) -> list[str]:
 
 def _left(number: int, drop: Sequence[str], part: int = 0) -> str:
     """Describe a drop and the way to read it; `part` of it is still in the window."""
-    told = [f"{number - part:,} earlier"] if number > part else []
+    parts = [f"{number - part:,} earlier"] if number > part else []
     if part:
-        told.append(f"{part:,} in part")
-    return f", {', '.join(told)}: recall({', '.join(drop)})" if told else ""
+        parts.append(f"{part:,} in part")
+    return f", {', '.join(parts)}: recall({', '.join(drop)})" if parts else ""
 
 
 def describe_compaction_end(event: CompactionDone) -> str:
@@ -163,7 +163,7 @@ def describe_compaction_end(event: CompactionDone) -> str:
 
 def describe_told_facts(plan: JsonObject) -> str:
     """Return the remembered facts that a request adds, on one line; "" for none."""
-    named = [f'{one["id"]} "{one["text"]}"' for one in plan.get("facts") or ()]
+    named = [f'{fact["id"]} "{fact["text"]}"' for fact in plan.get("facts") or ()]
     return f"remembered facts sent: {', '.join(named)}" if named else ""
 
 
@@ -206,7 +206,7 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
         yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}."
     if alone:
         yield f"Only {switch} {ALL} lets {which(len(alone))} run, along with everything else that no rule denies."
-    if others := [one.rstrip(".") for one in dict.fromkeys(others) if one][:NAMED]:
+    if others := [way.rstrip(".") for way in dict.fromkeys(others) if way][:NAMED]:
         text = "; ".join(others)
         yield f"{text[0].upper()}{text[1:]}."
 
@@ -218,10 +218,10 @@ LONGEST = 400
 def worker_figures(row: JsonObject) -> list[str]:
     """Return the steps, tokens and dollars of a worker that are not zero."""
     steps, tokens, cost = row["steps"], row["tokens"], row["cost_usd"]
-    made = [plural(steps, "step")] if steps else []
+    figures = [plural(steps, "step")] if steps else []
     if tokens:
-        made.append(f"{short(tokens if tokens < 9_950 else round(tokens, -3))} tokens")
-    return made + ([dollars(cost)] if cost else [])
+        figures.append(f"{short(tokens if tokens < 9_950 else round(tokens, -3))} tokens")
+    return figures + ([dollars(cost)] if cost else [])
 
 
 def describe_worker(row: JsonObject) -> str:

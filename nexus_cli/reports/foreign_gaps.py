@@ -55,7 +55,7 @@ MOST = 40
 
 def list_gaps(project: Path) -> list[str]:
     """Return a line for each thing, `FILE: WHAT`. Blocks; never raises."""
-    found = [f"{one.path}: {PLACES[one.path][1]}" for one in find_unsupported(project) if one.path in PLACES]
+    found = [f"{gap.path}: {PLACES[gap.path][1]}" for gap in find_unsupported(project) if gap.path in PLACES]
     found += [*_settings(project), *_hooks(project), *_servers(project), *_instructions(project), *_guides(project)]
     more = len(found) - MOST
     return [
@@ -103,7 +103,9 @@ def _permissions(table: object) -> Iterator[str]:
 def _plugins(table: object, project: Path) -> Iterator[str]:
     """Yield a line for each plugin that a project wants and the person does not have."""
     there = {installed_plugin.name for installed_plugin in installed_plugins()}
-    for named in (str(one) for one, on in (table.items() if isinstance(table, dict) else ()) if on is True):
+    for named in (
+        str(plugin_name) for plugin_name, on in (table.items() if isinstance(table, dict) else ()) if on is True
+    ):
         plugin, _, market = named.partition("@")
         if plugin not in there:
             way = f"; run nexus plugin add {named}" if find_market(market, project) else ""

@@ -56,6 +56,6 @@ def goals_text(value: JsonObject, width: int) -> Lines:
         yield from filled(f"The --until command is `{value['until']}`. /goal clear removes the command.", width)
 
 
-def _line(one: JsonObject, indent: str, width: int) -> Lines:
-    mark = "x" if one["done"] else " "
-    return filled(f"{one['id']} {one['text']}", width, f"{indent}    ", f"{indent}[{mark}] ")
+def _line(goal: JsonObject, indent: str, width: int) -> Lines:
+    mark = "x" if goal["done"] else " "
+    return filled(f"{goal['id']} {goal['text']}", width, f"{indent}    ", f"{indent}[{mark}] ")

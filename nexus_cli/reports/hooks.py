@@ -26,13 +26,13 @@ def hooks_report(folder: Path, personal: Sequence[HookTable]) -> list[JsonOf[Hoo
 def hooks_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each hook, with its state below if it does not run."""
     yield from [] if value["hooks"] else filled("No hooks (see nexus docs hooks).", width)
-    for one in value["hooks"]:
-        matcher = f" {one['matcher']}" if one["matcher"] else ""
-        late = ", on_timeout = deny" if one["on_timeout"] == "deny" else ""
-        shown = f"{one['event']}{matcher}: {one['command']} ({one['source']}{late})".strip(": ")
-        yield from filled(shown if one["command"] else one["source"], width, "    ", "")
-        if one["state"] != ACTIVE:
-            yield from filled(f"{one['state']}: {one['why']}", width, "    ", "  ")
+    for hook in value["hooks"]:
+        matcher = f" {hook['matcher']}" if hook["matcher"] else ""
+        late = ", on_timeout = deny" if hook["on_timeout"] == "deny" else ""
+        shown = f"{hook['event']}{matcher}: {hook['command']} ({hook['source']}{late})".strip(": ")
+        yield from filled(shown if hook["command"] else hook["source"], width, "    ", "")
+        if hook["state"] != ACTIVE:
+            yield from filled(f"{hook['state']}: {hook['why']}", width, "    ", "  ")
 
 
 def count_hooks(hooks: Sequence[JsonObject]) -> str:

@@ -298,9 +298,9 @@ def untried_commands(text: str, succeeded: Collection[str]) -> list[str]:
     """Return the commands in code of `text` that are no part of a command that `succeeded`."""
     shell = [line.removeprefix("$ ") for block in _SHELL.findall(text) for line in map(str.strip, block.splitlines())]
     spans = [span for span in _SPAN.findall(_SHELL.sub("", text)) if _is_command(span)]
-    ran = [" ".join(one.split()) for one in succeeded]
+    ran = [" ".join(command.split()) for command in succeeded]
     plain = (" ".join(line.split(" #")[0].split()) for line in (*shell, *spans) if not line.startswith("#"))
-    return [line for line in dict.fromkeys(plain) if line and not any(line in one for one in ran)]
+    return [line for line in dict.fromkeys(plain) if line and not any(line in command for command in ran)]
 
 
 def _is_command(span: str) -> bool:
@@ -311,22 +311,22 @@ def _is_command(span: str) -> bool:
 
 def instructions_text(value: JsonObject, width: int) -> Lines:
     """List the files with their prices, then the findings."""
-    for one in value["files"]:
-        when = f", for {', '.join(one['paths'][:3])}" if one["paths"] else ""
-        price = f"{plural(one['tokens'], 'token')}{_dollars(one)}"
-        yield from filled(f"{one['path']} ({one['kind']}{when}): {price}", width, "    ", "  ")
+    for file in value["files"]:
+        when = f", for {', '.join(file['paths'][:3])}" if file["paths"] else ""
+        price = f"{plural(file['tokens'], 'token')}{_dollars(file)}"
+        yield from filled(f"{file['path']} ({file['kind']}{when}): {price}", width, "    ", "  ")
     total = f"{number(value['tokens'])} of at most {number(value['cap'])} tokens are sent with every request"
     if value["cost_usd"] is not None:
         total += f"; they cost ${value['cost_usd']:.4f} in {value['requests']} requests to {value['model']}, if cached"
     yield from ["", *filled(total, width), ""]
-    for one in value["findings"]:
-        where = f"{one['path']}:{one['line']}" if one["line"] else one["path"]
-        said = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(one["kind"])
-        text = f'"{one["text"]}" {said} {one["other"]}' if said else one["text"]
+    for finding in value["findings"]:
+        where = f"{finding['path']}:{finding['line']}" if finding["line"] else finding["path"]
+        said = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(finding["kind"])
+        text = f'"{finding["text"]}" {said} {finding["other"]}' if said else finding["text"]
         yield from filled(f"{where}: {text}" if where else text, width, "  ")
     found = plural(len(value["findings"]), "finding") if value["findings"] else "Nothing repeated or contradicted"
     yield f"{found}."
 
 
-def _dollars(one: JsonObject) -> str:
-    return "" if one["cost_usd"] is None else f", ${one['cost_usd']:.4f}"
+def _dollars(row: JsonObject) -> str:
+    return "" if row["cost_usd"] is None else f", ${row['cost_usd']:.4f}"

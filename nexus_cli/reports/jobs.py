@@ -29,6 +29,6 @@ def job_ends(source: MemoSource) -> Iterator[tuple[Memo, str]]:
 
 def jobs_text(value: JsonObject, width: int) -> Lines:
     """List the jobs, each on one line where there is room."""
-    rows = [(one["id"], one["how"], one["name"]) for one in value["jobs"]]
+    rows = [(job["id"], job["how"], job["name"]) for job in value["jobs"]]
     none = "No jobs. The model starts jobs with bash's `background` option."
     return table([("id", "state", "command"), *rows], width, none)

@@ -26,6 +26,6 @@ class KeysReport(VersionedReport):
 
 def keys_text(value: JsonObject, width: int) -> Lines:
     """List the keys with their places."""
-    rows = [(one["name"], one["key_name"], one["place"]) for one in value["keys"]]
+    rows = [(key["name"], key["key_name"], key["place"]) for key in value["keys"]]
     none = name_commands("No keys. `nexus login PROVIDER` stores a key.")
     return table([("key", "name", "place"), *rows], width, none)

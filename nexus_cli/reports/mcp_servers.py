@@ -31,11 +31,11 @@ NONE = "No MCP servers. Add a server with `nexus mcp add NAME COMMAND...` or `ne
 def mcp_servers_text(value: JsonObject, width: int) -> Lines:
     """List the servers, each on one line where there is room, then problems and the cost."""
     rows = [("name", "tools", "tokens", "from", "server"), *map(_row, value["servers"])]
-    notes = [one["why"] for one in value["servers"] if one["why"]] + list(value["problems"])
-    notes += [f"MCP server {one['name']}: {line}" for one in value["servers"] for line in one["left_out"]]
+    notes = [server["why"] for server in value["servers"] if server["why"]] + list(value["problems"])
+    notes += [f"MCP server {server['name']}: {line}" for server in value["servers"] for line in server["left_out"]]
     if not value["servers"]:
         notes.insert(0, NONE)
-    if tokens := sum(one["tokens"] or 0 for one in value["servers"]):
+    if tokens := sum(server["tokens"] or 0 for server in value["servers"]):
         how = "each tool is sent separately" if value["sent"] == "each" else "`use_tool` is sent instead"
         notes.append(f"Schemas of {tokens:,} tokens: {how}")
     lines = table(rows, width, right=(1, 2)) if value["servers"] else []

@@ -172,7 +172,10 @@ def _forgotten(fact: JsonObject, width: int, here: str) -> Lines:
         if len(held) > 1:
             which = f"{len(held):,} sessions still contain it; their models can read it until you delete them:"
         yield from filled(which, width, "    ", "")
-        yield from [name_commands(f"    nexus sessions delete {one}{HERE if one == here else ''}") for one in held]
+        yield from [
+            name_commands(f"    nexus sessions delete {session_id}{HERE if session_id == here else ''}")
+            for session_id in held
+        ]
 
 
 def _waits(waiting: list[JsonObject]) -> str:

@@ -90,5 +90,5 @@ def permissions_text(value: JsonObject, width: int) -> Lines:
         yield from filled(f"Problem: {problem}", width, "    ", "  ")
     if value["allowed"]:
         yield from apart("Allowed for this session:", width)
-        for one in value["allowed"]:
-            yield from filled(mark_on_one_line(one), width, "    ", "  - ")
+        for allowance in value["allowed"]:
+            yield from filled(mark_on_one_line(allowance), width, "    ", "  - ")

@@ -83,6 +83,6 @@ def pins_text(value: JsonObject, width: int) -> Lines:
     return [*lines, *block(title, [("number", "text"), *said], width)]
 
 
-def describe_pin(one: JsonObject) -> str:
+def describe_pin(pin: JsonObject) -> str:
     """Describe the kind of a pin: words, or the number of a message."""
-    return f"message {one['entry']}" if one["entry"] else "words"
+    return f"message {pin['entry']}" if pin["entry"] else "words"

@@ -105,8 +105,8 @@ def installed_object(plugin: InstalledPlugin, problems: Mapping[str, str]) -> Pl
     """Return an installed plugin with the states of its items, and the `problems` of them by key."""
     states = {item.key: state for item, state in plugin.items("skill", "command", "agent", "hook", "server")}
     states |= {key: "removed" for key in plugin.accepted if key not in states}
-    made = plugin_object(plugin.folder, plugin.source.shown, states, problems, plugin)
-    return {**made, "name": plugin.name, "problem": plugin.describe_change()}
+    installed = plugin_object(plugin.folder, plugin.source.shown, states, problems, plugin)
+    return {**installed, "name": plugin.name, "problem": plugin.describe_change()}
 
 
 def plugin_object(
@@ -144,7 +144,7 @@ def _check_guides(folder: PluginFolder) -> Iterator[str]:
 
 def python_object(plugin: PythonPlugin) -> PythonPluginObject:
     """Return a Python plugin with what it adds."""
-    adds = [f"{kind[:-1]} {_name(one)}" for kind, found in plugin.objects.items() for one in found]
+    adds = [f"{kind[:-1]} {_name(added)}" for kind, found in plugin.objects.items() for added in found]
     adds += [hook for hook in ("nexus_recall", "nexus_tool_line") if plugin.has(hook)]
     return {
         "name": plugin.entry.name,
@@ -154,8 +154,8 @@ def python_object(plugin: PythonPlugin) -> PythonPluginObject:
     }
 
 
-def _name(one: object) -> str:
-    return str(next((getattr(one, key) for key in ("name", "id") if hasattr(one, key)), type(one).__name__))
+def _name(added: object) -> str:
+    return str(next((getattr(added, key) for key in ("name", "id") if hasattr(added, key)), type(added).__name__))
 
 
 def compare_files(before: PluginFolder | None, now: PluginFolder) -> str:
@@ -183,12 +183,12 @@ def plugins_text(value: JsonObject, width: int) -> Lines:
             mark = f"{numbers[key]:>2} " if key in numbers else "  "
             problem = f" [no effect: {item['problem']}]" if item["problem"] else ""
             yield from filled(f"{key}{what}{state}{problem}", width, " " * 6, mark)
-        for one in plugin["left_out"]:
-            yield from filled(f"left out: {one}", width, " " * 6, "  ")
+        for omission in plugin["left_out"]:
+            yield from filled(f"left out: {omission}", width, " " * 6, "  ")
         if plugin["problem"]:
             yield from filled(plugin["problem"], width, "  ", "  ")
     for place, plugin in enumerate(value.get("python", ()), len(value["plugins"])):
         yield from [*([""] if place else []), *filled(f"{plugin['name']} (Python, {plugin['package']})", width, "  ")]
-        for one in (*plugin["adds"], *plugin["problems"]):
-            yield from filled(one, width, " " * 6, "  ")
+        for line in (*plugin["adds"], *plugin["problems"]):
+            yield from filled(line, width, " " * 6, "  ")
     yield from folded(value.get("diff", ""), width, "  ")

@@ -212,24 +212,26 @@ def between_text(value: JsonObject, width: int) -> Lines:
         head.append(f"The model changed from {model['before']} to {model['after']}.")
     yield from paragraphs(head, width)
     sections, entries, tools = value["sections"], value["entries"], value["tools"]
-    rows = [("+", one["id"], *_seen_cells(one)) for one in sections["added"]]
-    rows += [("-", one["id"], *_seen_cells(one)) for one in sections["removed"]]
-    rows += [("~", one["id"], *_changed_cells(one["before"], one["after"])) for one in sections["changed"]]
+    rows = [("+", section["id"], *_seen_cells(section)) for section in sections["added"]]
+    rows += [("-", section["id"], *_seen_cells(section)) for section in sections["removed"]]
+    rows += [
+        ("~", section["id"], *_changed_cells(section["before"], section["after"])) for section in sections["changed"]
+    ]
     yield from block("system sections", [("", "id", "tokens", "form"), *rows], width)
-    told = [("+", one["id"], *_seen_cells(one)) for one in value["told"]]
+    told = [("+", section["id"], *_seen_cells(section)) for section in value["told"]]
     yield from block("sent with it", [("", "id", "tokens", "form"), *told], width)
     named = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
     yield from block("tools", [("", "name", ""), *named], width)
-    moved = [_entry_cells("+", one) for one in entries["added"]] + [
-        _entry_cells("-", one) for one in entries["removed"]
+    moved = [_entry_cells("+", entry) for entry in entries["added"]] + [
+        _entry_cells("-", entry) for entry in entries["removed"]
     ]
     yield from block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
     if not (rows or told or named or moved):
         yield from apart("Nothing differs.", width)
 
 
-def _seen_cells(one: JsonObject) -> tuple[str, str]:
-    return number(one["tokens"]), one["form"]
+def _seen_cells(section: JsonObject) -> tuple[str, str]:
+    return number(section["tokens"]), section["form"]
 
 
 def _changed_cells(before: JsonObject, after: JsonObject) -> tuple[str, str]:
@@ -238,5 +240,5 @@ def _changed_cells(before: JsonObject, after: JsonObject) -> tuple[str, str]:
     return tokens, form
 
 
-def _entry_cells(sign: str, one: JsonObject) -> Sequence[str]:
-    return sign, str(one["entry"]), number(one["tokens"]), one["form"], one["what"]
+def _entry_cells(sign: str, entry: JsonObject) -> Sequence[str]:
+    return sign, str(entry["entry"]), number(entry["tokens"]), entry["form"], entry["what"]

@@ -233,7 +233,7 @@ def first_view(state: SessionState) -> RequestView:
     info, count, epoch = engine.model.info, engine.context.count, first.epoch
     texts = engine.control.waiting_texts()
     # Without words there is no message yet in which anything joins the sections.
-    added = count(first.preamble) if texts else sum(one["tokens"] for one in first.told)
+    added = count(first.preamble) if texts else sum(section["tokens"] for section in first.told)
     request = engine.context.project(epoch=epoch, told=first.told, added=added, texts=texts)
     unknown = f"unknown context window for {info.name}" if info.name else "no model is chosen"
     assumed = [f"{unknown}; assuming {info.window:,} tokens"]
@@ -279,7 +279,7 @@ def last_told(memos: Memos, last: int) -> SectionRows:
 def _merge_plans(plans: Sequence[Memo]) -> SectionRows:
     sections: dict[str, JsonObject] = {}
     for memo in plans:
-        sections.update({one["id"]: one for one in memo.value["sections"]})
+        sections.update({section["id"]: section for section in memo.value["sections"]})
     return tuple(sections.values())
 
 
@@ -292,7 +292,7 @@ def largest_items(
     ]
     found += [(tool["tokens"], f"schema of {tool['name']}", None) for tool in tools]
     found += [(round(item.tokens * scale), "", item) for item in items]
-    chosen = heapq.nlargest(MOST, found, key=lambda one: one[0])
+    chosen = heapq.nlargest(MOST, found, key=lambda row: row[0])
     named = {id(item): what for item, what in describe_items([item for _, _, item in chosen if item], items)}
     return [
         {"what": named[id(item)] if item else what, "tokens": tokens, "entry": item.entry if item else None}

@@ -102,9 +102,17 @@ def rewrite_lines(rows: Sequence[JsonObject], width: int) -> Lines:
         yield from filled(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", width, "  ")
 
 
-def _cells(one: JsonObject) -> tuple[str, ...]:
-    after = "never" if one["break_even"] is None else plural(one["break_even"], "request")
-    net = one["net_usd"]
+def _cells(rewrite: JsonObject) -> tuple[str, ...]:
+    after = "never" if rewrite["break_even"] is None else plural(rewrite["break_even"], "request")
+    net = rewrite["net_usd"]
     came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
-    costs = dollars(one["cost"]), dollars(one["summary_usd"]) if one["summary_usd"] else "-"
-    return one["cause"], number(one["saved"]), number(one["cold"]), *costs, after, number(one["requests"]), came
+    costs = dollars(rewrite["cost"]), dollars(rewrite["summary_usd"]) if rewrite["summary_usd"] else "-"
+    return (
+        rewrite["cause"],
+        number(rewrite["saved"]),
+        number(rewrite["cold"]),
+        *costs,
+        after,
+        number(rewrite["requests"]),
+        came,
+    )

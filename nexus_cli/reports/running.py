@@ -114,20 +114,23 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
 def running_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each, with the ways to open and to stop one."""
     rows = [("state", "id", "where", "since", "what")]
-    for one in value["running"]:
-        doing = f" · {one['what']}" if one["what"] else ""
-        kind = "worker: " if one["kind"] == "worker" else ""
-        what = cut_line(f"{kind}{one['title'] or '(no words)'}{doing}", TITLE)
-        rows.append((one["state"], one["short"], _where(one), when(one["updated"]), what))
+    for session in value["running"]:
+        doing = f" · {session['what']}" if session["what"] else ""
+        kind = "worker: " if session["kind"] == "worker" else ""
+        what = cut_line(f"{kind}{session['title'] or '(no words)'}{doing}", TITLE)
+        rows.append((session["state"], session["short"], _where(session), when(session["updated"]), what))
     if len(rows) == 1:
         return filled(NONE, width)
     ways = name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")
     return [*table(rows, width), "", *filled(ways, width)]
 
 
-def _where(one: Mapping[str, object]) -> str:
-    terminal = str(one["terminal"] or "").removeprefix("/dev/")
-    return " ".join(filter(None, (str(one["command"] or ""), terminal, f"{one['pid']}" if one["pid"] else ""))) or "-"
+def _where(session: Mapping[str, object]) -> str:
+    terminal = str(session["terminal"] or "").removeprefix("/dev/")
+    return (
+        " ".join(filter(None, (str(session["command"] or ""), terminal, f"{session['pid']}" if session["pid"] else "")))
+        or "-"
+    )
 
 
 def stop_running(ledger: Ledger, session: str) -> LockOwner:

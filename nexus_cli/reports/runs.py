@@ -236,7 +236,7 @@ def name_event(event: str, payload: Any) -> str:
     another form by the beginning of its payload."""
     fields = as_table(payload)
     abouts = (fields.get(name) for name in (event, "comment", "review", "object_attributes"))
-    found = [one for one in abouts if isinstance(one, dict)]
+    found = [subject for subject in abouts if isinstance(subject, dict)]
     known = {**fields, **(found[0] if found else {})}
     words = [next((known[name] for name in names if isinstance(known.get(name), str)), "") for names in _EVENT_WORDS]
     if not any(words):
@@ -304,42 +304,42 @@ def runs_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each run, newest first."""
     found = value["runs"]
     if value.get("done"):
-        return [f"{plural(len(found), 'run')} {value['done']}.", *(f"{one['id']}  {name_origin(one)}" for one in found)]
+        return [f"{plural(len(found), 'run')} {value['done']}.", *(f"{run['id']}  {name_origin(run)}" for run in found)]
     if not found:
         return filled("No runs found. Scheduled work, services, spaces and waiting sessions start runs.", width)
     lines = list[str]()
     for _, rows in groupby(found, _fold_key):
-        one, *earlier = rows
-        since = format_local_minute(one["updated"])
+        newest, *earlier = rows
+        since = format_local_minute(newest["updated"])
         like = f"and {len(earlier)} similar since {earlier[-1]['id']}" if earlier else ""
-        row = filter(None, (one["id"], name_state(one), since, like, name_origin(one)))
+        row = filter(None, (newest["id"], name_state(newest), since, like, name_origin(newest)))
         lines.append(cut_line(" · ".join(row), width))
-        more = (" · ".join(filter(None, _facts(one))), _outcome(one), _last_error(one))
+        more = (" · ".join(filter(None, _facts(newest))), _outcome(newest), _last_error(newest))
         lines += ["    " + cut_line(line, width - 4) for line in more if line]
     return lines
 
 
-def _fold_key(one: JsonObject) -> tuple[str, ...]:
+def _fold_key(run: JsonObject) -> tuple[str, ...]:
     """Return the key by which neighbours in the list share a row: runs that ended alike, but for time and cost."""
-    if one["state"] not in ENDED:
-        return (one["id"],)
-    without_id = _outcome({**one, "id": ""})
-    return one["state"], name_origin(one), *_facts({**one, "cost_usd": None}), without_id
+    if run["state"] not in ENDED:
+        return (run["id"],)
+    without_id = _outcome({**run, "id": ""})
+    return run["state"], name_origin(run), *_facts({**run, "cost_usd": None}), without_id
 
 
-def name_state(one: JsonObject) -> str:
+def name_state(run: JsonObject) -> str:
     """Name the state of a run for people."""
-    if one["paused"] or one["broken_off"]:
-        return "paused" if one["paused"] else "broke off"
-    return "continues" if one["came"] else one["state"]
+    if run["paused"] or run["broken_off"]:
+        return "paused" if run["paused"] else "broke off"
+    return "continues" if run["came"] else run["state"]
 
 
-def _facts(one: JsonObject) -> list[str]:
+def _facts(run: JsonObject) -> list[str]:
     """Return plan, folder, level, model and dollars of a run."""
-    folder = one["folder"].replace(str(Path.home()), "~", 1)
-    cost = dollars(one["cost_usd"]) if one["cost_usd"] else ""
-    model = (one["model"] or "").rpartition("/")[2]
-    return [one["level"], model, cost, one["plan"] or "", folder]
+    folder = run["folder"].replace(str(Path.home()), "~", 1)
+    cost = dollars(run["cost_usd"]) if run["cost_usd"] else ""
+    model = (run["model"] or "").rpartition("/")[2]
+    return [run["level"], model, cost, run["plan"] or "", folder]
 
 
 def _record_lines(value: JsonObject) -> Iterator[str]:
@@ -363,8 +363,8 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
     if value["branch"]:
         yield f"branch {value['branch']}: {name_first(value['commits'], NAMED, '; ') or 'no commit'}"
     failed = [
-        f"{one_line(one['command'])} ({'no exit status' if one['status'] is None else 'exit {}'.format(one['status'])})"
-        for one in value["failed_commands"]
+        f"{one_line(run['command'])} ({'no exit status' if run['status'] is None else 'exit {}'.format(run['status'])})"
+        for run in value["failed_commands"]
     ]
     named = (
         ("changed", value["files_changed"]),
@@ -377,30 +377,30 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
             yield f"{word}: {name_first(found, NAMED)}"
 
 
-def _outcome(one: JsonObject) -> str:
+def _outcome(run: JsonObject) -> str:
     """Say on one line how a run goes on that broke off, what it waits for, why it failed, or its last words."""
-    if one["broken_off"]:
-        return name_commands(f"to resume: nexus runs resume {one['id']}")
-    if one["waits_for"]:
-        return f"{one['came']}; continues when nexus serve runs" if one["came"] else f"waits for {_name_wait(one)}"
-    said = next((line for line in one["last_words"].splitlines() if line.strip()), "")
-    resume = name_commands(f"to resume: nexus runs resume {one['id']}") if one["state"] == FAILED else ""
-    return " · ".join(filter(None, [resume, one["error"] or "", *name_facts(one), said]))
+    if run["broken_off"]:
+        return name_commands(f"to resume: nexus runs resume {run['id']}")
+    if run["waits_for"]:
+        return f"{run['came']}; continues when nexus serve runs" if run["came"] else f"waits for {_name_wait(run)}"
+    said = next((line for line in run["last_words"].splitlines() if line.strip()), "")
+    resume = name_commands(f"to resume: nexus runs resume {run['id']}") if run["state"] == FAILED else ""
+    return " · ".join(filter(None, [resume, run["error"] or "", *name_facts(run), said]))
 
 
-def _name_wait(one: JsonObject) -> str:
+def _name_wait(run: JsonObject) -> str:
     """Name what a run waits for, and until when: of a provider also since when."""
-    until = format_local_minute(one["wake_at"]) if one["wake_at"] else ""
-    if one["waits_for"] != PROVIDER:
-        return f"{one['waits_for']}, until {until}" if until else str(one["waits_for"])
-    is_due = one["wake_at"] <= utc_now()
+    until = format_local_minute(run["wake_at"]) if run["wake_at"] else ""
+    if run["waits_for"] != PROVIDER:
+        return f"{run['waits_for']}, until {until}" if until else str(run["waits_for"])
+    is_due = run["wake_at"] <= utc_now()
     again = f"nexus serve will retry (due {until})" if is_due else f"next retry {until}"
-    return f"the provider since {format_local_minute(one['waits_since'])}, {again}"
+    return f"the provider since {format_local_minute(run['waits_since'])}, {again}"
 
 
-def _last_error(one: JsonObject) -> str:
+def _last_error(run: JsonObject) -> str:
     """Return the last error of the provider for which a run waits; "" for another run."""
-    return str(one["error"]) if one["waits_for"] == PROVIDER and not one["came"] else ""
+    return str(run["error"]) if run["waits_for"] == PROVIDER and not run["came"] else ""
 
 
 def run_text(value: JsonObject, width: int) -> Lines:
@@ -422,9 +422,9 @@ def _parts(value: JsonObject) -> Iterator[str]:
         yield from (f"needs approval: {question['what']} ({question['why']})" for question in questions)
         yield name_commands(f"to answer: nexus runs resume {value['id']}")
     joined = [one for one in value["signals"] if one["kind"] == JOINED][SHOWN_EVENTS:]
-    for one in (one for one in value["signals"] if one not in joined):
-        later = "" if one["taken"] else ", not taken yet"
-        yield f"{format_local_minute(one['at'])} {name_signal(one['kind'], one['value'])}{later}"
+    for signal in (one for one in value["signals"] if one not in joined):
+        later = "" if signal["taken"] else ", not taken yet"
+        yield f"{format_local_minute(signal['at'])} {name_signal(signal['kind'], signal['value'])}{later}"
     if joined:
         yield f"and {plural(len(joined), 'further event')}"
     facts = [f"session {value['session']}" if value["session"] else "no session yet"]

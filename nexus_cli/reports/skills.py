@@ -57,7 +57,7 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
     agents, untrusted_agents = list_agents(cwd)
     return {
         "version": 1,
-        "skills": [ListedSkill(to_json_value(one), catalogue=places.get(id(one), "")) for one in skills],
+        "skills": [ListedSkill(to_json_value(skill), catalogue=places.get(id(skill), "")) for skill in skills],
         "commands": [CommandObject(to_json_value(command), built_in=command.name in built_in) for command in commands],
         "agents": agents,
         "untrusted": untrusted + untrusted_commands + untrusted_agents,
@@ -72,7 +72,7 @@ def list_agents(cwd: Path) -> tuple[list[JsonOf[Skill]], int]:
 
 def agent_rows(value: JsonObject) -> list[tuple[str, str, str]]:
     """Return name, origin and description of each agent, for people."""
-    return [(f"@{one['name']}", _name_origin(one), _describe(one)) for one in value.get("agents", ())]
+    return [(f"@{agent['name']}", _name_origin(agent), _describe(agent)) for agent in value.get("agents", ())]
 
 
 def skill_guide(name: str, cwd: Path) -> str:
@@ -108,14 +108,16 @@ def skills_text(value: JsonObject, width: int) -> Lines:
     """List the skills by name."""
     rows = [("name", "from", "what")]
     rows += [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
-    rows += [(f"/{one['name']}", _name_origin(one), _describe(one)) for one in value.get("commands", ())]
+    rows += [
+        (f"/{command['name']}", _name_origin(command), _describe(command)) for command in value.get("commands", ())
+    ]
     rows += agent_rows(value)
     yield from table(rows, width, NO_SKILLS)
     if value["untrusted"]:
         yield from apart(name_commands(describe_untrusted(value["untrusted"], "guide")), width)
     elif value["skills"]:
         yield from apart(name_commands("`nexus skill use NAME` prints the guide of a skill."), width)
-    if brief := sum(one.get("catalogue") in ("named", "counted") for one in value["skills"]):
+    if brief := sum(skill.get("catalogue") in ("named", "counted") for skill in value["skills"]):
         yield from filled(f"Listed in requests only by name or as a count: {plural(brief, 'skill')}.", width)
 
 
@@ -124,21 +126,21 @@ def describe_untrusted(number: int, noun: str) -> str:
     return f"This project has {plural(number, noun)} not in effect (see `nexus trust`)."
 
 
-def _name_call(one: JsonObject) -> str:
-    return f"/{one['plugin']}:{one['name']}" if one.get("plugin") else f"${one['name']}"
+def _name_call(skill: JsonObject) -> str:
+    return f"/{skill['plugin']}:{skill['name']}" if skill.get("plugin") else f"${skill['name']}"
 
 
-def _name_origin(one: JsonObject) -> str:
-    return f"plugin {one['plugin']}" if one.get("plugin") else str(one["origin"])
+def _name_origin(skill: JsonObject) -> str:
+    return f"plugin {skill['plugin']}" if skill.get("plugin") else str(skill["origin"])
 
 
-def _describe(one: JsonObject) -> str:
-    if one["problem"]:
-        return f"[cannot be used: {one['problem']}]"
-    if one["shadowed"]:
-        return f"[not used: the entry above has the same name] {one['description']}"
+def _describe(skill: JsonObject) -> str:
+    if skill["problem"]:
+        return f"[cannot be used: {skill['problem']}]"
+    if skill["shadowed"]:
+        return f"[not used: the entry above has the same name] {skill['description']}"
     return (
-        f"[a built-in command has this name; use {_name_call(one)}] {one['description']}"
-        if one.get("built_in")
-        else one["description"]
+        f"[a built-in command has this name; use {_name_call(skill)}] {skill['description']}"
+        if skill.get("built_in")
+        else skill["description"]
     )

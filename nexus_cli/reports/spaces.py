@@ -25,9 +25,9 @@ LONGEST = 60
 def spaces_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each space."""
     rows = [("id", "name", "new", "newest", "members")]
-    for one in value["spaces"]:
-        new = "-" if one["new"] is None else f"{one['new']:,}"
-        rows.append((one["id"], cut_line(one["name"], LONGEST), new, when(one["newest"]) or "-", _names(one)))
+    for space in value["spaces"]:
+        new = "-" if space["new"] is None else f"{space['new']:,}"
+        rows.append((space["id"], cut_line(space["name"], LONGEST), new, when(space["newest"]) or "-", _names(space)))
     return table(rows, width, name_commands(NONE), right=(2,))
 
 
@@ -54,9 +54,9 @@ def space_messages_text(value: JsonObject, width: int) -> Lines:
 def agent_goals_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each goal of an agent."""
     rows = [("id", "priority", "", "goal")]
-    for one in value["goals"]:
-        kind = f"done {when(one['done'])}" if one["done"] else "long-term" if one["long_term"] else ""
-        rows.append((one["id"], str(one["priority"]), kind, one["text"]))
+    for goal in value["goals"]:
+        kind = f"done {when(goal['done'])}" if goal["done"] else "long-term" if goal["long_term"] else ""
+        rows.append((goal["id"], str(goal["priority"]), kind, goal["text"]))
     name = value["agent"]["name"]
     how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
     return table(rows, width, f"{name} has no goals. To add a goal: {how}", right=(1,))
@@ -68,15 +68,15 @@ def new_line(width: int) -> str:
     return f"{side} {NEW} {side}"[:width]
 
 
-def message_lines(one: JsonObject, width: int) -> Lines:
+def message_lines(message: JsonObject, width: int) -> Lines:
     """Return a message: time and name, then its text, on the same line if it fits."""
-    sender = one["sender"]
+    sender = message["sender"]
     kind = " (agent)" if sender["type"] == "agent" else ""
-    head = f"{format_local_minute(one['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
-    text = [f"  {line}".rstrip() for line in wrap(sanitize(one["text"].strip("\n")), width - 2)]
-    notes = [one["quiet"]] if one["quiet"] else []
-    if one["facts"]:
-        notes.append(f"{one['run']}: {', '.join(one['facts'])}")
+    head = f"{format_local_minute(message['at'], '%H:%M')} {one_line(sender['name'])}{kind}"
+    text = [f"  {line}".rstrip() for line in wrap(sanitize(message["text"].strip("\n")), width - 2)]
+    notes = [message["quiet"]] if message["quiet"] else []
+    if message["facts"]:
+        notes.append(f"{message['run']}: {', '.join(message['facts'])}")
     below = [line for note in notes for line in filled(f"[{one_line(note)}]", width, "  ")]
     first = text[0].strip() if len(text) == 1 else ""
     if first and cells(f"{head}: {first}") <= width:
@@ -85,5 +85,5 @@ def message_lines(one: JsonObject, width: int) -> Lines:
 
 
 def _names(space: JsonObject) -> str:
-    named = [one["name"] + (" (agent)" if one["type"] == "agent" else "") for one in space["members"]]
+    named = [member["name"] + (" (agent)" if member["type"] == "agent" else "") for member in space["members"]]
     return name_first(named, MOST_NAMED)

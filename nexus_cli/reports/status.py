@@ -123,7 +123,7 @@ def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:
     yield "host", value["host"]
     yield "tools", join_names(value["tools"])
     if value["servers"]:
-        yield "MCP servers", join_names([one["name"] for one in value["servers"]])
+        yield "MCP servers", join_names([server["name"] for server in value["servers"]])
     if value.get("plugins"):
         yield "plugins", f"{join_names(value['plugins'])} (nexus plugin list)"
     if value.get("hooks"):
@@ -135,7 +135,7 @@ def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:
     if value.get("added"):
         yield "added", ", ".join(value["added"])
     if value["project"]["unsupported"]:
-        yield "not read", describe_unsupported(tuple(Unsupported(**one) for one in value["project"]["unsupported"]))
+        yield "not read", describe_unsupported(tuple(Unsupported(**row) for row in value["project"]["unsupported"]))
     if value["memory"] is not None:
         yield (
             "memory",
@@ -153,9 +153,9 @@ def _status_rows(value: JsonObject) -> Iterator[tuple[str, str]]:
 def _broken(value: JsonObject) -> Iterator[str]:
     """Yield the configured features that cannot be used, with the reason."""
     for category in value.get("capabilities", ()):
-        for one in category["items"]:
-            if one["state"] == "broken":
-                yield f"{one['name']} ({one['why'] or category['category']})"
+        for item in category["items"]:
+            if item["state"] == "broken":
+                yield f"{item['name']} ({item['why'] or category['category']})"
 
 
 def sandbox_line(value: JsonObject) -> str:

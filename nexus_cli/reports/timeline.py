@@ -123,7 +123,7 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
 
 def _title(value: JsonObject) -> str:
     if space := value.get("space"):
-        members = name_first([f"{one['name']} ({one['type']})" for one in space["members"]], MOST_NAMED)
+        members = name_first([f"{member['name']} ({member['type']})" for member in space["members"]], MOST_NAMED)
         new = f" · (new) means unread by {value['reader']}" if value["reader"] else ""
         return f'space "{space["name"]}" · {members}{new}'
     name = f" {value['name']}" if value["name"] else ""
@@ -175,7 +175,7 @@ def _below(row: JsonObject) -> Iterator[str]:
     """Yield the lines below a message: its files; for a message of a space its origin, the agents it triggered and
     their runs."""
     if row.get("attached"):
-        yield f"with {'; '.join(one_line(measure_attached(one)) for one in row['attached'])}"
+        yield f"with {'; '.join(one_line(measure_attached(attachment)) for attachment in row['attached'])}"
     if not _is_posted(row):
         return
     if row["why"]:

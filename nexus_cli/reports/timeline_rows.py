@@ -373,7 +373,7 @@ class ReadEntries:
         result, seconds = restore_result(entry.message.content, note)
         result = result if entry.id == self.waiting else replace(result, waits=None)
         call = entry.message.tool_call_id
-        made = self._decisions.get(call or "", {})
+        decision = self._decisions.get(call or "", {})
         subject = self._calls[call]["subject"] if call in self._calls else ""
         replies = [reply for _, reply in read_replies(self._questions.get(call or "", ()), entry.message.content)]
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
@@ -382,13 +382,13 @@ class ReadEntries:
             entry,
             _actor(entry.actor),
             " / ".join(replies) or entry.message.content,
-            why=made.get("why") or made.get("rule") or "",
+            why=decision.get("why") or decision.get("rule") or "",
             seconds=seconds if note else None,
             call=call,
             subject=subject,
             outcome=describe_outcome(result) if note else "",
-            decision=made.get("decision"),
-            answer=made.get("answer"),
+            decision=decision.get("decision"),
+            answer=decision.get("answer"),
             **more,
         )
 
@@ -451,7 +451,10 @@ def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntrie
             continue
         memo = priced.get(epoch.id) or begun.get(epoch.id)
         at = memo.at if memo else read.entries[epoch.after].at if epoch.after in read.entries else ""
-        told = next((one.value for one in ended if one.entry == epoch.after and memo and one.at >= memo.at), None)
+        told = next(
+            (end_memo.value for end_memo in ended if end_memo.entry == epoch.after and memo and end_memo.at >= memo.at),
+            None,
+        )
         make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id), told)
         yield Event(epoch.after, at, make)
     for memo in tried:
@@ -468,9 +471,9 @@ def _epoch_row(
     before: EpochRow,
     requests: Sequence[RequestRow],
     priced: Memo | None,
-    told: JsonObject | None,
+    ending: JsonObject | None,
 ) -> Row:
-    """Return the row of a rewrite; `told` are the figures of the compaction that made it."""
+    """Return the row of a rewrite; `ending` are the figures of the compaction that made it."""
     earlier = [row for row in requests if row.manifest.epoch < epoch.id]
     later = next((row for row in requests if row.manifest.epoch >= epoch.id), None)
     text = f"{before.model} to {epoch.model}" if epoch.cause == "model" else epoch.cause
@@ -482,8 +485,8 @@ def _epoch_row(
         why=priced.value.get("why", "") if priced else "",
         epoch=epoch.id,
         model=epoch.model,
-        before=told["before"] if told else _input(earlier[-1]) if earlier else None,
-        after=told["after"] if told else _input(later) if later else None,
+        before=ending["before"] if ending else _input(earlier[-1]) if earlier else None,
+        after=ending["after"] if ending else _input(later) if later else None,
     )
 
 

@@ -63,7 +63,7 @@ def transcript_text(value: JsonObject, width: int) -> Lines:
             titles[event.call.id] = f"{event.call.name} {event.call.raw or event.subject}".rstrip()
         if event is not None:
             blocks.append(_block(event, line, titles, width))
-    blocks += [_output(one["title"], one["text"], width) for one in shell]
+    blocks += [_output(block["title"], block["text"], width) for block in shell]
     return "\n\n".join("\n".join(block) for block in blocks if block).split("\n")
 
 

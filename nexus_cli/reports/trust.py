@@ -115,35 +115,35 @@ class RevokedTrust(VersionedReport):
     state: str
 
 
-def trust_report(project: Path, found: Configuration, loaded: LoadedSettings) -> TrustReport:
+def trust_report(project: Path, configuration: Configuration, loaded: LoadedSettings) -> TrustReport:
     """Return `settings` (key, value, effect against the person's own), `refused` keys, `files`, `items`, `problems`,
     `state`; the parts that trust would make `active`, and those that stay `unsupported`.
 
     `loaded` are the person's settings without the project's. Each of `items` is trusted separately.
     """
-    problems = [one_line(found.problem)] if found.problem else []
-    problems += [one_line(str(left_out)) for left_out in found.left_out]
+    problems = [one_line(configuration.problem)] if configuration.problem else []
+    problems += [one_line(str(left_out)) for left_out in configuration.left_out]
     said = ProjectSettings({})
-    if FILE in found.files:
+    if FILE in configuration.files:
         try:
-            said = drop_conflicts(loaded, read_project(found.files[FILE], f"{FOLDER}/{FILE}"))
+            said = drop_conflicts(loaded, read_project(configuration.files[FILE], f"{FOLDER}/{FILE}"))
             problems += map(one_line, [*said.problems, *_unreadable_rules(said)])
         except NexusError as error:
             problems.append(one_line(error.message))
-    problems += _recipes(found)
+    problems += _recipes(configuration)
     return {
         "version": 1,
         "project": str(project),
-        "state": trust_state(project, found),
+        "state": trust_state(project, configuration),
         "settings": [_setting(key, value, loaded, said) for key, value in said.values.items()],
         "refused": [one_line(key) for key in said.refused],
         "files": [
             {"name": one_line(shown_path(name)), "bytes": len(data)}
-            for name, data in found.files.items()
+            for name, data in configuration.files.items()
             if name != FILE
         ],
-        "items": [*_items(project, found)],
-        "active": [*dict.fromkeys(ACTIVE[item.kind] for item in found.items.values() if item.kind in ACTIVE)],
+        "items": [*_items(project, configuration)],
+        "active": [*dict.fromkeys(ACTIVE[item.kind] for item in configuration.items.values() if item.kind in ACTIVE)],
         "unsupported": list_gaps(project),
         "problems": problems,
     }
@@ -164,22 +164,24 @@ def describe_item(item: TrustItem) -> str:
     return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))
 
 
-def _items(project: Path, found: Configuration) -> Iterator[TrustItemObject]:
+def _items(project: Path, configuration: Configuration) -> Iterator[TrustItemObject]:
     """Yield every item with kind, name, state (`trusted`, `changed`, `new`, `removed`) and its unified diff."""
-    in_force, before = trusted_items(project, found), trusted_texts(project)
-    parts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in found.items.items()}
+    in_force, before = trusted_items(project, configuration), trusted_texts(project)
+    parts = {
+        key: {name: part_text(data) for name, data in item.parts.items()} for key, item in configuration.items.items()
+    }
     known = {part for texts in before.values() for part in texts.items() if isinstance(part[1], str)}
     kept = {part for texts in parts.values() for part in texts.items() if isinstance(part[1], str)}
     folder = real_path(project)
     off = {hook.item for hook in list_hooks(project, ()) if hook.state == UNSUPPORTED and hook.folder == folder}
-    for key, item in found.items.items():
+    for key, item in configuration.items.items():
         state: TrustItemState = "trusted" if key in in_force else "changed" if key in before else "new"
         now = parts[key]
         then = before.get(key) or dict(now.items() & known)  # a hook with another `if` has its script already
         diff = diff_parts(then, now) if before and state != "trusted" else ""
         what = "does not run here" if key in off else describe_item(item)
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
-    for key in (one for one in before if one not in found.items):
+    for key in (known_key for known_key in before if known_key not in configuration.items):
         kind, _, name = key.partition(" ")
         yield {
             "kind": kind,
@@ -198,8 +200,8 @@ def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) 
         if old is None or new is None:
             diffs.append(f"{one_line(path)}: binary, or too large to compare\n")
         elif old != new:
-            made = unified_diff(old if name in before else None, new, path)
-            diffs.append(made or f"{one_line(path)}: different\n")
+            diff = unified_diff(old if name in before else None, new, path)
+            diffs.append(diff or f"{one_line(path)}: different\n")
     return "".join(diffs)
 
 
@@ -247,10 +249,10 @@ def _unreadable_rules(said: ProjectSettings) -> Iterator[str]:
                 yield f"{FOLDER}/{FILE}: {kind} {error}. Until it is corrected, every command needs approval"
 
 
-def _recipes(found: Configuration) -> list[str]:
+def _recipes(configuration: Configuration) -> list[str]:
     """Return the problems of the project's recipes."""
     problems, taken = [], recipe_names(folders())
-    for name, data in found.files.items():
+    for name, data in configuration.files.items():
         if name.startswith(INSIDE) and name.endswith(".toml"):
             where = one_line(f"{FOLDER}/{name}")
             try:
@@ -267,7 +269,7 @@ def _recipes(found: Configuration) -> list[str]:
 def trust_text(value: JsonObject, width: int) -> Lines:
     """List each setting with its effect, each file by its kind, the changes since it was trusted, and the state."""
     yield from filled(value["project"], width, "  ")
-    for setting in (one for one in value["settings"] if not one["key"].startswith("rules.")):  # they are items
+    for setting in (row for row in value["settings"] if not row["key"].startswith("rules.")):  # they are items
         yield from filled(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
         yield from filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")

@@ -45,17 +45,21 @@ def undo_text(value: JsonObject, width: int) -> Lines:
         yield from _listed([f"{kind:<9} {path}" for path in paths], width)
     rows = []
     unsure = [one["path"] for one in value["kept"] if one["why"] == UNSURE]
-    for one in [one for one in value["kept"] if one["why"] != UNSURE]:
-        where = f"; earlier version: {one['aside']}" if one["aside"] else ""
-        rows.append(f"kept      {one['path']} ({one['why']}){where}")
+    for row in [one for one in value["kept"] if one["why"] != UNSURE]:
+        where = f"; earlier version: {row['aside']}" if row["aside"] else ""
+        rows.append(f"kept      {row['path']} ({row['why']}){where}")
     yield from _listed(rows, width)
-    yield from _listed([f"{'restored' if one['before'] else 'removed':<9} {name}" for name, one in back.items()], width)
-    for name, one in _name_references([reference for reference in references if not reference["restored"]]).items():
-        if one["command"] != (value["head_moved"] or {}).get("command"):
-            how = ". To move it back:" if one["command"] else ""
+    yield from _listed(
+        [f"{'restored' if taken_back['before'] else 'removed':<9} {name}" for name, taken_back in back.items()], width
+    )
+    for name, reference in _name_references(
+        [reference for reference in references if not reference["restored"]]
+    ).items():
+        if reference["command"] != (value["head_moved"] or {}).get("command"):
+            how = ". To move it back:" if reference["command"] else ""
             yield from wrapped(f"kept      {name} (moved since){how}", width, "  ")
             if how:
-                yield from folded(one["command"] or "", width, "  ")
+                yield from folded(reference["command"] or "", width, "  ")
     if moved := value["head_moved"]:
         after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
         yield from filled(f"HEAD was moved and is still at {_plain(after)}. To move it back:", width)
@@ -136,7 +140,7 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
     moved = [
         asdict(reference) for step in steps for reference in step.references if reference.before != reference.after
     ]
-    text += [f"{name}: {_describe_move(one)}\n" for name, one in _name_references(moved).items()]
+    text += [f"{name}: {_describe_move(reference)}\n" for name, reference in _name_references(moved).items()]
     return turn, "".join(text), unread
 
 

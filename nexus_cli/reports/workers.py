@@ -69,12 +69,12 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
 def workers_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each worker, the command that opens one, and a line for each agent."""
     rows = [("id", "state", "steps", "tokens", "cost", "task")]
-    for one in value["workers"]:
-        role = f"{one['recipe']}: " if one["recipe"] != "worker" else ""
-        task = role + worker_title(one["task"])
-        now = f" · {cut_line(one['doing'], DOING)}" if one["doing"] else ""
-        figures = (f"{one['steps']:,}", short(one["tokens"]), dollars(one["cost_usd"]))
-        rows.append((one["id"], describe_state(one["state"]), *figures, f"{task}{now}"))
+    for worker in value["workers"]:
+        role = f"{worker['recipe']}: " if worker["recipe"] != "worker" else ""
+        task = role + worker_title(worker["task"])
+        now = f" · {cut_line(worker['doing'], DOING)}" if worker["doing"] else ""
+        figures = (f"{worker['steps']:,}", short(worker["tokens"]), dollars(worker["cost_usd"]))
+        rows.append((worker["id"], describe_state(worker["state"]), *figures, f"{task}{now}"))
     way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
     yield from [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
@@ -86,11 +86,11 @@ def workers_text(value: JsonObject, width: int) -> Lines:
 
 def worker_lines(value: JsonObject, width: int) -> Lines:
     """Return a line for each worker of a session that is shown in full."""
-    for one in value.get("workers", ()):
+    for worker in value.get("workers", ()):
         facts = [
-            f"{one['id']} {describe_state(one['state'])}",
-            *worker_figures(one),
-            f"session {one['session'] or '-'}",
-            one["task"],
+            f"{worker['id']} {describe_state(worker['state'])}",
+            *worker_figures(worker),
+            f"session {worker['session'] or '-'}",
+            worker["task"],
         ]
         yield cut_line(f"worker {' · '.join(facts)}", width)

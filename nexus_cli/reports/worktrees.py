@@ -40,23 +40,36 @@ def worktrees_text(value: JsonObject, width: int) -> Lines:
     is_all = value["project"] is None
     rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
     now = local_now()
-    for one in value["worktrees"]:
-        state = f"{one['state']}, in use" if one["in_use"] else one["state"]
-        project = [one["project"]] if is_all else []
-        rows.append((one["name"], state, _changes(one), format_age(one["created"], now), *project, one["folder"]))
+    for worktree in value["worktrees"]:
+        state = f"{worktree['state']}, in use" if worktree["in_use"] else worktree["state"]
+        project = [worktree["project"]] if is_all else []
+        rows.append(
+            (
+                worktree["name"],
+                state,
+                _changes(worktree),
+                format_age(worktree["created"], now),
+                *project,
+                worktree["folder"],
+            )
+        )
     return table(rows, width, "No worktrees here. `nexus -w NAME` creates a worktree.")
 
 
-def _changes(one: JsonObject) -> str:
-    if one["problem"]:
-        return str(one["problem"])
-    parts = [f"{plural(one['files'], 'file')} +{one['added']} -{one['removed']}"] if one["files"] else []
-    if one["commits"]:
-        parts.append(plural(one["commits"], "commit"))
-    if one["kept"]:
-        parts.append(f"also {', '.join(one['kept'][:3])}")
-    if one["carried"] and parts:
-        parts.append(f"not included: {', '.join(one['carried'][:3])}")
+def _changes(worktree: JsonObject) -> str:
+    if worktree["problem"]:
+        return str(worktree["problem"])
+    parts = (
+        [f"{plural(worktree['files'], 'file')} +{worktree['added']} -{worktree['removed']}"]
+        if worktree["files"]
+        else []
+    )
+    if worktree["commits"]:
+        parts.append(plural(worktree["commits"], "commit"))
+    if worktree["kept"]:
+        parts.append(f"also {', '.join(worktree['kept'][:3])}")
+    if worktree["carried"] and parts:
+        parts.append(f"not included: {', '.join(worktree['carried'][:3])}")
     return ", ".join(parts) or "-"
 
 
@@ -68,8 +81,8 @@ def applied_text(value: JsonObject, width: int) -> Lines:
     conflicts = {one["path"] for one in value["conflicts"]}
     lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
     lines += [f"the same  {path}" for path in value["there"]]
-    for one in value["conflicts"]:
-        where = "" if one["is_marked"] else f"; other version: {value['folder']}/{one['path']}"
-        lines.append(f"conflict  {one['path']}: {one['why']}{where}")
+    for conflict in value["conflicts"]:
+        where = "" if conflict["is_marked"] else f"; other version: {value['folder']}/{conflict['path']}"
+        lines.append(f"conflict  {conflict['path']}: {conflict['why']}{where}")
     shown = ("".join(char if char.isprintable() else "?" for char in line) for line in lines)
     return (piece for line in shown for piece in wrapped(line, width))

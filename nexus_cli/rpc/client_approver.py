@@ -53,8 +53,8 @@ class ClientApprover:
 
     def forget(self, key: str = "") -> None:
         """Accept no more answers to a question that is settled; without an id, to any that no call waits for."""
-        for one in [key] if key else self._waiting.keys() - self._asked:
-            self._waiting.pop(one, None)
+        for waiting_key in [key] if key else self._waiting.keys() - self._asked:
+            self._waiting.pop(waiting_key, None)
 
     async def ask(self, question: Question) -> Answer:
         """Return the answer of a client; see `Approver`."""

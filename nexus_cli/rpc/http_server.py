@@ -136,7 +136,7 @@ class RpcServer:
         ]
         self._known.intersection_update(held)
         while len(held) >= MOST_CONNECTIONS:
-            oldest = next((one for one in held if one not in self._known), None)
+            oldest = next((writer for writer in held if writer not in self._known), None)
             if oldest is None:
                 return _FullProtocol()
             held.remove(oldest)
@@ -171,7 +171,7 @@ class RpcServer:
 
     def _add_known(self, transport: asyncio.BaseTransport, peer: str | None) -> None:
         """Remember a connection with a token; note the first one after there was none."""
-        self._known = {one for one in self._known if not one.is_closing()}
+        self._known = {writer for writer in self._known if not writer.is_closing()}
         if not self._known:
             self._note(f"connected: {peer or 'a program'}")
         self._known.add(transport)

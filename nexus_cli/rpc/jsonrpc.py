@@ -84,7 +84,7 @@ def parse_calls(body: bytes) -> tuple[list[RpcCall], bool]:
         raise RpcError(INVALID_REQUEST, "the batch is empty")
     if len(value) > MOST_CALLS:
         raise RpcError(INVALID_REQUEST, f"the batch has {len(value)} calls; at most {MOST_CALLS} are allowed")
-    return [_parse_call(one) for one in value], True
+    return [_parse_call(element) for element in value], True
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -25,19 +25,19 @@ def bind_address(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = found[0]
-        made = socket.socket(family, kind, protocol)
+        listener = socket.socket(family, kind, protocol)
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-            made.listen(BACKLOG)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)
         except BaseException:
-            made.close()
+            listener.close()
             raise
     except UnicodeError as error:
         raise NexusError("usage", f"--host {host[:80]!r}", "not a valid host name") from error
     except OSError as error:
         raise _cannot_listen(f"{host} port {port}", error, "Choose another --port or --host") from error
-    return made
+    return listener
 
 
 def bind_file(path: Path) -> socket.socket:
@@ -59,21 +59,21 @@ def bind_file(path: Path) -> socket.socket:
 
 
 def _bind_file(path: Path) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        made.bind(str(path))
+        listener.bind(str(path))
         os.chmod(path, 0o600)  # before `listen`: until then nobody can connect
-        made.listen(BACKLOG)
+        listener.listen(BACKLOG)
     except BaseException:
-        made.close()
+        listener.close()
         raise
-    return made
+    return listener
 
 
-def remove_file(path: Path, made: os.stat_result) -> None:
-    """Remove a socket file that was `made` here; a different one in its place stays."""
+def remove_file(path: Path, about: os.stat_result) -> None:
+    """Remove a socket file that `about` describes; a different one in its place stays."""
     with suppress(OSError):
-        if os.path.samestat(os.lstat(path), made):
+        if os.path.samestat(os.lstat(path), about):
             os.unlink(path)
 
 

@@ -63,7 +63,9 @@ class Method:
         known = self.params
         unknown = [name for name in params if name not in known]
         problems = [f"{name[:80]!r} is not a parameter of {self.name}" for name in unknown[:3]]
-        problems += [f"{name} is missing" for name, one in known.items() if one["required"] and name not in params]
+        problems += [
+            f"{name} is missing" for name, parameter in known.items() if parameter["required"] and name not in params
+        ]
         found = (_problem(name, known[name]["schema"], value) for name, value in params.items() if name in known)
         problems += filter(None, found)
         if problems:
@@ -92,7 +94,7 @@ def rpc_method(*errors: int) -> Callable[[F], F]:
 
 def read_methods(kind: type, *, of_agent: bool = False) -> list[Method]:
     """Return the methods that a class declares, in order."""
-    return [_read_method(one, of_agent) for one in vars(kind).values() if hasattr(one, _ERRORS)]
+    return [_read_method(member, of_agent) for member in vars(kind).values() if hasattr(member, _ERRORS)]
 
 
 def _read_method(function: Any, of_agent: bool) -> Method:
@@ -148,7 +150,7 @@ def _problem(name: str, schema: Schema, value: Any) -> str:
     """Return the reason that the value of a parameter is invalid, "" if it is valid."""
     kind, given = schema["type"], _KINDS.get(type(value))
     if (given != kind and (given, kind) != ("integer", "number")) or (
-        kind == "array" and not all(isinstance(one, str) for one in value)
+        kind == "array" and not all(isinstance(element, str) for element in value)
     ):
         return f"{name} must be {_WORDS[kind]}"
     if kind == "integer" and not schema["minimum"] <= value <= schema["maximum"]:
@@ -158,10 +160,10 @@ def _problem(name: str, schema: Schema, value: Any) -> str:
     if kind == "object":
         parts = schema["properties"]
         problems = (
-            _problem(f"{name}.{key}", parts[key], one)
+            _problem(f"{name}.{key}", parts[key], element)
             if key in parts
             else f"{key[:80]!r} is not one of {name}: {', '.join(parts)}"
-            for key, one in value.items()
+            for key, element in value.items()
         )
         return next(filter(None, problems), "")
     names = schema.get("enum")

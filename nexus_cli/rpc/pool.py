@@ -252,8 +252,8 @@ class AgentPool:
 
     def _model(self, config: AgentConfig, settings: Settings) -> str:
         named = config.model or self.shared.model or str(getattr(self.shared.provider, "model", ""))
-        made = resolve_alias(named, settings) if named else unnamed_model(settings)
-        return made or ("model" if self.shared.provider is not None else "")
+        model = resolve_alias(named, settings) if named else unnamed_model(settings)
+        return model or ("model" if self.shared.provider is not None else "")
 
     def _level(self, config: AgentConfig, settings: Settings) -> str | None:
         """Return the level of an agent: its own or that of the settings and a trusted project, never above the pool's.

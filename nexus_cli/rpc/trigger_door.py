@@ -58,8 +58,12 @@ class TriggerDoor:
         service = self._find(request)
         if service is not None and service.sender in SIGNING:
             return True
-        services = [service] if service else [one for one in self._services.values() if not one.is_from_outside]
-        return any(not _refuse(one, request, b"") for one in services)
+        services = (
+            [service]
+            if service
+            else [candidate for candidate in self._services.values() if not candidate.is_from_outside]
+        )
+        return any(not _refuse(candidate, request, b"") for candidate in services)
 
     def is_from_outside(self, request: web.Request) -> bool:
         """True for a service whose sender comes through a proxy, with the name of that in Host."""
@@ -98,7 +102,7 @@ class TriggerDoor:
             return problem_response(400 if error.kind == "usage" else 503, error.message)
         if "ignored" not in answer:
             return json_response(answer, 202)
-        if not event.key or (service, event) not in (one[1:] for one in self._early):
+        if not event.key or (service, event) not in (row[1:] for row in self._early):
             self._early = [*self._early, (local_now(), service, event)][-MOST_EARLY:]
         return json_response(answer)
 
@@ -106,7 +110,7 @@ class TriggerDoor:
         """Resume the runs that wait for an event which came a moment before they began to. Return when the next queued
         run begins that waits for further events."""
         since = local_now() - timedelta(seconds=EARLY_SECONDS)
-        self._early = [one for one in self._early if one[0] > since]
+        self._early = [row for row in self._early if row[0] > since]
         for came, service, event in list(self._early):
             async with self._lock:
                 if (await asyncio.to_thread(resume_waiting, ledger, service, event, format_utc(came)))[0]:
@@ -125,9 +129,9 @@ class TriggerDoor:
         runs = self._ledger.runs.list_runs(limit=NEWEST, type="service", title=service.name)[::-1]
         pairs = ((run.options.get(DELIVERY), run.trigger.get("event", "")) for run in runs)
         return {
-            str(one[0]): digest_headers(str(one[1]), str(event))
-            for one, event in pairs
-            if isinstance(one, list) and one[1:]
+            str(row[0]): digest_headers(str(row[1]), str(event))
+            for row, event in pairs
+            if isinstance(row, list) and row[1:]
         }
 
 

@@ -42,7 +42,7 @@ def address_matches(decision: str, pattern: str, address: str) -> bool:
     try:
         given = urlsplit(address)
         named, _, path = _split_pattern(pattern)
-        ports = [one.port or PORTS.get(one.scheme) for one in (given, named)]
+        ports = [url.port or PORTS.get(url.scheme) for url in (given, named)]
         is_any_port = _names_any_port(pattern) or (decision != "allow" and not named.port)
     except ValueError:
         return False
@@ -55,8 +55,10 @@ def address_matches(decision: str, pattern: str, address: str) -> bool:
     target = (given.path or "/") + (f"?{given.query}" if given.query else "")
     if decision == "allow":
         return ".." not in _decode(target) and (not path or fnmatch.fnmatchcase(target, path.replace("[", "[[]")))
-    patterns = [one.casefold().replace("[", "[[]") for one in (path, unquote(path))]
-    return not path or any(fnmatch.fnmatchcase(form, one) for form in _target_forms(given) for one in patterns)
+    patterns = [path_form.casefold().replace("[", "[[]") for path_form in (path, unquote(path))]
+    return not path or any(
+        fnmatch.fnmatchcase(form, path_pattern) for form in _target_forms(given) for path_pattern in patterns
+    )
 
 
 def _split_pattern(pattern: str) -> tuple[SplitResult, str, str]:

@@ -252,12 +252,12 @@ class _Reader:
         elif kind == "for_statement":
             self._bind_loop(children)
         elif kind in ("declaration_command", "unset_command"):
-            words = [Word(children[0].type)] + [self._word(one) for one in children[1:] if one.is_named]
+            words = [Word(children[0].type)] + [self._word(part) for part in children[1:] if part.is_named]
             self.line.commands.append(SimpleCommand(tuple(words)))
         elif kind == "test_command":
             self._add_test(node, children, nested)
         elif kind == "file_redirect":
-            operator = next((one.type for one in children if not one.is_named), "")
+            operator = next((part.type for part in children if not part.is_named), "")
             targets = _targets(node)
             target = self._word(targets[0]) if targets else Word("", False)
             self.line.redirects.append(Redirect(operator, target, node.start_byte))
@@ -325,8 +325,8 @@ class _Reader:
 
     def _piped(self, start: int) -> list[str]:
         """Return the words that `echo` and `printf` put out in the pipeline that begins at `start`, -1 for none."""
-        made = [command.words for command in self.line.commands if 0 <= start <= command.place]
-        return [" ".join(word.text for word in words[1:]) for words in made if words[0].text in ("echo", "printf")]
+        commands = [command.words for command in self.line.commands if 0 <= start <= command.place]
+        return [" ".join(word.text for word in words[1:]) for words in commands if words[0].text in ("echo", "printf")]
 
     def _add_heredoc(self, node: Node, children: list[Node]) -> None:
         """Add the text of a here-document, and the commands in backticks in it."""
@@ -429,8 +429,8 @@ class _Reader:
             self.line.doubts["a brace expansion"] = None
             return ()
         self.line.forms["a brace expansion"] = None
-        made = [match[1] + part + match[3] for part in match[2].split(",")]
-        words = tuple(Word(text, has_glob="*" in text, has_tilde=text.startswith("~")) for text in made)
+        expanded = [match[1] + part + match[3] for part in match[2].split(",")]
+        words = tuple(Word(text, has_glob="*" in text, has_tilde=text.startswith("~")) for text in expanded)
         self.line.bindings.append(Binding(match[0], words, 0, len(self.source)))
         return (WordPiece(match[0], is_variable=True),)
 
@@ -444,13 +444,13 @@ class _Reader:
                 continue
             is_string = node.type == "string"
             place = node.start_byte + is_string
-            for one in [child for child in node.children if child.type in _FORMS] if is_string else [node]:
+            for child in [child for child in node.children if child.type in _FORMS] if is_string else [node]:
                 # The parser counts blanks between two of them to the second one.
-                source = self.source[one.start_byte : one.end_byte]
-                start = one.end_byte - len(source.lstrip(b" \t\n"))
+                source = self.source[child.start_byte : child.end_byte]
+                start = child.end_byte - len(source.lstrip(b" \t\n"))
                 text = self.source[place:start].decode("utf-8", "replace")
-                pieces += [WordPiece(text, "\0" * len(text)), self._expansion(one)]
-                place = one.end_byte
+                pieces += [WordPiece(text, "\0" * len(text)), self._expansion(child)]
+                place = child.end_byte
             text = self.source[place : node.end_byte - is_string].decode("utf-8", "replace")
             pieces.append(WordPiece(text, "\0" * len(text)))
             if any({"$", "`", "\\", '"'} & set(piece.text) for piece in pieces if not piece.is_variable):

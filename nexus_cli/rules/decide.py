@@ -126,8 +126,8 @@ def decide_command(
     if profile == "write" and only_reads and not doubts:
         profile = "read"
     judged = [
-        restricted or _judge(one, reason, profile, search)
-        for one, (reason, restricted) in zip(line.commands, looks, strict=True)
+        restricted or _judge(simple_command, reason, profile, search)
+        for simple_command, (reason, restricted) in zip(line.commands, looks, strict=True)
     ]
     parts = [*judged, *closed, *hidden]
     denied = next((part for part in parts if part.decision == "deny"), None)
@@ -155,11 +155,11 @@ def _only_prints_variables(line: CommandLine, looks: Iterable[tuple[str, Command
     """Return True if all words that bash computes are those of readers that run beside commands that write, as in
     `make; echo $?`."""
     computed = [
-        (one, reason or restricted)
-        for one, (reason, restricted) in zip(line.commands, looks, strict=True)
-        if not all(word.is_known for word in one.words)
+        (command, reason or restricted)
+        for command, (reason, restricted) in zip(line.commands, looks, strict=True)
+        if not all(word.is_known for word in command.words)
     ]
-    return not line.inputs and all(not why and can_write_nothing(one) for one, why in computed)
+    return not line.inputs and all(not why and can_write_nothing(word) for word, why in computed)
 
 
 def _are_lifted(parts: Sequence[CommandPart], rules: RuleSet) -> bool:
@@ -267,7 +267,7 @@ def _find_closed_file(
         named = [os.path.realpath(os.path.join(folder, text)) for folder in folders for text in texts]
     except (OSError, ValueError):  # no name of a file, as far as we know
         return strict[0]
-    added = [Path(one) for one in roots.added]
+    added = [Path(folder) for folder in roots.added]
     rule = find_by_path(strict, map(Path, named), Path(roots.project), added) if named else None
     if rule is not None:
         return rule
@@ -284,7 +284,7 @@ def _read_paths(text: str) -> list[str]:
         text = text.partition("=")[2]
     elif text.startswith("-"):  # `-la` is no file
         text = text[2:] if {"/", ".", ":"} & set(text) else ""
-    return [one for one in (text, text.partition(":")[2], text.rpartition(":")[2]) if one]
+    return [candidate for candidate in (text, text.partition(":")[2], text.rpartition(":")[2]) if candidate]
 
 
 def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> list[CommandPart]:

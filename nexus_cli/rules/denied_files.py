@@ -91,7 +91,7 @@ def _split_patterns(patterns: Sequence[str], roots: Sequence[str]) -> tuple[list
             bases[os.path.normpath(fixed)] = None
         else:
             named = (join_path(root, path) for root in roots)
-            exact += [one for one in named if os.path.lexists(one) and not os.path.islink(one)]
+            exact += [literal for literal in named if os.path.lexists(literal) and not os.path.islink(literal)]
     return exact, list(bases)
 
 

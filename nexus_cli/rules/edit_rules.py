@@ -41,8 +41,10 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
     decision, text = _split_decision(typed)
     known = DECISIONS if decision is None else (decision,)
     rules = [rule for rule in in_force.rules if rule.text == text and rule.decision in known]
-    keys = {rules_key(one): one for one in known} | {rule.key: rule.decision for rule in rules if rule.folder}
-    removed = [one for key, one in keys.items() if change_list(places(), key, text, add=False)]
+    keys = {rules_key(rule_decision): rule_decision for rule_decision in known} | {
+        rule.key: rule.decision for rule in rules if rule.folder
+    }
+    removed = [rule_decision for key, rule_decision in keys.items() if change_list(places(), key, text, add=False)]
     if not removed:
         why = f"it comes from {rules[0].origin}" if rules else "there is no such rule"
         raise NexusError("usage", text, why, LISTED)
@@ -52,5 +54,5 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
 def _split_decision(typed: str) -> tuple[Decision | None, str]:
     """Return the decision that a rule begins with, None if it has none, and the rest."""
     first, _, rest = typed.strip().partition(" ")
-    decision = next((one for one in DECISIONS if one == first), None)
+    decision = next((candidate for candidate in DECISIONS if candidate == first), None)
     return (decision, rest.strip()) if decision and rest.strip() else (None, typed.strip())

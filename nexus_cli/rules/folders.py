@@ -85,7 +85,10 @@ class Folders:
             raise NotReadOnly("cd leads out of the project")
         sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
         others = [] if sure else [self.assumed, *self.others, *entered[1:]]
-        self.assumed, self.others = entered[0], list(dict.fromkeys(one for one in others if one != entered[0]))
+        self.assumed, self.others = (
+            entered[0],
+            list(dict.fromkeys(other_folder for other_folder in others if other_folder != entered[0])),
+        )
         self.entered += entered
         if len(self.others) > MOST_FOLDERS:
             raise NotReadOnly("the working folder changes too often")
@@ -134,7 +137,7 @@ def check_glob(path: str, folders: Folders) -> None:
                         raise NotReadOnly(f"{shorten(part)} matches too many files")
                     if pattern.match(entry.name):
                         deeper.append(entry.path)
-        for one in deeper:
-            if not folders.holds(os.path.realpath(one)):
-                raise NotReadOnly(f"{shorten(one)} leads out of the project")
+        for deeper_path in deeper:
+            if not folders.holds(os.path.realpath(deeper_path)):
+                raise NotReadOnly(f"{shorten(deeper_path)} leads out of the project")
         found = deeper

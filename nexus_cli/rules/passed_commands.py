@@ -70,7 +70,7 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[Wo
     runs_input = name == "ssh" or (start < len(words) and name not in SHELLS)
     texts += command.inputs if runs_input else ()
     # A long text is parsed only where it can hold what a rule names.
-    parts = [one.removesuffix("*") for one in names]
+    parts = [program.removesuffix("*") for program in names]
     named = [text for text in texts if any(part in text.casefold() for part in parts) and not _QUERY.match(text)]
     return list(_commands(words, start, names)), named
 
@@ -80,7 +80,7 @@ def _commands(words: Words, start: int, names: Collection[str]) -> Iterator[Word
     for place in range(start, len(words)):
         folder, _, name = words[place].text.lstrip(_SIGNS).rpartition("/")
         if place == 0 and re.match("-[^-]", name):  # `-O` and its value in one word of a text
-            name = max((one for one in names if name.casefold().endswith(one)), key=len, default="")
+            name = max((program for program in names if name.casefold().endswith(program)), key=len, default="")
         if (
             not _is_named(name.casefold(), names)
             or not words[place].is_plain
@@ -97,19 +97,19 @@ def _commands(words: Words, start: int, names: Collection[str]) -> Iterator[Word
 
 def _is_named(name: str, names: Collection[str]) -> bool:
     """Return True if `name` is one of `names`, or begins as one of them that ends in a star."""
-    return name in names or any(name.startswith(one[:-1]) for one in names if one.endswith("*"))
+    return name in names or any(name.startswith(program[:-1]) for program in names if program.endswith("*"))
 
 
 def _texts(words: Words) -> Iterator[str]:
     """Return the arguments of a program that may be shell code."""
-    for before, word in zip(("", *(one.text for one in words)), words, strict=False):
+    for before, word in zip(("", *(earlier_word.text for earlier_word in words)), words, strict=False):
         if not _is_prose(before, word.text, frozenset()):
             yield from _code_of(word)
 
 
 def _option_texts(words: Words, letters: frozenset[str]) -> Iterator[str]:
     """Return the values of options that may be shell code."""
-    for before, word in zip(("", *(one.text for one in words)), words, strict=False):
+    for before, word in zip(("", *(earlier_word.text for earlier_word in words)), words, strict=False):
         is_option = word.text.startswith("-") or before.startswith("-")
         if is_option and not _is_prose(before, word.text, letters):
             yield from _code_of(word)

@@ -516,7 +516,7 @@ def _fits_example(rule: PermissionRule, body: str, project: Path) -> bool:
     commands = [command.words for command in read_command_line(body).commands]
     if rule.decision == "allow":
         return any(rule.covers(words) for words in commands)
-    return any(rule.match(words) == "yes" for one in commands if one for words, _ in readings(one))
+    return any(rule.match(words) == "yes" for command in commands if command for words, _ in readings(command))
 
 
 def _overrides(one: PermissionRule, rule: PermissionRule) -> bool:
@@ -548,7 +548,7 @@ def _line_of_rule(text: str, key: list[str], written: str) -> int:
     escaped = written.replace("\\", "\\\\").replace('"', '\\"')
     quoted = f"'{written}'", f'"{escaped}"'
     for number, line in enumerate(text.splitlines()[start - 1 :], start):
-        if any(one in line for one in quoted):
+        if any(quoted_text in line for quoted_text in quoted):
             return number
     return start
 
@@ -603,9 +603,9 @@ def _readings_of(signs: list[str]) -> list[list[str]]:
     for place, sign in enumerate(signs):
         before = "".join(signs[:place])
         if sign != "**/" or not before or before.endswith(("/", "**")):
-            done = [[*one, sign] for one in done]
+            done = [[*partial_reading, sign] for partial_reading in done]
         else:
-            done = [[*one, *reading] for one in done for reading in ([], ["**", "/"])]
+            done = [[*partial_reading, *reading] for partial_reading in done for reading in ([], ["**", "/"])]
     return done
 
 

@@ -295,7 +295,7 @@ def _read_find(words: Words, inner: InnerCommands) -> None:
     for place, word in enumerate(words):
         if word.text in runs:
             rest = words[place + 1 :]
-            end = next((at for at, one in enumerate(rest) if one.text in (";", "+")), len(rest))
+            end = next((at for at, token in enumerate(rest) if token.text in (";", "+")), len(rest))
             if rest[:end]:
                 inner.commands.append(_with_unknown(rest[:end]))
 

@@ -45,7 +45,7 @@ def find_written(
         named = [os.path.realpath(os.path.join(folders.assumed if command.words else start, text)) for text in texts]
     except (OSError, ValueError):
         return None
-    return find_by_path(strict, map(Path, named), Path(folders.project), [Path(one) for one in folders.added])
+    return find_by_path(strict, map(Path, named), Path(folders.project), [Path(folder) for folder in folders.added])
 
 
 def _written_words(words: Sequence[Word]) -> Sequence[Word]:
@@ -69,6 +69,6 @@ def _paths_of(word: Word) -> Iterator[str]:
     text = os.path.expanduser(word.text) if word.has_tilde else word.text
     if word.has_glob:
         text = _GLOB.split(text, maxsplit=1)[0].rpartition("/")[0]
-    for one in (text, text.partition("=")[2], text[2:] if text.startswith("-") else ""):
-        if one:
-            yield one
+    for candidate in (text, text.partition("=")[2], text[2:] if text.startswith("-") else ""):
+        if candidate:
+            yield candidate

@@ -301,7 +301,7 @@ class RunDriver:
         signals = runs.signals(run.key)
         is_unfinished = session.is_open() or (session.record and ends_unfinished(session.record))
         rest = Trigger() if is_unfinished or self._untold(session) else None
-        resumed = [one for one in signals if one.kind == PERSON] if run.waits is None else []
+        resumed = [signal for signal in signals if signal.kind == PERSON] if run.waits is None else []
         if resumed or (run.waits is not None and run.waits.kind != "process"):  # a job of its own may commit meanwhile
             await self._note_others(session)
         if resumed:
@@ -450,15 +450,15 @@ def _error_text(message: str, hint: str) -> str:
 
 def _with_earlier(session: Session, outcome: Outcome) -> Outcome:
     """Add the calls that were refused before the run waited to those of its last turn."""
-    told = {(row["tool"], row["subject"]) for row in outcome.denied}
+    denied = {(row["tool"], row["subject"]) for row in outcome.denied}
     found = [memo.value for memo in session.record.memos(DECISION)] if session.record is not None else []
     earlier = [
-        {"tool": str(one["tool"]), "subject": str(one["subject"]), "why": str(one["why"]), "by": "rules"}
-        for one in found
-        if not one["ran"] and one["decision"] != "allow" and one.get("answer") != "no"
-        if str(one["from"]).removeprefix("limit ") not in BUDGET
+        {"tool": str(refusal["tool"]), "subject": str(refusal["subject"]), "why": str(refusal["why"]), "by": "rules"}
+        for refusal in found
+        if not refusal["ran"] and refusal["decision"] != "allow" and refusal.get("answer") != "no"
+        if str(refusal["from"]).removeprefix("limit ") not in BUDGET
     ]
-    new = [row for row in earlier if (row["tool"], row["subject"]) not in told]
+    new = [row for row in earlier if (row["tool"], row["subject"]) not in denied]
     return replace(outcome, denied=(*new, *outcome.denied))
 
 
@@ -470,8 +470,8 @@ def _report(outcome: Outcome) -> str:
         if row["by"] not in ("person", "budget")
     ]
     more = [f"- {len(refused) - MOST_REFUSED} more"] if len(refused) > MOST_REFUSED else []
-    told = [REFUSED, *refused[:MOST_REFUSED], *more] if refused else []
-    return "\n\n".join(part for part in (outcome.text, "\n".join(told)) if part)
+    lines = [REFUSED, *refused[:MOST_REFUSED], *more] if refused else []
+    return "\n\n".join(part for part in (outcome.text, "\n".join(lines)) if part)
 
 
 def _last_words(session: Session) -> str:

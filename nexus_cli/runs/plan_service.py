@@ -385,8 +385,8 @@ class PlanService(Plans):
         except NexusError as error:
             return error.message
         first = f"{format_moment(time.next_at)}, in {format_duration(time.next_at - ledger.runs.now())}"
-        told = ("allow", "level", "max_cost")
-        limits = {name: value for name, value in new.options["limits"].items() if name not in told}
+        keys = ("allow", "level", "max_cost")
+        limits = {name: value for name, value in new.options["limits"].items() if name not in keys}
         cost = new.options["max_cost"] or settings.max_cost
         often = f"repeatedly ({time.cron}, {time.zone}), first" if time.cron else "once,"
         day = f"${settings.max_cost_day:g} per day for all unattended runs"

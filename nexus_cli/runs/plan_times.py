@@ -142,7 +142,10 @@ class CronTimes:
 
     def _is_even(self, day: date) -> bool:
         """True if no clock change falls on this day or the days beside it."""
-        edges = (datetime(one.year, one.month, one.day, tzinfo=self.zone) for one in (day - _DAY, day, day + 2 * _DAY))
+        edges = (
+            datetime(near_day.year, near_day.month, near_day.day, tzinfo=self.zone)
+            for near_day in (day - _DAY, day, day + 2 * _DAY)
+        )
         return len({edge.utcoffset() for edge in edges}) == 1
 
     def _times_on(self, day: date) -> list[float]:

@@ -31,7 +31,7 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
     if run.waits.kind == "reply":
         await _load_replies(session, run.waits, signals, marked=not came)
     what = "; ".join(dict.fromkeys(describe_signal(run.waits, signal) for signal in signals))
-    if any(one.kind == "timeout" for one in signals):
+    if any(signal.kind == "timeout" for signal in signals):
         what += _describe_missed(run, session.ledger.runs.signals(run.key, taken=True))
     waited = _seconds_between(_wait_began(session, run), signals[-1].at)
     facts: JsonObject = {
@@ -43,7 +43,7 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
         "timestamp": utc_now(),
     }
     text = f"You waited for this: {run.waits.why}. After {format_duration(waited)}: {what}. Continue from here."
-    payloads = tuple(payload_block(one.value["payload"]) for one in signals if one.kind == "service")
+    payloads = tuple(payload_block(signal.value["payload"]) for signal in signals if signal.kind == "service")
     text = "\n\n".join((text, *payloads))
     trigger = Trigger(text, "resume", pasted=payloads, actor="nexus", facts=facts, fresh=True, came=tuple(came))
     is_warm = waited <= WARM_SECONDS and run.waits.kind != "reply"  # a space is read as one timeline
@@ -78,7 +78,7 @@ def _describe_missed(run: Run, taken: Sequence[Signal]) -> str:
     missed = [signal.value for signal in taken if signal.kind == MISSED and signal.value["wait"] == run.resumes]
     if not missed or run.waits is None:
         return ""
-    reasons = ", ".join(list(dict.fromkeys(one["why"] for one in missed))[-MOST_REASONS:])
+    reasons = ", ".join(list(dict.fromkeys(miss["why"] for miss in missed))[-MOST_REASONS:])
     count = f"{len(missed)} event{'s' if missed[1:] else ''}"
     return f"; {count} of {run.waits.value['service']} came, none matched: {reasons}"
 

@@ -31,8 +31,8 @@ LONGEST_DETAIL = 20_000
 def answers_of(signals: Sequence[Signal]) -> dict[str, JsonObject]:
     """Return the answers that approval signals hold, by the id of their call."""
     found: dict[str, JsonObject] = {}
-    for one in (signal.value for signal in signals if signal.kind == APPROVAL):
-        found |= one.get("answers") or dict.fromkeys(one.get("calls", ()), one)
+    for answer in (signal.value for signal in signals if signal.kind == APPROVAL):
+        found |= answer.get("answers") or dict.fromkeys(answer.get("calls", ()), answer)
     return found
 
 
@@ -64,7 +64,10 @@ class RunApprover:
             if said["answer"] == NO:
                 return Deny(str(said.get("text") or ""), name=one_line(str(said.get("by") or "")))
             return Allow(always=said["answer"] == SESSION)
-        if any(one["answer"] == SESSION and one.get("scope") == _scope(question) for one in self.answers.values()):
+        if any(
+            earlier["answer"] == SESSION and earlier.get("scope") == _scope(question)
+            for earlier in self.answers.values()
+        ):
             return Allow()
         answer = await self.person.ask(question) if self.person is not None else Defer()
         if isinstance(answer, Defer) or (isinstance(answer, Deny) and not answer.said):
@@ -121,8 +124,8 @@ def answer_run(ledger: Ledger, run: Run, answers: Sequence[str], texts: Sequence
     require_own(ledger, run)
     texts = texts or [""] * len(answers)
     said = {
-        one["call"]: {"answer": answer, "text": text, "scope": one.get("scope"), **({"by": by} if by else {})}
-        for one, answer, text in zip(run.waits.value["questions"], answers, texts, strict=True)
+        question["call"]: {"answer": answer, "text": text, "scope": question.get("scope"), **({"by": by} if by else {})}
+        for question, answer, text in zip(run.waits.value["questions"], answers, texts, strict=True)
     }
     return ledger.runs.signal_wait(run, APPROVAL, {"answers": said}, utc_now())
 
@@ -132,7 +135,10 @@ async def ask_person(ledger: Ledger, run: Run, approver: Approver, by: str, aske
     None if one got none, False if the run waits no longer. Raises as `require_own` does."""
     assert run.waits is not None
     require_own(ledger, run)
-    asking = [asyncio.ensure_future(approver.ask(_read_question(one, asker))) for one in run.waits.value["questions"]]
+    asking = [
+        asyncio.ensure_future(approver.ask(_read_question(question, asker)))
+        for question in run.waits.value["questions"]
+    ]
     answers, texts = list[str](), list[str]()
     try:
         for task in asking:

@@ -63,7 +63,7 @@ def describe_end(session: Session, run: Run) -> JsonObject:
 
 def _is_in(path: str, dirty: Sequence[str]) -> bool:
     """True if a file, or a file in a folder without tracked files, is uncommitted."""
-    return any(one == path or (path.endswith("/") and one.startswith(path)) for one in dirty)
+    return any(dirty_path == path or (path.endswith("/") and dirty_path.startswith(path)) for dirty_path in dirty)
 
 
 def _without_view(command: str) -> str:
@@ -73,7 +73,7 @@ def _without_view(command: str) -> str:
 
 def _status(run: CommandRun) -> int | None:
     """Return the status of a failing command: of the part of its pipe that failed, if its last one did not."""
-    return run.status or next((one for one in run.pipe if one not in (0, SIGPIPE)), run.status)
+    return run.status or next((part_status for part_status in run.pipe if part_status not in (0, SIGPIPE)), run.status)
 
 
 def find_commits_of_others(session: Session, run: Run) -> list[str]:

@@ -301,8 +301,8 @@ def _claim(own: Ledger, run: Run) -> Run | None:
 def _choose_model(name: str, settings: Settings) -> str:
     """Return the model of a run that names `name`, or "" for none; raise `NexusError("config", ...)` if there is
     none."""
-    made = resolve_alias(name, settings) if name else unnamed_model(settings)
-    if not made:
+    model = resolve_alias(name, settings) if name else unnamed_model(settings)
+    if not model:
         why = "neither the run nor the settings specify one"
         raise NexusError("config", "no model", why, "Run nexus config set model NAME")
-    return made
+    return model

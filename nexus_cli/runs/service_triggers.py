@@ -178,8 +178,8 @@ def _parse_finite(word: str) -> float:
 def _refuse_depth(value: Any, levels: int) -> None:
     if not levels:
         raise ValueError("it is nested too deeply")
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _refuse_depth(one, levels - 1)
+    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_depth(child, levels - 1)
 
 
 def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> JsonDict:

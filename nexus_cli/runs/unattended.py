@@ -80,16 +80,24 @@ class UnattendedRules:
     def _left(self, ledger: Ledger, run: Run) -> list[tuple[float, float, float, str]]:
         """Return for each cap of the day: dollars not spent, the part reserved for active runs, cap, owner."""
         midnight = format_utc(self.clock().replace(hour=0, minute=0, second=0, microsecond=0))
-        running = [one for one in ledger.runs.list_runs([RUNNING], limit=1000) if _is_bound(ledger, one)]
-        others = [one for one in running if one.key != run.key and ledger.runs.is_own(one)]
-        reserved = sum(self._cap(one.options) for one in others)
+        running = [
+            other_run for other_run in ledger.runs.list_runs([RUNNING], limit=1000) if _is_bound(ledger, other_run)
+        ]
+        others = [other_run for other_run in running if other_run.key != run.key and ledger.runs.is_own(other_run)]
+        reserved = sum(self._cap(other_run.options) for other_run in others)
         cap = self.settings.max_cost_day
         found = [(cap - ledger.runs.spent_since(midnight), reserved, cap, "unattended runs")]
         if own := run.options.get("max_cost_day"):
             same: JsonObject = {"plan": run.plan} if run.plan else {"type": run.type, "title": run.title}
             spent = ledger.runs.spent_since(midnight, **same)
-            theirs = [one for one in others if all(getattr(one, name) == value for name, value in same.items())]
-            found.append((float(own) - spent, sum(self._cap(one.options) for one in theirs), own, f'"{run.title}"'))
+            theirs = [
+                other_run
+                for other_run in others
+                if all(getattr(other_run, name) == value for name, value in same.items())
+            ]
+            found.append(
+                (float(own) - spent, sum(self._cap(other_run.options) for other_run in theirs), own, f'"{run.title}"')
+            )
         return found
 
 

@@ -210,10 +210,10 @@ def _prune(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> bool:
+def _keep_left(kept: Path, restored: Iterable[RestoredPath]) -> bool:
     """Copy the files that commands had left in protected places to a private folder; True if there were some, and no
     write failed."""
-    files = [(path, content) for restored_path in told for path, content in restored_path.left.items()]
+    files = [(path, content) for restored_path in restored for path, content in restored_path.left.items()]
     with suppress(OSError):
         for number, (path, content) in enumerate(files):
             moment = f"{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}"
@@ -223,10 +223,10 @@ def _keep_left(kept: Path, told: Iterable[RestoredPath]) -> bool:
     return False
 
 
-def _lines(told: Iterable[RestoredPath], project: str, profile: SandboxProfile | None = None) -> list[str]:
+def _lines(restored: Iterable[RestoredPath], project: str, profile: SandboxProfile | None = None) -> list[str]:
     """Return a line for each path, with the deny rule of `profile` that keeps it."""
     lines = []
-    for one in told:
+    for one in restored:
         rule = profile.find_rule(one.path) if profile else ""
         lines.append(f"{one.path.removeprefix(f'{project}/')}: {one.what}{f' (deny {rule})' if rule else ''}")
     return lines

@@ -154,7 +154,7 @@ def named_by_git(tree: RealTree, folder: str, git: str) -> Iterator[tuple[str, b
                     break
                 way = [*name_with_ways(folder, [path])]
                 yield from way
-                link = next((one for one, _ in way if tree.read_link(one) is not None), "")
+                link = next((part for part, _ in way if tree.read_link(part) is not None), "")
                 if not link:
                     break
                 to = os.fsdecode(tree.read_link(link) or b"")

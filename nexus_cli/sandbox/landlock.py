@@ -142,7 +142,7 @@ def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
         for name in SYSTEM_FACTS if profile.name == "read" else ():
             allow(rules, f"/proc/{name}", READ & handled)
         shown = list(map(str, profile.shown))
-        for path in (one for place in shown for one in cover(place, hidden, split)):
+        for path in (covered for place in shown for covered in cover(place, hidden, split)):
             allow(rules, path, READ & handled)
         for name in READABLE_DEVICES + WRITABLE_DEVICES:
             rights = READ_FILE | IOCTL_DEVICE | (WRITE_FILE | TRUNCATE if name in WRITABLE_DEVICES else 0)
@@ -155,7 +155,7 @@ def _build_rules(profile: SandboxProfile, abi: int) -> tuple[int, list[str]]:
                 allow(rules, path, WRITE & handled)
             for path in taken:
                 # A project with a denied file at its top stays writable; new files become readable at the next build.
-                if not any(is_below(one, [path]) for one in secret):
+                if not any(is_below(secret_path, [path]) for secret_path in secret):
                     allow(rules, path, WRITE & ~(READ_FILE | EXECUTE) & handled)
             split += taken
         if profile.writable:
@@ -170,7 +170,7 @@ def cover(path: str, hidden: list[str], split: list[str]) -> Iterator[str]:
     if path in hidden:
         return
     inside = path.rstrip("/") + "/"
-    below = [one for one in hidden if one.startswith(inside)]
+    below = [hidden_path for hidden_path in hidden if hidden_path.startswith(inside)]
     if not below:
         yield path
         return

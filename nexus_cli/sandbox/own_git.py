@@ -73,8 +73,8 @@ class GitError(Exception):
 def explain(what: str, status: int, errors: bytes = b"", cwd: Path | None = None) -> str:
     """Explain the failure of a run of git in our own words, with the name of a file of `cwd` that git complains of."""
     why = next((told for words, told in _REASONS if words in errors), "")
-    named = [os.fsdecode(one) for one in _NAMED.findall(errors)] if cwd else []
-    shown = next((one for one in named if os.path.lexists(os.path.join(cwd or "", one))), "")
+    named = [os.fsdecode(path) for path in _NAMED.findall(errors)] if cwd else []
+    shown = next((path for path in named if os.path.lexists(os.path.join(cwd or "", path))), "")
     return f"git {what} failed: {why}{shown and f' ({shown})'}" if why else f"git {what} exited with status {status}"
 
 
@@ -160,8 +160,8 @@ class Git:
         root = project_root(real_path(self.cwd))
         source = find_source(root)
         passed = tuple((name, os.environ[name]) for name in _PASSED if name in os.environ)
-        told = read_git_settings(os.environ, real_path(self.project or root)).variables
-        env = {**_find_environment(self.cwd, working_folder(), source, passed), **told, **self.variables}
+        variables = read_git_settings(os.environ, real_path(self.project or root)).variables
+        env = {**_find_environment(self.cwd, working_folder(), source, passed), **variables, **self.variables}
         walls = find_walls(Path(self.program), self.project or root, self.reads, self.writes)
         return git_command(self.program, {root, source}, *_BOUNDS, *arguments), env, walls
 

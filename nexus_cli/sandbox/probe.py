@@ -185,8 +185,8 @@ def _run_attempts(
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as local:
         tcp.bind(("127.0.0.1", 0))
         local.bind(str(outside / "socket"))
-        for one in (tcp, local):
-            one.listen()
+        for server in (tcp, local):
+            server.listen()
         arguments = (str(inside), str(outside), str(secret / "key"), str(tcp.getsockname()[1]), str(os.getpid()))
         confinement = Confinement(profile, candidate)
         try:

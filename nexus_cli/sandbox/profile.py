@@ -165,9 +165,11 @@ def make_profile(
     home = real_path(environ.get("HOME") or os.path.expanduser("~"))
     added = tuple(added)
     wanted = (project, *added, *_personal_paths(write, home))
-    writable = [one for one in wanted if one.parent != one and not home.is_relative_to(one)]
+    writable = [place for place in wanted if place.parent != place and not home.is_relative_to(place)]
     notes = [
-        f"commands cannot write in {one}: it is or contains your home folder" for one in wanted if one not in writable
+        f"commands cannot write in {place}: it is or contains your home folder"
+        for place in wanted
+        if place not in writable
     ]
     if any(is_below(str(path), map(str, writable)) and os.path.exists(path) for path in secret):
         notes.append("the project contains hidden folders: with Landlock, no new file can be created next to them")
@@ -189,7 +191,7 @@ def make_profile(
         denied=denied,
         shown=shown,
         guarded=guarded if project in writable else (),
-        added=tuple(one for one in added if one in writable),
+        added=tuple(place for place in added if place in writable),
         git_folder=git_folder,
         records=own.data,
         network=name == "net",

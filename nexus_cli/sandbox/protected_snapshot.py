@@ -159,7 +159,11 @@ class ProtectedSnapshot:
         if _digest(now.get(path)) != after or (path not in now and path not in self.nodes):
             return False
         self.nodes.pop(path, None)
-        new = {one: node for one, node in now.items() if one not in self.nodes and is_below(path, [one])}
+        new = {
+            new_path: node
+            for new_path, node in now.items()
+            if new_path not in self.nodes and is_below(path, [new_path])
+        }
         self.nodes = dict(sorted((self.nodes | new).items()))
         return True
 
@@ -167,7 +171,7 @@ class ProtectedSnapshot:
         """Return the snapshot without what deny rules keep, for a comparison so late that a person may have worked
         there since."""
         nodes = {path: node for path, node in self.nodes.items() if not is_below(path, self.kept)}
-        named = tuple(one for one in self.named if one[1] or one[0] not in self.kept)
+        named = tuple(place for place in self.named if place[1] or place[0] not in self.kept)
         return replace(self, nodes=nodes, named=named, held={}, kept=(), kept_patterns=())
 
     def dumps(self) -> bytes:
@@ -179,7 +183,7 @@ class ProtectedSnapshot:
         """Parse the output of `dumps`. Raises `ValueError`."""
         try:
             project, roots, chain, folders, nodes, *rest = _fixed(json.loads(data.partition(b"\n")[2]))
-            folders = {path: GuardedFolder(*one) for path, one in folders.items()}
+            folders = {path: GuardedFolder(*folder) for path, folder in folders.items()}
             nodes = {
                 path: SavedNode(mode, mark, text if text is None else text.encode("latin-1"), *more)
                 for path, (mode, mark, text, *more) in nodes.items()
@@ -201,7 +205,7 @@ def _to_json(value: Any) -> Any:
 def _fixed(value: Any) -> Any:
     """Replace the lists of a JSON value by tuples."""
     if isinstance(value, dict):
-        return {name: _fixed(one) for name, one in value.items()}
+        return {name: _fixed(element) for name, element in value.items()}
     return tuple(map(_fixed, value)) if isinstance(value, list) else value
 
 
@@ -267,9 +271,9 @@ def _inherit(made: ProtectedSnapshot, other: ProtectedSnapshot) -> None:
     """Copy the nodes of `other` below the roots of `made`."""
     for name in ("folders", "nodes", "partial", "links", "indexes", "places"):
         known = getattr(other, name).items()
-        getattr(made, name).update((path, one) for path, one in known if is_below(path, made.roots))
+        getattr(made, name).update((path, kept_node) for path, kept_node in known if is_below(path, made.roots))
     made.gits |= {path: git for path, git in other.gits.items() if is_below(git, made.roots)}
-    made.named += tuple(one for one in other.named if is_below(one[0], made.roots))
+    made.named += tuple(place for place in other.named if is_below(place[0], made.roots))
 
 
 def _find_repositories(
@@ -298,7 +302,7 @@ def read_links(
     """Return the stamps of a repository's index and shared indexes, and the repositories that they link to."""
     names = ["index", *sorted(name for name, _ in tree.scan(git) if name.startswith("sharedindex."))]
     found = {name: about for name in names if (about := tree.stat(f"{git}/{name}")) is not None}
-    mark = tuple(one for about in found.values() for one in file_version(about))
+    mark = tuple(part for about in found.values() for part in file_version(about))
     if known is not None and git in known.links and known.indexes.get(git) == mark:
         return mark, known.links[git]
     try:

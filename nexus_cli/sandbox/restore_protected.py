@@ -57,9 +57,9 @@ class RestoredPath:
 class NotCompared(OSError):
     """A part of the project could not be compared; `told` has the paths that were handled."""
 
-    def __init__(self, why: str, told: list[RestoredPath]) -> None:
+    def __init__(self, why: str, restored: list[RestoredPath]) -> None:
         super().__init__(errno.EIO, why)
-        self.told = told
+        self.told = restored
 
 
 def restore_protected(before: ProtectedSnapshot, since: int) -> list[RestoredPath]:
@@ -156,7 +156,7 @@ class _Comparison:
         if about is not None and about.st_ino == place[1]:
             return
         moved = self._find_moved(place)
-        others = tuple(f"{one}/modules/" for one in self._before.gits.values() if one != git)
+        others = tuple(f"{other_git}/modules/" for other_git in self._before.gits.values() if other_git != git)
         is_absorbed = moved.startswith(others) and read_git_file(tree, git) == moved  # `git submodule absorbgitdirs`
         # A file system gives the inode of a removed folder to the next new one: a git folder has a `HEAD` besides.
         is_git = moved and tree.is_folder(moved) and tree.stat(f"{moved}/HEAD") is not None
@@ -205,9 +205,9 @@ class _Comparison:
     def _with_new_matches(self) -> ProtectedSnapshot:
         """Return the snapshot that also names what a pattern of a deny rule names now and did not before."""
         before = self._before
-        found, _ = find_matches(self._tree, before.project, before.kept_patterns)
+        matches, _ = find_matches(self._tree, before.project, before.kept_patterns)
         known = {*before.held, *before.kept}
-        new = [path for path in found if not has_above(path, known)]
+        new = [path for path in matches if not has_above(path, known)]
         return replace(before, named=(*before.named, *name_with_ways(before.project, new))) if new else before
 
     def _find_moved(self, place: tuple[int, int]) -> str:
@@ -298,13 +298,13 @@ class _Comparison:
         if self._tree.stat(path) is not None:
             left = self._left(path)
             self._tree.remove(path)
-            self._now = {one: node for one, node in self._now.items() if not is_below(one, [path])}
+            self._now = {place: node for place, node in self._now.items() if not is_below(place, [path])}
             self._tell(path, "removed", left)
 
     def _left(self, path: str) -> dict[str, bytes]:
         """Return the content of files at and below `path`, as far as it was read."""
-        nodes = ((one, node) for one, node in self._now.items() if is_below(one, [path]))
-        return {one: node.content for one, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
+        nodes = ((place, node) for place, node in self._now.items() if is_below(place, [path]))
+        return {place: node.content for place, node in nodes if node.content is not None and node.kind == stat.S_IFREG}
 
     def _restore(self, path: str) -> None:
         tree, node, now = self._tree, self._before.nodes[path], self._now.get(path)
@@ -338,7 +338,7 @@ class _Comparison:
     def _leads_to_kept(self, path: str) -> bool:
         """Return True for a folder on the way to what a deny rule keeps and was there: it is brought back."""
         before = self._before
-        return any(one in before.nodes and one.startswith(f"{path}/") for one in before.kept)
+        return any(kept_path in before.nodes and kept_path.startswith(f"{path}/") for kept_path in before.kept)
 
     def _tell_new_repositories(self, folders: Mapping[str, GuardedFolder]) -> None:
         """Report repositories in new folders whose configuration or hooks run programs."""

@@ -91,7 +91,9 @@ def _move_paths(env: dict[str, str], project: Path) -> dict[str, str]:
     for name in _PATHS:
         entries = env.get(name, "").split(os.pathsep)
         copies = ((entry, record.folder / entry[len(root) :]) for entry in entries)
-        moved = [str(copy) if one.startswith(root) and copy.is_dir() else one for one, copy in copies]
+        moved = [
+            str(copy) if moved_path.startswith(root) and copy.is_dir() else moved_path for moved_path, copy in copies
+        ]
         if moved != entries:
             env[name] = os.pathsep.join(moved)
     return env

@@ -122,14 +122,14 @@ class SessionNetwork:
 
     def connect(self, address: str, port: int, seconds: float) -> socket.socket:
         """Return a connection to a server in there. Blocks; raises `OSError`."""
-        made = self.open_socket(address)
+        connection = self.open_socket(address)
         try:
-            made.settimeout(seconds)
-            made.connect((address, port))
+            connection.settimeout(seconds)
+            connection.connect((address, port))
         except OSError:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
     def _start_helper(self) -> socket.socket:
         """Return the socket on which a helper in the network is asked for sockets. The caller must lock."""

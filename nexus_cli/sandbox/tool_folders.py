@@ -99,11 +99,11 @@ def hidden_settings(folders: Iterable[Path]) -> Iterator[Path]:
     """Yield the settings files below the real paths `folders` that may have passwords."""
     done: list[str] = []
     for folder in sorted(map(str, folders)):
-        if any(is_below(folder, one) for one in done):
+        if any(is_below(folder, done_folder) for done_folder in done):
             continue
         done.append(folder)
         kept = _scanned.get(folder)
-        if kept is None or any(_mtime(one) != stamp for one, stamp in kept[0].items()):
+        if kept is None or any(_mtime(file) != stamp for file, stamp in kept[0].items()):
             kept = _scanned[folder] = _scan(folder)
         yield from kept[1]
 
@@ -114,10 +114,10 @@ def _scan(folder: str) -> tuple[dict[str, int], Paths]:
     level = [folder]
     for _ in range(_DEEPEST + 1):
         deeper: list[str] = []
-        for one in level[: _MOST_FOLDERS - len(stamps)]:
-            stamps[one] = _mtime(one)
+        for level_folder in level[: _MOST_FOLDERS - len(stamps)]:
+            stamps[level_folder] = _mtime(level_folder)
             try:
-                with os.scandir(one) as entries:
+                with os.scandir(level_folder) as entries:
                     for entry in entries:
                         if _SETTINGS.fullmatch(entry.name):
                             paths.append(Path(entry.path))

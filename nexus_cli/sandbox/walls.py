@@ -89,7 +89,9 @@ class Walls:
         """
         self._probe = own_backend()
         self._system, self._writes = (*_SYSTEM, *system), tuple(writes)
-        self._reads = tuple(one for one in dict.fromkeys(reads) if os.path.realpath(one) == one and os.path.exists(one))
+        self._reads = tuple(
+            place for place in dict.fromkeys(reads) if os.path.realpath(place) == place and os.path.exists(place)
+        )
 
     def start(self, argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
         """Start `argv` in the walls with `options` for `Popen`. Raises `OSError` as `Popen` does."""
@@ -118,8 +120,8 @@ class Walls:
 
     def _hidden(self) -> list[str]:
         """Return the places with keys that lie in what is read: a project may hold the home folder."""
-        inside = tuple(f"{one.rstrip('/')}/" for one in self._reads)
-        return [one for one in _resolve((*credential_paths(), *own_paths(places()))) if one.startswith(inside)]
+        inside = tuple(f"{root.rstrip('/')}/" for root in self._reads)
+        return [path for path in _resolve((*credential_paths(), *own_paths(places()))) if path.startswith(inside)]
 
     def _filter(self) -> bytes:
         probe = self._probe
@@ -150,7 +152,7 @@ class Walls:
         for place in dict.fromkeys(map(os.path.realpath, self._system)):
             landlock.allow(rules, place, landlock.READ & handled)
         for place in self._reads:
-            if any(one.startswith(f"{place.rstrip('/')}/") for one in hidden):
+            if any(hidden_path.startswith(f"{place.rstrip('/')}/") for hidden_path in hidden):
                 landlock.allow(rules, place, landlock.READ_DIR & handled)
                 for path in landlock.cover(place, hidden, []):
                     landlock.allow(rules, path, landlock.READ & handled)

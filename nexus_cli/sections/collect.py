@@ -134,8 +134,8 @@ class SectionCollector:
         learned = {name: learned_multiplier(*counts) for name, counts in self.misses().items()}
         factor: Callable[[Section], float] = lambda section: self._multiplier(section) * learned.get(section.id, 1.0)  # noqa: E731
         plan = plan_sections(sections, self.budget, self.view.count, factor)
-        told = (replace(choice, learned=learned.get(choice.section.id, 1.0)) for choice in plan.chosen)
-        section_plan = self._with_drops(replace(plan, chosen=tuple(told)), left)
+        choices = (replace(choice, learned=learned.get(choice.section.id, 1.0)) for choice in plan.chosen)
+        section_plan = self._with_drops(replace(plan, chosen=tuple(choices)), left)
         lost = []
         for name, why in skipped.items():
             choice = SectionChoice.skipped(name, why)
@@ -171,8 +171,8 @@ class SectionCollector:
         for the person that was not there before."""
         value = contributor.read(self.reader.sources)
         lines = set(contributor.notices(value)) - self._notified
-        found = filter(self._multiplier, contributor.render(value, self.view))
-        return bool(lines) or not all(map(self._is_sent, found))
+        sections = filter(self._multiplier, contributor.render(value, self.view))
+        return bool(lines) or not all(map(self._is_sent, sections))
 
     @property
     def preamble_cap(self) -> int:
@@ -264,20 +264,20 @@ class SectionCollector:
             if contributor.layer is layer and only in ("", contributor.id)
         )
         asked = [contributor for contributor in of_layer if contributor.prompt or not prompt]
-        found, skipped, lines = await self.reader.sections(asked, self.view, self.recipe, self.budget)
+        sections, skipped, lines = await self.reader.sections(asked, self.view, self.recipe, self.budget)
         for line in dict.fromkeys(lines):
             if line not in self._notified:
                 self._notified.add(line)
                 self.notify(line)
-        return found, skipped
+        return sections, skipped
 
     def _multiplier(self, section: Section) -> float:
         return self.recipe.multiplier(section.phase.label, section.id)
 
-    def _with_drops(self, made: SectionPlan, later: list[PendingDrop] | None = None) -> SectionPlan:
+    def _with_drops(self, plan: SectionPlan, later: list[PendingDrop] | None = None) -> SectionPlan:
         """Return the plan with a drop for each section that is shortened or left out, recorded now or `later`."""
         return replace(
-            made, chosen=tuple(self._with_drop(choice, later) if choice.is_short else choice for choice in made.chosen)
+            plan, chosen=tuple(self._with_drop(choice, later) if choice.is_short else choice for choice in plan.chosen)
         )
 
     def _with_drop(self, choice: SectionChoice, later: list[PendingDrop] | None) -> SectionChoice:
@@ -286,26 +286,26 @@ class SectionCollector:
         return replace(named, tokens=self.view.count(named.text)) if named.text else named
 
 
-def _explain_raise(made: SectionPlan, cap: int, raised: int) -> SectionPlan:
+def _explain_raise(plan: SectionPlan, cap: int, raised: int) -> SectionPlan:
     """Return the plan of a preamble. If its cap was raised, the first short sticky section has the reason, else the
     first sticky one."""
-    made = replace(made, budget=cap, raised=raised)
-    sticky = [choice for choice in made.sent if choice.section.sticky]
+    plan = replace(plan, budget=cap, raised=raised)
+    sticky = [choice for choice in plan.sent if choice.section.sticky]
     if not raised or not sticky:
-        return made
+        return plan
     saying = next((choice for choice in sticky if choice.is_short), sticky[0])
     raise_note = "the pool of ", cap, " tokens was raised to ", raised, " for the shortest forms of sticky sections"
     explained = replace(saying, why=join_why(saying.why, raise_note))
-    return replace(made, chosen=tuple(explained if choice is saying else choice for choice in made.chosen))
+    return replace(plan, chosen=tuple(explained if choice is saying else choice for choice in plan.chosen))
 
 
-def system_text(made: SectionPlan, count: Count) -> str:
+def system_text(plan: SectionPlan, count: Count) -> str:
     """Return the system text of an epoch; its last lines name drops and contributors that could not be read."""
     missed = {
         choice.section.id: choice.drop
-        for choice in made.chosen
+        for choice in plan.chosen
         if choice.drop and choice.is_left_out and not choice.is_unread
     }
     line = left_out_line(missed, LINE_TOKENS, count)
-    unread = [f"[nexus: {choice.section.full}]" for choice in made.chosen if choice.drop and choice.is_unread]
-    return "\n\n".join([*(choice.text for choice in made.sent), *([line] if line else []), *unread])
+    unread = [f"[nexus: {choice.section.full}]" for choice in plan.chosen if choice.drop and choice.is_unread]
+    return "\n\n".join([*(choice.text for choice in plan.sent), *([line] if line else []), *unread])

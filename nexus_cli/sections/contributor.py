@@ -40,7 +40,7 @@ Value: TypeAlias = Any
 
 def notices(value: Value) -> Sequence[str]:
     """Return the problems with the files of which `value` is a list: the `notices` of their contributors."""
-    return [one["notice"] for one in value if one["notice"]]
+    return [row["notice"] for row in value if row["notice"]]
 
 
 def find_nothing(_: object) -> tuple[()]:
@@ -198,13 +198,13 @@ def contributor_names() -> tuple[str, ...]:
 def discover() -> Mapping[str, Contributor]:
     """Return all contributors by id, sorted, with those of plugins; raise `NexusError("config", ...)` if two of ours
     have the same id."""
-    found: dict[str, Contributor] = {}
+    contributors: dict[str, Contributor] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).with_name(FOLDER))]):
         for contributor in importlib.import_module(f"{__package__}.{FOLDER}.{module.name}").CONTRIBUTORS:
-            if contributor.id in found:
+            if contributor.id in contributors:
                 why = f"another contributor is also called {contributor.id}"
                 raise NexusError("config", f"contributor {module.name}", why, "Rename one of them")
-            found[contributor.id] = contributor
+            contributors[contributor.id] = contributor
     if python_plugins():
-        found |= importlib.import_module(f"{__package__}.plugin_sections").plugin_contributors(found)
-    return dict(sorted(found.items()))
+        contributors |= importlib.import_module(f"{__package__}.plugin_sections").plugin_contributors(contributors)
+    return dict(sorted(contributors.items()))

@@ -104,14 +104,14 @@ def section_forms(header: str, text: str, count: Count) -> tuple[str, ...]:
     if len(headings) > HEADINGS:
         some.append(f"(and {len(headings) - HEADINGS} more headings)")
     outline = "\n".join([header, *some, rest])
-    made = [full, shortened, outline, f"{header}\n{rest}"] if some else [full, shortened, f"{header}\n{rest}"]
-    return shrink_forms(made, count)
+    forms = [full, shortened, outline, f"{header}\n{rest}"] if some else [full, shortened, f"{header}\n{rest}"]
+    return shrink_forms(forms, count)
 
 
-def shrink_forms(made: Sequence[str], count: Count) -> tuple[str, ...]:
-    """Return the first and last of `made`, and those between them that get smaller; the last only if it is smaller than
-    the first."""
-    first, *between, last = made if len(made) > 1 else (*made, *made)
+def shrink_forms(forms: Sequence[str], count: Count) -> tuple[str, ...]:
+    """Return the first and last of `forms`, and those between them that get smaller; the last only if it is smaller
+    than the first."""
+    first, *between, last = forms if len(forms) > 1 else (*forms, *forms)
     kept, sizes, least = [first], [count(first)], _size(last, count)
     if least >= sizes[0]:
         return (first,)

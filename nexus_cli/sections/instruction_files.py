@@ -134,11 +134,11 @@ def list_instructions(cwd: Path, is_denied: Callable[[Path], bool]) -> Iterator[
 
 def _list_folders(paths: Iterable[str], project: str) -> set[str]:
     """Return the folders in `project` that lead to one of `paths`. Called before every request: no `Path` is made."""
-    found = set[str]()
+    folders = set[str]()
     for path in paths:
-        while len(path := os.path.dirname(path)) > len(project) and path not in found:
-            found.add(path)
-    return found
+        while len(path := os.path.dirname(path)) > len(project) and path not in folders:
+            folders.add(path)
+    return folders
 
 
 def _named_in(folder: str) -> Iterator[str]:

@@ -20,15 +20,15 @@ _ID = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 def plugin_contributors(taken: Collection[str]) -> Mapping[str, Contributor]:
     """Return the contributors by id, without those whose id is `taken`. Their text is never taken for ours."""
-    found = admit_objects("contributors", _is_valid, lambda one: (one.id,), taken)
-    made = {name: replace(one, verbatim=False) for name, (one, _) in found.items()}
+    admitted = admit_objects("contributors", _is_valid, lambda contributor: (contributor.id,), taken)
+    contributors = {name: replace(contributor, verbatim=False) for name, (contributor, _) in admitted.items()}
     for plugin in python_plugins():
         if plugin.has("nexus_recall"):
             name = f"recall.{plugin.entry.name}"
-            made[name] = Contributor(
+            contributors[name] = Contributor(
                 name, Layer.EVENT, partial(_recall, plugin), partial(_render, name, plugin.entry.package)
             )
-    return made
+    return contributors
 
 
 def _is_valid(contributor: Any) -> bool:
@@ -40,7 +40,7 @@ def _recall(plugin: PythonPlugin, sources: Sources) -> Value:
     found = plugin.call("nexus_recall", project=str(sources.cwd), about=about) if about and plugin.manager else None
     if plugin.manager is None:
         raise RuntimeError(plugin.problems[-1])  # the reader names it once
-    lines = [one for given in found or () for one in given]
+    lines = [contributor for given in found or () for contributor in given]
     return [one_line(str(line))[:LONGEST_LINE] for line in lines[:MOST_LINES]]
 
 

@@ -102,22 +102,22 @@ def outline_files(names: Iterable[str], *, whole: bool = True) -> Outline:
 def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> tuple[list[str], bool]:
     """Return the names of files below `root`, level by level, and True if the list is complete. Hidden and heavy
     folders, and targets of links, are skipped. Blocking, raises nothing."""
-    found: list[str] = []
+    files: list[str] = []
     base = os.path.realpath(root)
     waiting, end = [""], time.monotonic() + seconds
     for prefix in waiting:
         try:
             with open_folder(f"{base}/{prefix}") as folder, open_listable(folder) as here, os.scandir(here) as listing:
                 for entry in listing:
-                    if len(found) + len(waiting) >= entries or time.monotonic() > end:
-                        return found, False
+                    if len(files) + len(waiting) >= entries or time.monotonic() > end:
+                        return files, False
                     if not entry.is_dir(follow_symlinks=False):
-                        found.append(prefix + entry.name)
+                        files.append(prefix + entry.name)
                     elif not entry.name.startswith(".") and entry.name not in HEAVY:
                         waiting.append(f"{prefix}{entry.name}/")
         except OSError:
             continue
-    return found, True
+    return files, True
 
 
 def _most_first(counts: Counter[str]) -> tuple[tuple[str, int], ...]:

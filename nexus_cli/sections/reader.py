@@ -64,14 +64,14 @@ class SectionReader:
         """Return the sections within `budget`, reasons for skipped contributors by id, and lines for the person."""
         contributors, skipped = list(contributors), dict[str, str]()
         values, notices = await self._read(contributors, skipped)
-        found: dict[str, Section] = {}
+        sections: dict[str, Section] = {}
         for rest in (False, True):
             present = [
                 contributor for contributor in contributors if contributor.rest is rest and contributor.id in values
             ]
             if not present:
                 continue
-            given = _rest_view(view, recipe, budget, found.values()) if rest else view
+            given = _rest_view(view, recipe, budget, sections.values()) if rest else view
             renders = {
                 contributor.id: DaemonTask(
                     partial(_render, contributor, values[contributor.id], given, recipe), RENDER_SECONDS
@@ -84,12 +84,12 @@ class SectionReader:
                     skipped[name] = _failure(task)
                     continue
                 for section in task.value:
-                    if section.id in found:
+                    if section.id in sections:
                         skipped[name] = f"section {section.id} already exists"
                     else:
-                        found[section.id] = _with_drop(section)
+                        sections[section.id] = _with_drop(section)
         notices += [f"context section {name} was left out: {why}" for name, why in skipped.items()]
-        return sorted(found.values(), key=lambda section: section.position), skipped, notices
+        return sorted(sections.values(), key=lambda section: section.position), skipped, notices
 
     async def _read(
         self, contributors: Sequence[Contributor], skipped: dict[str, str]
@@ -145,8 +145,8 @@ def _neutralize_value(value: Value) -> Value:
     if isinstance(value, str):
         return neutralize(value)
     if isinstance(value, Mapping):
-        return {key: _neutralize_value(one) for key, one in value.items()}
-    return [_neutralize_value(one) for one in value] if isinstance(value, Sequence) else value
+        return {key: _neutralize_value(element) for key, element in value.items()}
+    return [_neutralize_value(element) for element in value] if isinstance(value, Sequence) else value
 
 
 def _size(value: Value, most: int) -> int:
@@ -154,17 +154,19 @@ def _size(value: Value, most: int) -> int:
     plain JSON data."""
     total, waiting = 0, [value]
     while waiting and total <= most:
-        one = waiting.pop()
-        if isinstance(one, str):
-            total += len(one)
-        elif isinstance(one, Mapping):
+        element = waiting.pop()
+        if isinstance(element, str):
+            total += len(element)
+        elif isinstance(element, Mapping):
             total += 1
-            waiting += [*one, *one.values()]
-        elif isinstance(one, list | tuple):
-            total += len(one)
-            waiting += one
-        elif not (one is None or isinstance(one, int) or (isinstance(one, float) and math.isfinite(one))):
-            what = f"the number {one}" if isinstance(one, float) else type(one).__name__
+            waiting += [*element, *element.values()]
+        elif isinstance(element, list | tuple):
+            total += len(element)
+            waiting += element
+        elif not (
+            element is None or isinstance(element, int) or (isinstance(element, float) and math.isfinite(element))
+        ):
+            what = f"the number {element}" if isinstance(element, float) else type(element).__name__
             raise ValueError(f"it read data that is not plain: {what}")
     return total
 

@@ -78,18 +78,18 @@ def read_project_recipe(text: str, where: str) -> JsonDict:
     for key in WIDENING:
         if key in table:
             raise NexusError("config", where, f"a project's recipe cannot set {key}", "Remove it")
-    made = read_recipe(text, where, lambda name: None)
-    for key, factor in made["multipliers"].items():
+    recipe = read_recipe(text, where, lambda name: None)
+    for key, factor in recipe["multipliers"].items():
         kept = key.partition(".")[0] in KEPT
         if factor < 1 if kept else factor > 1:
             verb = "lower" if kept else "raise"
             why = f"a project's recipe cannot {verb} multipliers.{one_line(key)}"
             raise NexusError("config", where, why, "Remove it")
-    budget = made["section_budget"]
+    budget = recipe["section_budget"]
     if budget is not None and budget < LEAST_BUDGET:
         why = f"a project's recipe cannot set section_budget below {LEAST_BUDGET}"
         raise NexusError("config", where, why, "Increase it, or remove it")
-    return made
+    return recipe
 
 
 def _toml(text: str, where: str) -> JsonDict:

@@ -105,4 +105,4 @@ def _find_tools(text: str, known: Collection[str]) -> Iterator[str]:
         name = named.partition("(")[0]
         pattern = name if "__" in name.removeprefix(_SERVER) else f"{name}__*"
         ours = fnmatch.filter(known, pattern) if name.startswith(_SERVER) else find_our_tools(name)
-        yield from [one for one in ours if one in known] or [name]
+        yield from [tool_name for tool_name in ours if tool_name in known] or [name]

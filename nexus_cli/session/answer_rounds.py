@@ -69,8 +69,8 @@ class AnswerRounds(Continuation):
         schema = "" if self._is_told else f"\n{DEMAND}\n{self._block()}"
         self._is_told = True
         problems = "\n".join(f"- {problem}" for problem in newest.problems)
-        told = f"Your answer does not match the JSON Schema:\n{problems}"
-        return f"{told}\nAnswer with the whole corrected JSON document alone.{schema}"
+        line = f"Your answer does not match the JSON Schema:\n{problems}"
+        return f"{line}\nAnswer with the whole corrected JSON document alone.{schema}"
 
     def close(self, ended: event.Outcome) -> event.Outcome:
         """Return the outcome with the data of the answer; with the best attempt as its text if none matches."""
@@ -106,9 +106,9 @@ class AnswerRounds(Continuation):
         """Return the provider's argument for the schema; "" if the cached beginning of the session was sent with
         another one, because providers put it before that."""
         state, conversation = self._state, self._state.engine.conversation
-        made = answer_format(
+        response_format = answer_format(
             state.engine.model.info.name, self._schema.schema, has_tools=bool(conversation.epoch.tools)
         )
-        last = state.record.last_request() if made and state.record else None
-        is_cached = last is not None and last.manifest.arguments.get("response_format", "") != made
-        return "" if is_cached else made
+        last = state.record.last_request() if response_format and state.record else None
+        is_cached = last is not None and last.manifest.arguments.get("response_format", "") != response_format
+        return "" if is_cached else response_format

@@ -173,20 +173,20 @@ def _read_integer(text: str) -> int:
 
 
 def _read_object(pairs: list[tuple[str, Any]]) -> JsonObject:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    result = dict(pairs)
+    if len(result) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"an object has the key {cut_at_word(repr(twice), 60)} twice")
-    return made
+    return result
 
 
 def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(MOST_DEPTH + 1):
-        level = [one for one in level if isinstance(one, dict | list)]
+        level = [node for node in level if isinstance(node, dict | list)]
         if not level:
             return False
-        level = [part for one in level for part in (one.values() if isinstance(one, dict) else one)]
+        level = [part for node in level for part in (node.values() if isinstance(node, dict) else node)]
     return True
 
 

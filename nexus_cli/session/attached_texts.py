@@ -56,7 +56,7 @@ class AttachedTexts:
         conversation = self.engine.conversation
         if not self.is_saved() or not conversation.last:
             return False
-        waiting = {*(one["text"] for one in texts), *(text for message in messages for text, _ in message[-1])}
+        waiting = {*(text["text"] for text in texts), *(text for message in messages for text, _ in message[-1])}
         memos = {text: notes for text, notes in self.engine.control.attachment_memos.items() if text in waiting}
         now = to_json_value({"session": self.session_id, "texts": texts, "queued": messages, "memos": memos})
         if now != self._read_stored()[1]:

@@ -103,7 +103,7 @@ def snapshot(
 def _category(name: str, items: Iterable[tuple[str, str, str]]) -> JsonObject:
     """Return one category as JSON data: its items with name, state and reason, and the number of items per state."""
     listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
-    counts = Counter(one["state"] for one in listed)
+    counts = Counter(row["state"] for row in listed)
     return {"category": name, "counts": {state: counts[state] for state in STATES}, "items": listed}
 
 
@@ -164,7 +164,7 @@ def _list_servers(files: ServerFiles | None) -> list[dict[str, str]]:
     from nexus_cli.mcp.tool_cache import read_list  # noqa: PLC0415  (not in requests)
 
     states = ("not listed", "listed")
-    return [{"name": name, "state": states[read_list(one) is not None]} for name, one in files.entries.items()]
+    return [{"name": name, "state": states[read_list(entry) is not None]} for name, entry in files.entries.items()]
 
 
 def _facts(root: Path) -> tuple[dict[str, int] | None, str]:

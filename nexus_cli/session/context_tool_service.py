@@ -38,7 +38,7 @@ class ContextToolService:
 
     async def section(self, name: str, form: str) -> tuple[str, str] | None:
         """See `Assembly`. Shorter forms are rendered again; of a section that has changed the whole is returned."""
-        row = next((one for one in self._sections() if one["id"] == name), None)
+        row = next((section for section in self._sections() if section["id"] == name), None)
         if row is None:
             return None
         drop = str(row.get("drop") or "")

@@ -132,8 +132,8 @@ class EventNumbers:
 
     def event_line(self, event: Event) -> JsonDict | None:
         """Return the line of `event`, None if it has none."""
-        found = event_value(event)
-        return None if found is None else self.line(*found)
+        value = event_value(event)
+        return None if value is None else self.line(*value)
 
     def line(self, kind: str, value: JsonObject) -> JsonDict:
         """Return the next line of the stream, of type `kind` with the fields of `value`."""

@@ -103,9 +103,9 @@ def open_session(
     if earlier is not None and earlier.ledger is not None:
         return _succeed(earlier, earlier.ledger, lambda ledger: opened(ledger, provider or earlier.provider))
     if ledger is not None:
-        made = opened(ledger)
-        made.state = replace(made.state, shares=True)
-        return made
+        opened_session = opened(ledger)
+        opened_session.state = replace(opened_session.state, shares=True)
+        return opened_session
     ledger = open_ledger(options, notices)
     try:
         return opened(ledger)
@@ -155,21 +155,21 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
 
 
 @contextmanager
-def _hold(ledger: Ledger, found: SessionInfo | None) -> Iterator[None]:
+def _hold(ledger: Ledger, info: SessionInfo | None) -> Iterator[None]:
     """Lock the session that is resumed, if there is one, and read what its opening asks; an error releases it."""
-    if found is None:
+    if info is None:
         yield
         return
-    held = ledger.is_locked(found.id)
+    held = ledger.is_locked(info.id)
     try:
-        lock_session(ledger, found)
-        with ledger.opening(found):
+        lock_session(ledger, info)
+        with ledger.opening(info):
             if ledger.writes and not held:
-                ledger.settle_lost(found.id)
+                ledger.settle_lost(info.id)
             yield
     except BaseException:
         if not held:
-            ledger.unlock(found.id)
+            ledger.unlock(info.id)
         raise
 
 
@@ -238,25 +238,25 @@ def _open(
     return session
 
 
-def _describe_other_place(found: SessionInfo, cwd: os.PathLike[str]) -> str:
+def _describe_other_place(info: SessionInfo, cwd: os.PathLike[str]) -> str:
     """Return the notice about a session that continues outside its worktree, with the way to return."""
-    resume = f"nexus -w {found.worktree} -r {found.id}"
-    if os.path.isdir(found.folder):
-        return f"this session worked in worktree {found.worktree}; now in {cwd} (to return: {resume})"
-    why = f"this session worked in worktree {found.worktree}, which was removed; it continues in {cwd}"
-    return f"{why} (for a new worktree {found.worktree}, made from the project as it is now: {resume})"
+    resume = f"nexus -w {info.worktree} -r {info.id}"
+    if os.path.isdir(info.folder):
+        return f"this session worked in worktree {info.worktree}; now in {cwd} (to return: {resume})"
+    why = f"this session worked in worktree {info.worktree}, which was removed; it continues in {cwd}"
+    return f"{why} (for a new worktree {info.worktree}, made from the project as it is now: {resume})"
 
 
-def _record_resume(ledger: Ledger, found: SessionInfo, model: str, options: Options, notices: list[str]) -> None:
+def _record_resume(ledger: Ledger, info: SessionInfo, model: str, options: Options, notices: list[str]) -> None:
     """Record how a session is resumed, and that it continues in another folder if its own is gone."""
-    front = options.front if found.front in (RUN, SERVED) and options.front != RUN else None
-    if front or found.model != model or options.recipe not in ("", found.recipe):
-        ledger.touch_session(found.id, model=model, recipe=options.recipe or None, front=front)
-    if found.worktree == options.worktree and not os.path.isdir(found.folder):
-        facts = ledger.move_session(found.id, options.cwd)
-        notices.append(f"this session worked in {found.folder}, which is gone; it continues in {options.cwd}")
+    front = options.front if info.front in (RUN, SERVED) and options.front != RUN else None
+    if front or info.model != model or options.recipe not in ("", info.recipe):
+        ledger.touch_session(info.id, model=model, recipe=options.recipe or None, front=front)
+    if info.worktree == options.worktree and not os.path.isdir(info.folder):
+        facts = ledger.move_session(info.id, options.cwd)
+        notices.append(f"this session worked in {info.folder}, which is gone; it continues in {options.cwd}")
         if facts:
-            notices.append(f"{plural(facts, 'fact')} of {found.project} taken over: this project has moved")
+            notices.append(f"{plural(facts, 'fact')} of {info.project} taken over: this project has moved")
 
 
 def open_log(
@@ -309,7 +309,7 @@ def _load_first_info(
 def _kept_folders(log: SessionLog) -> list[str]:
     """Return the folders that were added to a resumed session."""
     memos = log.memos(ADDED_FOLDERS)
-    return [str(one) for one in memos[-1].value["folders"]] if memos else []
+    return [str(folder) for folder in memos[-1].value["folders"]] if memos else []
 
 
 def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Options:
@@ -473,11 +473,11 @@ class SessionFactory:
         added = [*added_tools(self.services, services, self.options), *plugin_tools().values()]
         if not added:
             return ToolRegistry(None, services)
-        found = discover_tools()
+        tools = discover_tools()
         for tool in added:
-            if found.setdefault(tool.name, tool) is not tool:
+            if tools.setdefault(tool.name, tool) is not tool:
                 self.notices.append(f"the tool {tool.name} is not available: another tool has this name")
-        return ToolRegistry(found.values(), services)
+        return ToolRegistry(tools.values(), services)
 
     def _make_offer(
         self, dispatcher: Dispatcher, facts: SessionFacts, counter: TokenCounter, conversation: Conversation

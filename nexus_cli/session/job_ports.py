@@ -172,8 +172,8 @@ class JobPorts:
         self._seen.pop(job, None)
         self._update(job, ())
 
-    def _update(self, job: str, found: Iterable[ListeningPort]) -> None:
-        now = {(job, listening_port.port): listening_port for listening_port in found}
+    def _update(self, job: str, ports: Iterable[ListeningPort]) -> None:
+        now = {(job, listening_port.port): listening_port for listening_port in ports}
         for key in [key for key in self._ports if key[0] == job and key not in now]:
             gone = self._ports.pop(key)
             if gone.server is not None:

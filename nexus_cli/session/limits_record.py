@@ -61,8 +61,8 @@ def describe_changed_limits(memos: Sequence[Memo], bounds: Iterable[Bound], know
     ends = [PLAN_ENDS] if before.allow == PLAN != now.allow else []
     names = [f.name for f in fields(Limits) if getattr(before, f.name) != getattr(now, f.name)]
     names = [name for name in names if name not in {"allow", *known}]
-    told = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
-    return " ".join([*ends, *([f"{CHANGED}: {'; '.join(told)}"] if names else [])])
+    lines = (f"{name} {_value_text(name, now)} (was {_value_text(name, before)})" for name in names)
+    return " ".join([*ends, *([f"{CHANGED}: {'; '.join(lines)}"] if names else [])])
 
 
 def describe_resumed(state: SessionState) -> Iterator[str]:
@@ -102,8 +102,8 @@ def permission_facts(dispatcher: Dispatcher) -> JsonObject:
 def _set_by_layers(noted: Iterable[JsonObject]) -> Limits:
     """Return the recorded limits without those of signals."""
     limits = Limits()
-    for one in noted:
-        name, said = str(one["name"]), one.get("said") or {"": one["value"]}
+    for row in noted:
+        name, said = str(row["name"]), row.get("said") or {"": row["value"]}
         for value in (its for layer, its in said.items() if layer != SIGNALS):
             limits &= Limits.from_json({name: value})
     return limits
@@ -129,19 +129,19 @@ class NextLimits:
     """The reason why the session's recipe cannot be loaded, and what is shown instead; "" if it can."""
 
     @classmethod
-    def load(cls, log: LaneLog, found: SessionInfo, options: Options, settings: Settings) -> NextLimits:
-        """Return the limits of the next request of the session `found`.
+    def load(cls, log: LaneLog, info: SessionInfo, options: Options, settings: Settings) -> NextLimits:
+        """Return the limits of the next request of the session of `info`.
 
         If its recipe is missing or invalid, returns those of its last request. Raises as `load_recipe` for a recipe
         named in `options`.
         """
         try:
-            recipe = recipe_of(found, replace(options, front=""))[0]
+            recipe = recipe_of(info, replace(options, front=""))[0]
         except NexusError as error:
             if options.recipe:
                 raise
             why = f"{error.message}. {error.hint}. The request is shown with the last recorded limits"
-            return _last(log, found, why)
+            return _last(log, info, why)
         return cls(recipe, *compose_limits(limit_layers(settings, recipe, options)))
 
     def at(self, budget: TokenBudget) -> NextLimits:
@@ -152,17 +152,17 @@ class NextLimits:
         return replace(self, limits=limits, bounds=bounds)
 
 
-def _last(log: LaneLog, found: SessionInfo, why: str) -> NextLimits:
+def _last(log: LaneLog, info: SessionInfo, why: str) -> NextLimits:
     """Return the limits recorded for the newest request."""
     noted = [memo.value for memo in log.memos(LIMITS_IN_FORCE)]
-    last: JsonObject = noted[-1] if noted else {"recipe": found.recipe, "section_budget": None, "limits": ()}
-    bounds = tuple(_bound(one) for one in last["limits"])
+    last: JsonObject = noted[-1] if noted else {"recipe": info.recipe, "section_budget": None, "limits": ()}
+    bounds = tuple(_bound(limit) for limit in last["limits"])
     recipe = Recipe(str(last["recipe"]), section_budget=last["section_budget"])
     return NextLimits(recipe, Limits(**{bound.name: bound.value for bound in bounds}), bounds, why)
 
 
-def _bound(one: JsonObject) -> Bound:
+def _bound(row: JsonObject) -> Bound:
     """Restore a limit from its JSON form."""
-    name = str(one["name"])
-    said = {layer: read_value(name, value) for layer, value in one.get("said", {}).items()}
-    return Bound(name, read_value(name, one["value"]), str(one["bound_by"]), said)
+    name = str(row["name"])
+    said = {layer: read_value(name, value) for layer, value in row.get("said", {}).items()}
+    return Bound(name, read_value(name, row["value"]), str(row["bound_by"]), said)

@@ -42,7 +42,7 @@ _PLAIN = {
 def outcome(state: SessionState, error: NexusError | None) -> Outcome:
     """Return the outcome of the newest turn, with the text of its last step; `error` is what stopped it."""
     engine, dispatcher = state.engine, state.dispatcher
-    made = Outcome(
+    result = Outcome(
         text=engine.partial_reply if engine.spending.steps else "",
         steps=engine.spending.steps,
         usage=engine.spending.usage,
@@ -56,7 +56,7 @@ def outcome(state: SessionState, error: NexusError | None) -> Outcome:
         changed=tuple(dispatcher.changed),
         retry_after=(error.retry_after or 0.0) if isinstance(error, ProviderError) and error.is_away else None,
     )
-    return made.with_error(error) if error else made
+    return result.with_error(error) if error else result
 
 
 def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect: str) -> JsonObject:
@@ -75,7 +75,7 @@ def explain_denial(row: JsonObject, bounds: Sequence[Bound], recipe: str, effect
         return {**row, "by": "budget", "hint": "the last request of the budget is reserved for the report"}
     if limit in (SAID_NO, SIGNALS):
         return {**row, "limit": "", "by": limit, "hint": _PLAIN[limit]}
-    bound = next((one for one in bounds if one.name == limit), None)
+    bound = next((candidate for candidate in bounds if candidate.name == limit), None)
     by = _layers(bound, row["tool"] if limit == "tools" else effect) if bound else ["defaults"]
     return {**row, "by": " & ".join(by), "hint": _hint(row, bound, by, recipe)}
 

@@ -79,23 +79,23 @@ def find_agents(cwd: Path) -> dict[str, Skill]:
     return {agent.name: agent for agent in find_all_agents(cwd)[0] if agent.is_usable}
 
 
-def recipe_of(found: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
-    """Load the recipe of the resumed session `found` (None: a new one); also return notices.
+def recipe_of(info: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
+    """Load the recipe of the resumed session of `info` (None: a new one); also return notices.
 
     A session keeps its recipe, with its limits, unless the person names another. Raises as `load_recipe` does; if the
     session's recipe is missing or broken, the error explains how to resume.
     """
-    load = partial(recipe_for, cwd=options.cwd, with_agents=bool(options.spawner or (found and found.spawner)))
-    if options.recipe or found is None:
+    load = partial(recipe_for, cwd=options.cwd, with_agents=bool(options.spawner or (info and info.spawner)))
+    if options.recipe or info is None:
         return load(options.recipe or options.front)
-    own = found.recipe
+    own = info.recipe
     try:
         return load(options.front if own in FRONTS and options.front else own)
     except NexusError as error:
         why = f"the session's limits come from its recipe: {error.message}"
         hint = "Continue with another recipe: --recipe ask"
         hint = f"{TRUST}; or continue with another recipe: --recipe ask" if error.hint == TRUST else hint
-        raise NexusError(error.kind, f"session {found.id} cannot continue", why, hint) from error
+        raise NexusError(error.kind, f"session {info.id} cannot continue", why, hint) from error
 
 
 def unknown_tools(recipe: Recipe) -> Iterator[str]:
@@ -121,7 +121,7 @@ def _trust_of(name: str, cwd: Path) -> State:
     return trust_state(root, configuration) if here and name in here.names() else "nothing"
 
 
-def _recipes_in(root: Path, found: Configuration) -> ProjectRecipes | None:
-    files = {name.removeprefix(INSIDE): data for name, data in found.files.items() if name.startswith(INSIDE)}
+def _recipes_in(root: Path, configuration: Configuration) -> ProjectRecipes | None:
+    files = {name.removeprefix(INSIDE): data for name, data in configuration.files.items() if name.startswith(INSIDE)}
     here = {name: data for name, data in files.items() if "/" not in name}
     return ProjectRecipes(root / FOLDER / "recipes", here) if files else None

@@ -98,7 +98,7 @@ class SkillCatalogue:
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
         called = {match[2] or match[3] for match in _CALL.finditer(message)}
-        skills = [one for one in _describe(find_skills(self.cwd)) if one["name"] not in called]
+        skills = [skill for skill in _describe(find_skills(self.cwd)) if skill["name"] not in called]
         texts = [f"{skill['name'].replace('-', ' ')} {skill['description']}" for skill in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 
@@ -338,8 +338,8 @@ def project_outline(cwd: Path) -> Outline:
     names = _list_project(root) if repository_root(cwd) else []
     if names:
         return outline_files(names)
-    found, whole = walk_files(root)
-    return outline_files(found, whole=whole)
+    files, whole = walk_files(root)
+    return outline_files(files, whole=whole)
 
 
 def _list_project(root: Path) -> Sequence[str]:
@@ -456,9 +456,13 @@ def make_collector(
         own |= {"skills": catalogue.offered}
     if reads_skills or can_run:  # a skill that comes later can be printed by a command
         own |= {"matching_skills": catalogue.matching}
-    contributors = {name: one for name, one in discover().items() if name not in without and recipe.admits(name)}
+    contributors = {
+        name: contributor for name, contributor in discover().items() if name not in without and recipe.admits(name)
+    }
     if options.system_prompt is not None:
-        contributors = {name: one for name, one in contributors.items() if one.layer is not Layer.SYSTEM}
+        contributors = {
+            name: contributor for name, contributor in contributors.items() if contributor.layer is not Layer.SYSTEM
+        }
         contributors |= _given_prompt(options.system_prompt)
     collector = SectionCollector(
         contributors,

@@ -91,12 +91,12 @@ class _Inputs:
     async def call_prompt(self, name: str, arguments: str) -> None:
         prompts = self.catalogue.prompts()
         if name not in prompts:
-            hint = suggest_name(f"/{name}", [f"/{one}" for one in prompts], "")
+            hint = suggest_name(f"/{name}", [f"/{prompt_name}" for prompt_name in prompts], "")
             self.tell(f"no MCP server has a prompt {name}; sent as text. {hint}".rstrip(". "))
             return
         server, prompt = prompts[name]
         given = read_arguments(prompt, arguments)
-        if missing := [one for one, required in prompt.arguments if required and one not in given]:
+        if missing := [argument for argument, required in prompt.arguments if required and argument not in given]:
             usage = f"/{name} {prompt.usage}"
             raise NexusError("usage", f"/{name}", f"{missing[0]} is missing", f"Usage: {usage}")
         try:

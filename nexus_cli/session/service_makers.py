@@ -100,12 +100,12 @@ def _jobs(session: Session) -> SessionJobs:
 async def _describe_tool(session: Session, name: str) -> ToolResult:
     """Describe a tool, or find tools by words, to a model that was not sent their schemas; see `ToolCatalogue`."""
     registry = session.dispatcher.registry
-    if found := registry.describe(name):
-        return ToolResult(found)
+    if tool := registry.describe(name):
+        return ToolResult(tool)
     servers = session.state.services.made(ServerTools)
     failed = await servers.settle() if servers else ()
-    if found := registry.describe(name) or registry.search(name):
-        return ToolResult("\n".join([found, *failed]))
+    if tool := registry.describe(name) or registry.search(name):
+        return ToolResult("\n".join([tool, *failed]))
     return ToolResult(error="\n".join([registry.describe_unknown(name), *failed]), ran=False)
 
 

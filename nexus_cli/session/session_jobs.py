@@ -153,7 +153,7 @@ class SessionJobs(Jobs):
         return f"j{len(self._jobs) + len(self._earlier) + 1}"
 
     def _followed(self) -> tuple[str, Path] | None:
-        named = ", ".join(f"{one} {self._jobs[one].name}" for one in self.running())
+        named = ", ".join(f"{job_id} {self._jobs[job_id].name}" for job_id in self.running())
         return (f"job {named}", self._state().dispatcher.project_root) if named else None
 
     def running(self) -> list[str]:
@@ -254,31 +254,31 @@ class SessionJobs(Jobs):
         if action == "list":
             lines = ["  ".join((row["id"], row["how"], row["name"])) for row in self.describe_all()]
             return ToolResult("\n".join(lines) or "no jobs")
-        found = self._find(job)
-        if isinstance(found, ToolResult):
-            return found
+        known_job = self._find(job)
+        if isinstance(known_job, ToolResult):
+            return known_job
         if action == "write":
-            return self._write(found, text)
+            return self._write(known_job, text)
         if action == "stop":
-            await self._stop(found)
-        elif found.state == RUNNING and found.process and not found.process.output.has_new:
+            await self._stop(known_job)
+        elif known_job.state == RUNNING and known_job.process and not known_job.process.output.has_new:
             limit = time.monotonic() + _PATIENCE
-            while time.monotonic() < limit and not (found.over.is_set() or found.process.output.has_new):
-                await _wait_for(found.over, 0.05)
-        return ToolResult(await self._report(found))
+            while time.monotonic() < limit and not (known_job.over.is_set() or known_job.process.output.has_new):
+                await _wait_for(known_job.over, 0.05)
+        return ToolResult(await self._report(known_job))
 
     async def wait(self, job: str, seconds: float | None) -> ToolResult:
-        found = self._find(job)
-        if isinstance(found, ToolResult):
-            return found
-        found.waiting += 1
+        known_job = self._find(job)
+        if isinstance(known_job, ToolResult):
+            return known_job
+        known_job.waiting += 1
         try:
-            await _wait_for(found.over, math.inf if seconds is None else seconds)
+            await _wait_for(known_job.over, math.inf if seconds is None else seconds)
         finally:
-            found.waiting -= 1
-        if not found.over.is_set():
-            return ToolResult(f"[job {found.id} {found.describe()}]")
-        return ToolResult(await self._report(found), status=found.status)
+            known_job.waiting -= 1
+        if not known_job.over.is_set():
+            return ToolResult(f"[job {known_job.id} {known_job.describe()}]")
+        return ToolResult(await self._report(known_job), status=known_job.status)
 
     def owns(self, address: str) -> bool:
         return bool(self.running()) and is_own_address(urlsplit(address).hostname or "")
@@ -298,7 +298,7 @@ class SessionJobs(Jobs):
 
     async def _look(self, *, asks: bool = False) -> None:
         """Look at the ports of running jobs; `asks`: the person may be asked to forward one."""
-        running = {one: process for one in self.running() if (process := self._jobs[one].process)}
+        running = {job_id: process for job_id in self.running() if (process := self._jobs[job_id].process)}
         await self._ports.look(running, asks=asks)
 
     def _tell_ports(self) -> None:
@@ -319,13 +319,15 @@ class SessionJobs(Jobs):
 
     async def open_port(self, job: str) -> ToolResult:
         """Forward the ports of a job to the loopback of the person, who asks for it."""
-        found = self._find(job)
-        if isinstance(found, ToolResult):
-            return found
+        known_job = self._find(job)
+        if isinstance(known_job, ToolResult):
+            return known_job
         await self._look()
-        await self._ports.open(found.id)
-        lines = (line.replace("the person", "you") for line in self._ports.describe(found.id))  # written for the model
-        return ToolResult("\n".join(lines) or f"{found.id} is not listening on any port")
+        await self._ports.open(known_job.id)
+        lines = (
+            line.replace("the person", "you") for line in self._ports.describe(known_job.id)
+        )  # written for the model
+        return ToolResult("\n".join(lines) or f"{known_job.id} is not listening on any port")
 
     def describe_all(self) -> list[JobObject]:
         """Return a row for each job, those of earlier processes first."""
@@ -337,23 +339,23 @@ class SessionJobs(Jobs):
 
     async def show(self, job: str) -> ToolResult:
         """Return the last lines of a job and its state, for the person: the model still reads them as new."""
-        found = self._find(job)
-        if isinstance(found, ToolResult) or found.process is None:
-            return found if isinstance(found, ToolResult) else ToolResult("")
-        lines = await asyncio.to_thread(found.process.last_lines, _SHOWN, _SHOWN * 200)
-        return ToolResult("\n".join([*lines, f"[job {found.id} {found.describe()}]"]))
+        known_job = self._find(job)
+        if isinstance(known_job, ToolResult) or known_job.process is None:
+            return known_job if isinstance(known_job, ToolResult) else ToolResult("")
+        lines = await asyncio.to_thread(known_job.process.last_lines, _SHOWN, _SHOWN * 200)
+        return ToolResult("\n".join([*lines, f"[job {known_job.id} {known_job.describe()}]"]))
 
     async def stop(self, job: str) -> ToolResult:
         """Stop a job for the person, and tell the model."""
-        found = self._find(job)
-        if isinstance(found, ToolResult):
-            return found
-        was_running = found.state == RUNNING
-        await self._stop(found)
+        known_job = self._find(job)
+        if isinstance(known_job, ToolResult):
+            return known_job
+        was_running = known_job.state == RUNNING
+        await self._stop(known_job)
         if was_running:
-            line = f"the person stopped job {found.id} ({found.name})"
+            line = f"the person stopped job {known_job.id} ({known_job.name})"
             self._engine.tell_model(line)
-        return ToolResult(f"job {found.id} {found.describe()}")
+        return ToolResult(f"job {known_job.id} {known_job.describe()}")
 
     def _find(self, name: str) -> BackgroundJob | ToolResult:
         """Return a job by its id, without one the only one; else the error."""
@@ -480,10 +482,11 @@ class SessionJobs(Jobs):
         """Load the jobs of earlier processes, and report those that ended with them."""
         conversation = self._engine.conversation
         self._earlier = {row["id"]: row for row in recorded_jobs(conversation)}
-        for one, value in _newest_records(conversation).items():
+        for job_id, value in _newest_records(conversation).items():
             if value["state"] in (RUNNING, CLOSED) and not value.get("told"):
                 conversation.memo(JOB, {**value, "told": True})
-                line = f"job {one} ({self._earlier[one]['name']}) {self._earlier[one]['how']} and is no longer running"
+                earlier = self._earlier[job_id]
+                line = f"job {job_id} ({earlier['name']}) {earlier['how']} and is no longer running"
                 self._engine.tell_model(line)
                 if value["state"] == RUNNING:  # nexus was killed, and could not say so
                     self._engine.control.emit_aside(Notice(line, warning=False))
@@ -533,7 +536,7 @@ def describe_ended(value: JsonObject) -> str:
 
 def _describe_command(command: str) -> str:
     """Return a command on one line of at most `_NAME` characters, with escapes for those that cannot be seen."""
-    seen = (one if one.isprintable() or one.isspace() else ascii(one)[1:-1] for one in command[: 2 * _NAME])
+    seen = (char if char.isprintable() or char.isspace() else ascii(char)[1:-1] for char in command[: 2 * _NAME])
     return cut_at_word(one_line("".join(seen)), _NAME)
 
 

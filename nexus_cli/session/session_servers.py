@@ -137,7 +137,10 @@ class SessionServers(ServerTools):
             await asyncio.wait(waiting, timeout=PATIENCE)
         self._has_waited = True
         await self._offer()
-        before, self._known = self._known, {name: one.sha256 for name, one in self._catalogue.entries.items()}
+        before, self._known = (
+            self._known,
+            {name: catalogue_entry.sha256 for name, catalogue_entry in self._catalogue.entries.items()},
+        )
         self._announce_changes(before)
 
     async def call(self, server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:

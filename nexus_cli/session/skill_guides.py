@@ -70,10 +70,10 @@ LISTED = 20
 def read_skill(cwd: Path, name: str, file: str = "") -> str:
     """Return the guide of a skill of a folder, or a file of it. The skills are read at each call, so that a changed one
     counts no more."""
-    found = index_guides(skill for skill in find_skills(cwd) if skill.is_offered)
-    chosen = found.get(name.strip())
+    guides = index_guides(skill for skill in find_skills(cwd) if skill.is_offered)
+    chosen = guides.get(name.strip())
     if chosen is None:
-        hint = suggest_name(name.strip(), found, "")
+        hint = suggest_name(name.strip(), guides, "")
         raise NexusError("usage", f"skill '{one_line(name)}'", "no skill has this name", hint)
     if file:
         return read_file_of(chosen, file)
@@ -204,12 +204,12 @@ class _Expansion:
     def _fill(self, text: str, *, quote: bool = False) -> str:
         """Return `text` with the arguments, quoted for a shell if it is a command."""
 
-        def fill(found: re.Match[str]) -> str:
-            value = self._find_value(found)
-            if value is None or found[3]:
-                return value or found[0]
-            is_whole = found[1] is found[2] is found[4] is None
-            if quote and _quotes_at(text, found.start()) == '"':  # `"$1"`: its quotes are closed and opened again
+        def fill(match: re.Match[str]) -> str:
+            value = self._find_value(match)
+            if value is None or match[3]:
+                return value or match[0]
+            is_whole = match[1] is match[2] is match[4] is None
+            if quote and _quotes_at(text, match.start()) == '"':  # `"$1"`: its quotes are closed and opened again
                 return f'"{shlex.quote(value)}"'
             if quote and is_whole:
                 return shlex.join(self._words)
@@ -217,25 +217,25 @@ class _Expansion:
 
         return VALUE.sub(fill, text)
 
-    def _fill_name(self, found: re.Match[str]) -> str:
+    def _fill_name(self, match: re.Match[str]) -> str:
         """Return the name of a file with its value, which is one plain path; else as it is."""
-        name = f"@{self._find_value(found) or ''}"
-        return name if FILE.fullmatch(name) else found[0]
+        name = f"@{self._find_value(match) or ''}"
+        return name if FILE.fullmatch(name) else match[0]
 
-    def _find_value(self, found: re.Match[str]) -> str | None:
+    def _find_value(self, match: re.Match[str]) -> str | None:
         """Return the text for a sign of the guide, None if it stays: a number without argument may be a price, or
         belong to a script."""
-        if found[3] == "CLAUDE_PLUGIN_ROOT":
+        if match[3] == "CLAUDE_PLUGIN_ROOT":
             return self._guide.plugin_root or None
-        if found[3]:
+        if match[3]:
             root = project_root(self._state.dispatcher.cwd)
-            return str(Path(self._guide.path).parent if found[3] == "CLAUDE_SKILL_DIR" else root)
-        if found[4] is not None:
-            place = self._names.index(found[4]) if found[4] in self._names else -1
+            return str(Path(self._guide.path).parent if match[3] == "CLAUDE_SKILL_DIR" else root)
+        if match[4] is not None:
+            place = self._names.index(match[4]) if match[4] in self._names else -1
             return None if place < 0 else self._words[place] if place < len(self._words) else ""
-        if found[1] is None and found[2] is None:
+        if match[1] is None and match[2] is None:
             return self._arguments
-        place = int(found[1]) if found[1] is not None else int(found[2]) - self._first
+        place = int(match[1]) if match[1] is not None else int(match[2]) - self._first
         return self._words[place] if 0 <= place < len(self._words) else None
 
     def is_unsure(self, command: str) -> bool:

@@ -110,9 +110,9 @@ class UntilRounds(Continuation):
             return ""
         if result.status is None:
             raise self._refused(result) if result.denied else NexusError("limit", self._named, result.error)
-        made = await asyncio.to_thread(self._digest, result)
-        self._stale = self._stale + 1 if made in self._seen else 0
-        self._seen.add(made)
+        digest = await asyncio.to_thread(self._digest, result)
+        self._stale = self._stale + 1 if digest in self._seen else 0
+        self._seen.add(digest)
         if self._stale >= STALE:
             why = f"it {self._describe_end(result)}, and {STALE} rounds in a row led to files and output seen before"
             raise NexusError("limit", f"stopped after {self._rounds} rounds of {self._named}", why, "Say what to try")

@@ -45,9 +45,11 @@ def find_origin(log: LaneLog, quote: str) -> Origin:
             other = other or Origin(source, entry)
     last = log.last_id()
     if other is None:
-        for one in reversed(log.read(max(1, last - RECENT + 1), last)):
-            if (one.actor.startswith("tool:") or members_of(one.actor)) and has_quote(one.message.content, quote):
-                return Origin(one.actor, one.id)
+        for recent_entry in reversed(log.read(max(1, last - RECENT + 1), last)):
+            if (recent_entry.actor.startswith("tool:") or members_of(recent_entry.actor)) and has_quote(
+                recent_entry.message.content, quote
+            ):
+                return Origin(recent_entry.actor, recent_entry.id)
     return other or Origin("agent", last)
 
 

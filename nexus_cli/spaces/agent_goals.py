@@ -44,8 +44,8 @@ def add_goal(
         why = f"it has {len(text):,} characters; the maximum is {LONGEST_GOAL}" if text else "its text is missing"
         raise NexusError("usage", "the goal", why, "Use one sentence")
 
-    def change(found: Entity) -> list[AgentGoal]:
-        goals = found.goals
+    def change(entity: Entity) -> list[AgentGoal]:
+        goals = entity.goals
         is_open = [goal["text"] for goal in goals if goal["done"] is None]
         if text in is_open:
             return goals
@@ -63,8 +63,8 @@ def add_goal(
 def finish_goals(ledger: Ledger, agent: Entity, ids: Collection[str]) -> Entity:
     """Mark open goals of an agent as done and return the agent; raise `NexusError("usage", ...)` for an unknown one."""
 
-    def change(found: Entity) -> list[AgentGoal]:
-        goals, at = found.goals, utc_now()
+    def change(entity: Entity) -> list[AgentGoal]:
+        goals, at = entity.goals, utc_now()
         is_open = {goal["id"] for goal in goals if goal["done"] is None}
         if unknown := sorted({*ids} - is_open):
             hint = f"nexus space goal {shlex.quote(agent.name)} list shows the goals"

@@ -58,7 +58,7 @@ def run_facts(ledger: Ledger, run: Run) -> JsonObject:
         "space": _space_facts(ledger, run, active) if active else None,
         "spaces": [_listed_space(space, agent, active) for space in spaces[:MOST]],
         "plans": [_plan_facts(plan) for plan in _plans(ledger, run, agent)[:MOST]],
-        "runs": [_run_facts(ledger, one, run, names) for one in _runs(ledger, run)[:MOST]],
+        "runs": [_run_facts(ledger, other_run, run, names) for other_run in _runs(ledger, run)[:MOST]],
         **_history_facts(ledger, run),
     }
 
@@ -67,10 +67,12 @@ def _history_facts(ledger: Ledger, run: Run) -> JsonObject:
     """Return the findings of earlier runs of the plan of `run`: the last report, and the facts learned in them."""
     if run.plan is None:
         return {}
-    earlier = [one for one in ledger.runs.list_runs([DONE, FAILED], EARLIER, plan=run.plan) if one.key < run.key]
+    earlier = [
+        past_run for past_run in ledger.runs.list_runs([DONE, FAILED], EARLIER, plan=run.plan) if past_run.key < run.key
+    ]
     if not earlier:
         return {}
-    last, sessions = earlier[0], {one.session for one in earlier if one.session}
+    last, sessions = earlier[0], {past_run.session for past_run in earlier if past_run.session}
     project = ledger.project_of(Path(run.options.get("folder") or Path.home()))
     learned = [fact.id for fact in ledger.facts.list_facts(project, (), FactState.KEPT) if fact.session in sessions]
     report = cut_at_word(last.last_words.strip(), REPORT)
@@ -121,7 +123,7 @@ def _listed_space(space: Space, agent: Entity | None, active: Space | None) -> J
 
 def _plans(ledger: Ledger, run: Run, agent: Entity | None) -> list[Plan]:
     """Return the active plans of the run's folder that are no other agent's, and those of the run and its agent."""
-    folder, plans = run.options.get("folder"), [one for one in ledger.plans.list_plans() if one.next_at is not None]
+    folder, plans = run.options.get("folder"), [plan for plan in ledger.plans.list_plans() if plan.next_at is not None]
     return [plan for plan in plans if plan.key == run.plan or _is_own(plan, agent, folder)]
 
 
@@ -144,8 +146,12 @@ def _runs(ledger: Ledger, run: Run) -> list[Run]:
         runs = ledger.runs.list_runs(states, entity=run.entity)
     else:
         folder = run.options.get("folder")
-        runs = [one for one in ledger.runs.list_runs(states) if folder and one.options.get("folder") == folder]
-    return [run, *(one for one in runs if one.key != run.key)]
+        runs = [
+            other_run
+            for other_run in ledger.runs.list_runs(states)
+            if folder and other_run.options.get("folder") == folder
+        ]
+    return [run, *(other_run for other_run in runs if other_run.key != run.key)]
 
 
 def _run_facts(ledger: Ledger, run: Run, this: Run, names: Mapping[int, str]) -> JsonDict:

@@ -109,17 +109,17 @@ async def _record(
     ledger: Ledger,
     space: Space,
     agent: Entity,
-    found: Sequence[SpaceMessage],
+    messages: Sequence[SpaceMessage],
     after: int = 0,
     question: int = 0,
     resolved: int | None = None,
 ) -> None:
     """Append the messages after `after` that the conversation lacks; its calls posted its own ones up to `question`."""
     recorded = _recorded(engine.conversation, space)
-    shown = [message for message in found if message.sender.key != agent.key or message.key > question]
+    shown = [message for message in messages if message.sender.key != agent.key or message.key > question]
     if not shown:
         return
-    before = ledger.spaces.count(space, after=after, before=found[0].key, most=COUNTED)
+    before = ledger.spaces.count(space, after=after, before=messages[0].key, most=COUNTED)
     history = await _History.of(engine, ledger, space, agent, shown, before, SHARE if not after else REPLIES_SHARE)
     head = [*([] if recorded else [_header(space)]), *(history.older if after or not recorded else [])]
     for own, part in _parts([message for message in history.messages if message.key not in recorded], agent):
@@ -239,7 +239,7 @@ class TimelineLines:
     def of(cls, ledger: Ledger, space: Space, agent: Entity, before: int = END) -> TimelineLines:
         """Return the formatter of the lines that `agent` sees; what an open run of it has that a message older than
         `before` (key) started is seen too."""
-        names = frozenset(one.name for one in ledger.spaces.list_spaces(agent))
+        names = frozenset(known_space.name for known_space in ledger.spaces.list_spaces(agent))
         seen = max(ledger.spaces.seen(space, agent), ledger.spaces.newest_begun(space, agent, before))
         return cls(agent, seen, names)
 
@@ -286,24 +286,24 @@ class _History:
         ledger: Ledger,
         space: Space,
         agent: Entity,
-        found: Sequence[SpaceMessage],
+        messages: Sequence[SpaceMessage],
         before: int,
         part: float,
     ) -> _History:
-        """Return the history of `found`, preceded by `before` more messages, in `part` of the room beside system and
+        """Return the history of `messages`, preceded by `before` more messages, in `part` of the room beside system and
         tools. Short messages stay whole; long ones share the rest."""
         fixed = engine.conversation.epoch.header_tokens
         room = int(max(0, engine.context.countable(engine.context.budget.available) - fixed) * part)
-        sizes = await asyncio.to_thread(_sizes, found, engine.context.count)
+        sizes = await asyncio.to_thread(_sizes, messages, engine.context.count)
         first = _first_with_room(sizes, room)
-        kept = found[first:]
+        kept = messages[first:]
         caps = share(sizes[first:], room - AROUND * len(kept))
         older = before + first
         many = f"{older:,}{' or more' if before == COUNTED else ''}"
         many += " older message is not here" if older == 1 else " older messages are not here"
         said = [HistoryLine(f'  [{many}: read_messages(before: "{kept[0].id}")]')] if older else []
-        by_key = {one.key: max(LEAST, cap) for one, cap in zip(kept, caps, strict=True)}
-        line = TimelineLines.of(ledger, space, agent, found[-1].key + 1)
+        by_key = {shown_space.key: max(LEAST, cap) for shown_space, cap in zip(kept, caps, strict=True)}
+        line = TimelineLines.of(ledger, space, agent, messages[-1].key + 1)
         return cls(engine, said, kept, by_key, line)
 
     async def lines(self, part: Sequence[SpaceMessage], resolved: int | None) -> list[HistoryLine]:

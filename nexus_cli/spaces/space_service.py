@@ -233,7 +233,9 @@ class SpaceService(Spaces):
     def _find_space(self, name: str) -> Space:
         own, key = self._own_spaces(), parse_key(name, "space")
         wanted = fold_name(name.strip().strip('"'))
-        spaces = [space for space in own if fold_name(space.name) == wanted] or [one for one in own if one.key == key]
+        spaces = [space for space in own if fold_name(space.name) == wanted] or [
+            candidate for candidate in own if candidate.key == key
+        ]
         if not spaces:
             why = f"you are not in a space of this name; yours are {self._own_names()}"
             raise NexusError("usage", f"the space {name[:80]!r}", why)

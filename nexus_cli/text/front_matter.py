@@ -75,14 +75,14 @@ def read_front_matter(text: str, *, cut: bool = False) -> FrontMatter:
 
 def _read_plain(inner: str) -> dict[str, str] | None:
     """Return the fields if every line is a key with a plain value, else None."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in inner.splitlines():
         match = _LINE.fullmatch(line)
         value = match and next((group for group in match.groups()[1:] if group is not None), "")
         if match is None or value is None or (match[4] is not None and value.casefold() in _WORDS):
             return None
-        found[match[1].lower()] = value
-    return found
+        fields[match[1].lower()] = value
+    return fields
 
 
 def _read_yaml(inner: str, rest: str) -> FrontMatter:
@@ -103,10 +103,10 @@ def _read_yaml(inner: str, rest: str) -> FrontMatter:
         if table is None:
             return FrontMatter({}, rest)
         if isinstance(table, dict):
-            found = {str(key).lower(): _as_text(value) for key, value in table.items()}
+            fields = {str(key).lower(): _as_text(value) for key, value in table.items()}
             written = {match[1][:-1].lower(): match[2] for match in map(_KEYED.fullmatch, inner.splitlines()) if match}
-            kept = {key: written[key] for key in _AS_WRITTEN if key in found and written.get(key, "").startswith("[")}
-            return FrontMatter({**found, **kept}, rest)
+            kept = {key: written[key] for key in _AS_WRITTEN if key in fields and written.get(key, "").startswith("[")}
+            return FrontMatter({**fields, **kept}, rest)
         problem = "has front matter without keys"
     return FrontMatter({}, rest, problem)
 
@@ -128,7 +128,7 @@ def _quote_broken(inner: str) -> str:
 def _as_text(value: Any) -> str:
     """Return a value as one text. Only one level of a list or table is read, so that aliases cannot multiply it."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_scalar(one)}" for key, one in value.items())
+        return ", ".join(f"{key}: {_scalar(element)}" for key, element in value.items())
     if isinstance(value, list | tuple | set):
         return ", ".join(map(_scalar, value))
     return _scalar(value)

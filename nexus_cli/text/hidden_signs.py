@@ -37,8 +37,8 @@ def find_hidden_sign(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return ""
-    found = next(filter(_is_hidden, _EMOJI.sub("", text)), "")
-    return f"U+{ord(found):04X} {unicodedata.name(found, '')}".strip() if found else ""
+    sign = next(filter(_is_hidden, _EMOJI.sub("", text)), "")
+    return f"U+{ord(sign):04X} {unicodedata.name(sign, '')}".strip() if sign else ""
 
 
 def mark_hidden_signs(text: str) -> str:

@@ -101,9 +101,9 @@ def _replace_at(folder: int, name: str, data: bytes, stop: StopFlag, expected: s
             file.flush()
             os.fsync(file.fileno())
         before = _file_state(folder, name)
-        found = read_file_at(folder, name).digest if before else None
+        digest = read_file_at(folder, name).digest if before else None
         stop.raise_if_pressed()
-        if found != expected or _file_state(folder, name) != before:
+        if digest != expected or _file_state(folder, name) != before:
             raise ToolError("changed on disk meanwhile: read it again")
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:

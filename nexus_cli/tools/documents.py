@@ -107,10 +107,10 @@ def _describe_pictures(without: Sequence[int], drawn: Sequence[int], most: int) 
 
 def _row(line: bytes) -> JsonObject:
     try:
-        found = json.loads(line)
+        parsed = json.loads(line)
     except ValueError:  # a line that was cut at a limit
         return {}
-    return as_table(found)
+    return as_table(parsed)
 
 
 def has_too_many_values(data: bytes) -> bool:
@@ -148,7 +148,7 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
 
 def _find_pictures(cells: Iterable[JsonObject]) -> Iterator[tuple[str, bytes]]:
     """Yield media type and data of each picture among the outputs of cells."""
-    outputs = (one for cell in cells if isinstance(found := cell.get("outputs"), list) for one in found)
+    outputs = (output for cell in cells if isinstance(found := cell.get("outputs"), list) for output in found)
     tables = (output.get("data") for output in outputs if isinstance(output, dict))
     values = (table.get(kind, "") for table in tables if isinstance(table, dict) for kind in _PICTURES)
     for value in values:
@@ -191,7 +191,9 @@ def _show_output(output: JsonObject) -> str:
     if not isinstance(data, dict):
         return ""
     text = data.get("text/plain", data.get("text"))
-    media = sorted(one for one in data if "/" in one and one not in ("text/plain", "text/html"))
+    media = sorted(
+        media_type for media_type in data if "/" in media_type and media_type not in ("text/plain", "text/html")
+    )
     plain = _ESCAPE.sub("", _joined(text)).rstrip("\n") if text is not None else ""
     return "\n".join(filter(None, [_shorten(plain), f"[{', '.join(media)[:_OUTPUT_LINE]}]" if media else ""]))
 

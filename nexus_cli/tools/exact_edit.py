@@ -352,7 +352,7 @@ def _without_numbers(lines: Sequence[str]) -> list[str]:
     numbers = [int(match[1]) for match in matches if match]
     if len(numbers) < len(lines) or numbers != list(range(numbers[0], numbers[0] + len(lines))):
         return []
-    return [line[one.end() :] for line, one in zip(lines, matches, strict=True) if one]
+    return [line[match.end() :] for line, match in zip(lines, matches, strict=True) if match]
 
 
 def _find_candidates(text: str, old: str, stop: StopFlag) -> tuple[bool, list[tuple[int, list[str]]]]:

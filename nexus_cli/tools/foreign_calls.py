@@ -60,13 +60,13 @@ class ForeignCalls:
             fits = tool is None or call.raw or not check_arguments(call.arguments, tool.parameters)[1]
             if fits and not _SHELL_PATCH.fullmatch(str(call.arguments.get("command", ""))):
                 return call
-        given = {name: one for name, one in call.arguments.items() if name != "workdir" or one != cwd}
+        given = {name: argument for name, argument in call.arguments.items() if name != "workdir" or argument != cwd}
         is_patch = call.raw.lstrip().startswith(PATCH_BEGIN)  # it may come as it is, without JSON
         if is_patch:
             given = {"input": call.raw}
         raw = "" if is_patch else call.raw  # arguments that were cut off are refused, not completed
         rows = _rows().get(call.name, ())
-        for row in sorted(rows, key=lambda one: one["tool"] not in self._registry.names()) if raw else rows:
+        for row in sorted(rows, key=lambda candidate: candidate["tool"] not in self._registry.names()) if raw else rows:
             if self._registry.get(row["tool"]) is None:
                 continue
             try:
@@ -117,15 +117,15 @@ def foreign_arguments(name: str, tool: str, given: JsonObject) -> JsonDict:
 
 
 def _invert(template: JsonObject, given: JsonObject) -> JsonDict:
-    made, rest = JsonDict(), dict(given)
+    inverted, rest = JsonDict(), dict(given)
     for ours, slot in template.items():
         value = given.get(ours)
         if isinstance(slot, str) and slot.startswith("$") and ours in given:
             word, _, form = slot.removeprefix("$").partition(":")
-            made[word.rstrip("?!")] = 1000 * rest.pop(ours) if form == "seconds" else rest.pop(ours)
+            inverted[word.rstrip("?!")] = 1000 * rest.pop(ours) if form == "seconds" else rest.pop(ours)
         elif isinstance(slot, list) and isinstance(value, list) and len(value) == 1:
-            made |= _invert(slot[0], rest.pop(ours)[0])
-    return {**made, **rest}
+            inverted |= _invert(slot[0], rest.pop(ours)[0])
+    return {**inverted, **rest}
 
 
 def _fill_row(row: JsonObject, given: JsonObject) -> JsonDict:
@@ -148,7 +148,7 @@ def _fill(template: Any, given: JsonObject, used: set[str]) -> Any:
     if isinstance(template, str):
         return _take(template, given, used) if template.startswith("$") else template
     if isinstance(template, list):
-        return [_fill(one, given, used) for one in template]
+        return [_fill(element, given, used) for element in template]
     if "each" in template:
         items = _take(template["each"], given, used)
         if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
@@ -161,7 +161,7 @@ def _fill(template: Any, given: JsonObject, used: set[str]) -> Any:
         if not isinstance(picked, str) or picked not in template["from"]:
             raise _Inexact
         return template["from"][picked]
-    filled = {name: _fill(one, given, used) for name, one in template.items()}
+    filled = {name: _fill(element, given, used) for name, element in template.items()}
     return {name: value for name, value in filled.items() if value is not _MISSING}
 
 
@@ -188,7 +188,7 @@ def _seconds(value: Any) -> int:
 def _range(value: Any) -> tuple[int, int]:
     if isinstance(value, str) and (match := re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", value)):
         value = [int(match[1]), int(match[2] or match[1])]
-    if not isinstance(value, list) or len(value) != 2 or not all(type(one) is int for one in value):
+    if not isinstance(value, list) or len(value) != 2 or not all(type(element) is int for element in value):
         raise _Inexact
     if value[0] < 1 or value[0] > value[1] != -1:
         raise _Inexact
@@ -205,7 +205,7 @@ def _shell(value: Any) -> str:
     """Return the command line of an argument list: the script of `bash -lc SCRIPT`, else its words, quoted."""
     if isinstance(value, str):
         return value
-    if not isinstance(value, list) or not value or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not value or not all(isinstance(element, str) for element in value):
         raise _Inexact
     is_script = len(value) == 3 and value[0] in ("bash", "/bin/bash", "sh", "/bin/sh") and value[1] in ("-c", "-lc")
     return value[2] if is_script else shlex.join(value)

@@ -42,7 +42,7 @@ def list_listening(pid: int) -> frozenset[str]:
 def find_listeners(pids: Iterable[int]) -> list[ListeningPort]:
     """Return the ports on which these processes listen, each once, ascending."""
     tables: dict[str, list[tuple[ListeningPort, str]]] = {}
-    found: dict[tuple[str, int], ListeningPort] = {}
+    listeners: dict[tuple[str, int], ListeningPort] = {}
     for pid in pids:
         network = network_of(pid)
         if not network:
@@ -53,8 +53,10 @@ def find_listeners(pids: Iterable[int]) -> list[ListeningPort]:
             ]
         if tables[network]:
             held = _held_sockets(pid)
-            found |= {(network, one.port): one for one, inode in reversed(tables[network]) if inode in held}
-    return [found[key] for key in sorted(found, key=lambda key: key[1])]
+            listeners |= {
+                (network, listener.port): listener for listener, inode in reversed(tables[network]) if inode in held
+            }
+    return [listeners[key] for key in sorted(listeners, key=lambda key: key[1])]
 
 
 def _read_tables(pid: int) -> Iterator[tuple[tuple[str, int], str]]:
@@ -90,23 +92,26 @@ def _held_sockets(pid: int) -> set[str]:
 def is_own_address(url_host: str) -> bool:
     """Return True for a host name or address that means the machine itself."""
     try:
-        found = ip_address(url_host)
+        address = ip_address(url_host)
     except ValueError:
         return url_host == "localhost" or url_host.endswith(".localhost")
-    return found.is_loopback or found.is_unspecified
+    return address.is_loopback or address.is_unspecified
 
 
 def free_port(wanted: int, taken: Iterable[int]) -> socket.socket:
     """Return a socket that is bound on 127.0.0.1: to `wanted`, else to one of the next `_TRIES` ports that is not
     `taken`, else to any. Raises `OSError`."""
     refused = set(taken)
-    for port in (*(one for one in range(wanted, min(wanted + _TRIES, 65_536)) if one not in refused), 0):
-        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a closed connection keeps for a minute
+    for port in (
+        *(candidate for candidate in range(wanted, min(wanted + _TRIES, 65_536)) if candidate not in refused),
+        0,
+    ):
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a closed connection keeps for a minute
         try:
-            made.bind(("127.0.0.1", port))
-            made.listen(128)
-            return made
+            listener.bind(("127.0.0.1", port))
+            listener.listen(128)
+            return listener
         except OSError:
-            made.close()
+            listener.close()
     raise OSError("no port is free")

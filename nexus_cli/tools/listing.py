@@ -45,16 +45,16 @@ def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
             program = find_program("git", project)
             # A submodule has its git folder in that of the repository above it.
             git = Git(program, root, project=project_root(root)) if program else None
-            found = _list_by_git(git, handle, stop, 0)
-            if not found:
+            files = _list_by_git(git, handle, stop, 0)
+            if not files:
                 rules = _inherited_rules(root, project, stop)
-                found = list(_walk(handle, rules, stop)) or (list(_walk(handle, [], stop)) if rules else [])
+                files = list(_walk(handle, rules, stop)) or (list(_walk(handle, [], stop)) if rules else [])
     except OSError:
         return []
     secrets = SecretPlaces(places(), project)
     hidden = secrets.are_below(root)
-    named = {one for one in found if not is_draft(one.rpartition("/")[2])}
-    return sorted(one for one in named if not (hidden and secrets.find(root / one, root)))
+    named = {path for path in files if not is_draft(path.rpartition("/")[2])}
+    return sorted(path for path in named if not (hidden and secrets.find(root / path, root)))
 
 
 def check_folder(target: Path) -> None:
@@ -86,11 +86,11 @@ def _list_by_git(git: Git | None, root: int, stop: StopFlag, depth: int) -> list
     stop.raise_if_pressed()
     if done.status != 0 or done.timed_out or done.uncounted:
         return []
-    found = []
+    files = []
     folders: dict[str, list[str]] = {}
     tagged = [os.fsdecode(part) for part in done.output.split(b"\0") if part]
-    others, _ = split_environments(one[2:] for one in tagged if one.startswith("?"))
-    for name in {one.rstrip("/") for one in (*others, *(one[2:] for one in tagged if not one.startswith("?")))}:
+    others, _ = split_environments(path[2:] for path in tagged if path.startswith("?"))
+    for name in {path.rstrip("/") for path in (*others, *(one[2:] for one in tagged if not one.startswith("?")))}:
         parent, _, last = name.rpartition("/")
         folders.setdefault(parent, []).append(last)
     for parent, names in folders.items():
@@ -98,8 +98,8 @@ def _list_by_git(git: Git | None, root: int, stop: StopFlag, depth: int) -> list
         with suppress(OSError), open_folder(parent, inside=root) as folder:
             for last in names:
                 name = f"{parent}/{last}" if parent else last
-                found += [name] if _is_file(folder, last) else _list_nested(git, folder, last, name, stop, depth)
-    return found
+                files += [name] if _is_file(folder, last) else _list_nested(git, folder, last, name, stop, depth)
+    return files
 
 
 def _is_file(folder: int, name: str) -> bool:

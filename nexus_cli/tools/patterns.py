@@ -64,7 +64,7 @@ class _PatternChoice:
         pattern = unicodedata.normalize("NFC", pattern)
         self._exact = pattern.removeprefix("./")
         self._literal = _segments(pattern, literal=True)
-        self.choices = [(_segments(one, literal=True), _segments(one)) for one in _expand_braces(pattern)]
+        self.choices = [(_segments(choice, literal=True), _segments(choice)) for choice in _expand_braces(pattern)]
 
     @property
     def impossible(self) -> bool:

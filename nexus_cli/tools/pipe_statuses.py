@@ -58,9 +58,9 @@ class PipeStatuses:
         """Return the exit statuses of the command's last pipe, in order; () if it did not end in a pipe."""
         if self.handle < 0:
             return ()
-        told = os.pread(self.handle, 4 * MOST, self.start).split()
-        known = 1 < len(told) <= MOST and all(one.isdigit() and len(one) <= 3 for one in told)
-        return tuple(map(int, told)) if known else ()
+        statuses = os.pread(self.handle, 4 * MOST, self.start).split()
+        known = 1 < len(statuses) <= MOST and all(status.isdigit() and len(status) <= 3 for status in statuses)
+        return tuple(map(int, statuses)) if known else ()
 
 
 @contextmanager
@@ -109,7 +109,9 @@ def _name_parts(command: str) -> list[str]:
                 parts[-1].append(word)
             elif word:
                 parts = [[]]
-    return [next((os.path.basename(one) for one in part if not _ASSIGNED.match(one)), "") for part in parts]
+    return [
+        next((os.path.basename(argument) for argument in part if not _ASSIGNED.match(argument)), "") for part in parts
+    ]
 
 
 def _open_file() -> int:

@@ -98,9 +98,9 @@ def kill_all() -> None:
 def _find_marked(mark: str, first: int = 0) -> set[int]:
     """Return the pids of processes with `mark` in their environment, as far as that is readable. None of them is older
     than the process `first`, if that is given, which was started within the last `_CYCLE` seconds."""
-    found: set[int] = set()
+    processes: set[int] = set()
     if not mark or not (_PROC / "self/environ").exists():
-        return found
+        return processes
     newest = 0
     with suppress(OSError, ValueError, IndexError):  # a /proc that shows processes alone does not have it
         newest = int((_PROC / "loadavg").read_text().split()[-1]) if first else 0
@@ -112,10 +112,10 @@ def _find_marked(mark: str, first: int = 0) -> set[int]:
         try:
             with open(f"{_PROC}/{name}/environ", "rb", buffering=0) as file:
                 if wanted in file.read():
-                    found.add(int(name))
+                    processes.add(int(name))
         except OSError:
             continue
-    return found
+    return processes
 
 
 def _read_table() -> dict[int, tuple[Process, int, int]]:

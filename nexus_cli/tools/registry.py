@@ -42,8 +42,8 @@ def discover_tools() -> dict[str, Tool]:
 
 def plugin_tools() -> dict[str, Tool]:
     """Return the tools of Python plugins by name; none has the name of one of ours."""
-    found = admit_objects("tools", _is_valid, lambda one: (one.name,), {**discover_tools(), **_foreign_tools()})
-    return {name: tool for name, (tool, _) in found.items()}
+    admitted = admit_objects("tools", _is_valid, lambda tool: (tool.name,), {**discover_tools(), **_foreign_tools()})
+    return {name: tool for name, (tool, _) in admitted.items()}
 
 
 def _is_valid(tool: Any) -> bool:
@@ -57,11 +57,11 @@ def plugin_line(name: str, arguments: JsonObject) -> str:
     if not plugins or name in discover_tools() or find_foreign_tool(name):
         return ""
     for plugin in plugins:
-        made = plugin.call("nexus_tool_line", tool=name, arguments=arguments)
+        line = plugin.call("nexus_tool_line", tool=name, arguments=arguments)
         if plugin.manager is None:  # it has failed just now, which is said once
             return one_line(f"{name} [{plugin.problems[-1]}]")
-        if isinstance(made, str) and made.strip():
-            return one_line(made)[:400]
+        if isinstance(line, str) and line.strip():
+            return one_line(line)[:400]
     return ""
 
 
@@ -115,7 +115,9 @@ def _tools_in(folders: tuple[str, ...], package: str = builtin.__name__) -> Mapp
 def _read_definition(path: Path, package: str) -> Tool:
     """Load a tool from its definition, whose fields are listed in `tools/README.md`."""
     read: JsonObject = json.loads(path.read_text(encoding="utf-8"))
-    found: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in read.items()}
+    definition: dict[str, Any] = {
+        name: tuple(element) if isinstance(element, list) else element for name, element in read.items()
+    }
     module = f"{package}.{path.stem}"
 
     def bind(function: str, arguments: JsonObject) -> Callable[[ToolContext], Any]:
@@ -131,24 +133,26 @@ def _read_definition(path: Path, package: str) -> Tool:
         edit_preview: EditPreview = show(context)
         return edit_preview
 
-    effect = Effect(found.pop("effect"))
+    effect = Effect(definition.pop("effect"))
     edits = effect is Effect.EDIT
     return Tool(
         path.stem,
         run=lambda arguments, context: bind("run", arguments)(context),
         effect=effect,
-        reads=Reads(found.pop("reads", Reads.CONTENT)),
-        preview=preview if found.pop("previews", edits) else None,
-        check=(lambda arguments, context: bind("check", arguments)(context)) if found.pop("checks", edits) else None,
-        recover=(lambda *given: import_module(module).recover(*given)) if found.pop("recovers", False) else None,
-        needs=tuple(_find_protocol(name) for name in found.pop("needs", ())),
-        **found,
+        reads=Reads(definition.pop("reads", Reads.CONTENT)),
+        preview=preview if definition.pop("previews", edits) else None,
+        check=(lambda arguments, context: bind("check", arguments)(context))
+        if definition.pop("checks", edits)
+        else None,
+        recover=(lambda *given: import_module(module).recover(*given)) if definition.pop("recovers", False) else None,
+        needs=tuple(_find_protocol(name) for name in definition.pop("needs", ())),
+        **definition,
     )
 
 
 def _find_protocol(name: str) -> type:
-    found: type = getattr(services, name, None) or getattr(memory, name)
-    return found
+    protocol: type = getattr(services, name, None) or getattr(memory, name)
+    return protocol
 
 
 class ToolRegistry:
@@ -224,7 +228,7 @@ class ToolRegistry:
             for tool in self._tools.values()
             if tool.behind or tool.server
         ]
-        found = sorted((one for one in scored if one[0]), key=lambda one: -one[0])
+        found = sorted((row for row in scored if row[0]), key=lambda one: -one[0])
         lines = [f"{tool.name}: {tool.behind or one_line(tool.description)[:160]}" for _, tool in found[:MOST_FOUND]]
         if len(found) > MOST_FOUND:
             lines.append(f"[{len(found) - MOST_FOUND} more: search with other words]")

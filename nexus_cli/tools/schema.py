@@ -73,20 +73,20 @@ def check_arguments(value: Any, schema: JsonObject, at: str = "") -> tuple[Any, 
         known, required = schema.get("properties", {}), schema.get("required", ())
         prefix, checked = f"{at}." if at else "", JsonDict()
         faults += [f"`{prefix}{name}` is required" for name in required if name not in value]
-        for name, one in value.items():
+        for name, argument in value.items():
             inner = known.get(name, schema.get("additionalProperties", True))
-            if one is None and name in known and name not in required and not _allows_null(inner):
+            if argument is None and name in known and name not in required and not _allows_null(inner):
                 continue
-            checked[name] = one
+            checked[name] = argument
             if isinstance(inner, Mapping):
-                checked[name], more = check_arguments(one, inner, prefix + name)
+                checked[name], more = check_arguments(argument, inner, prefix + name)
                 faults += more
             elif inner is False:
-                faults.append(f"`{prefix}{name}` is unknown{_instead(name, one, known, value)}")
+                faults.append(f"`{prefix}{name}` is unknown{_instead(name, argument, known, value)}")
         value = checked
     elif isinstance(value, list | tuple) and "items" in schema:
-        checks = [check_arguments(one, schema["items"], f"{at}[{place}]") for place, one in enumerate(value)]
-        value = [one for one, _ in checks]
+        checks = [check_arguments(element, schema["items"], f"{at}[{place}]") for place, element in enumerate(value)]
+        value = [element for element, _ in checks]
         faults += [fault for _, more in checks for fault in more]
     return value, faults
 
@@ -105,9 +105,9 @@ def make_arguments(kind: Any, value: Any) -> Any:
     if isinstance(value, Mapping):
         kinds = field_kinds(kind)
         names = {name.removesuffix("_"): name for name in kinds}
-        return kind(**{names[name]: make_arguments(kinds[names[name]], one) for name, one in value.items()})
+        return kind(**{names[name]: make_arguments(kinds[names[name]], argument) for name, argument in value.items()})
     if isinstance(value, list | tuple):
-        return tuple(make_arguments(get_args(kind)[0], one) for one in value)
+        return tuple(make_arguments(get_args(kind)[0], element) for element in value)
     return kind(value) if isinstance(kind, EnumType) else value
 
 
@@ -130,29 +130,29 @@ def sent_schema(schema: Any) -> Any:
     if isinstance(schema, Mapping):
         unsaid = {
             key
-            for key, one in schema.items()
-            if (key in UNSAID and isinstance(one, int)) or (isinstance(one, Mapping) and one.get("sent") is False)
+            for key, part in schema.items()
+            if (key in UNSAID and isinstance(part, int)) or (isinstance(part, Mapping) and part.get("sent") is False)
         }
-        return {key: sent_schema(one) for key, one in schema.items() if key not in unsaid}
-    return [sent_schema(one) for one in schema] if isinstance(schema, list | tuple) else schema
+        return {key: sent_schema(part) for key, part in schema.items() if key not in unsaid}
+    return [sent_schema(element) for element in schema] if isinstance(schema, list | tuple) else schema
 
 
 def describe_unreadable(raw: str) -> str:
     """Return the error of arguments that are not a JSON object: whether they were cut off, or where they are wrong."""
-    told = "arguments are not a JSON object: "
+    lead = "arguments are not a JSON object: "
     try:
         json.loads(raw)
     except RecursionError:
-        return f"{told}nested too deeply"
+        return f"{lead}nested too deeply"
     except ValueError as error:
         at = error.pos if isinstance(error, json.JSONDecodeError) else 0
         if at >= len(raw.rstrip()) or str(error).startswith("Unterminated string"):
-            told += (
+            lead += (
                 f"cut off after {len(raw):,} characters. Nothing ran: send the whole call again, long text in parts."
             )
-            return f"{told} They end in: {raw[-_SHOWN:]}"
-        return f"{told}{str(error).partition(':')[0]} at character {at + 1}: {raw[max(0, at - _SHOWN) : at + _SHOWN]}"
-    return f"{told}{raw[: 2 * _SHOWN]}"
+            return f"{lead} They end in: {raw[-_SHOWN:]}"
+        return f"{lead}{str(error).partition(':')[0]} at character {at + 1}: {raw[max(0, at - _SHOWN) : at + _SHOWN]}"
+    return f"{lead}{raw[: 2 * _SHOWN]}"
 
 
 def _has_type(value: Any, kind: str) -> bool:

@@ -81,7 +81,7 @@ def matches(match: Iterable[str], text: str) -> bool:
     value = None
     with suppress(ValueError, RecursionError):
         value = json.loads(text)
-    return all(holds(one, value) or one in text for one in match)
+    return all(holds(condition, value) or condition in text for condition in match)
 
 
 def this_machine() -> str:
@@ -114,7 +114,10 @@ def glob_states(path: Path) -> dict[str, list[int] | None]:
     with suppress(OSError):
         names = fnmatch.filter(list_folder(path.parent), path.name)
     shown = (name for name in names if path.name.startswith(".") or not name.startswith("."))
-    return {one: file_state(Path(one)) for one in sorted(f"{path.parent}/{name}" for name in islice(shown, MOST_FILES))}
+    return {
+        file_path: file_state(Path(file_path))
+        for file_path in sorted(f"{path.parent}/{name}" for name in islice(shown, MOST_FILES))
+    }
 
 
 def _look_at_file(value: JsonObject) -> JsonObject | None:
@@ -126,7 +129,7 @@ def _look_at_file(value: JsonObject) -> JsonObject | None:
         return None
     names = {**after, **before} or (value["path"],)
     found = (_compare(name, event, before.get(name), after.get(name)) for name in names)
-    return next((one for one in found if one is not None), None)
+    return next((state for state in found if state is not None), None)
 
 
 def _compare(path: str, event: str, before: list[int] | None, now: list[int] | None) -> JsonObject | None:
@@ -260,7 +263,7 @@ def host_headers(url: str) -> dict[str, str]:
 
     parts = urlsplit(url)
     hosts = own_settings().hosts
-    named = next((one for host, one in hosts.items() if host.lower() == parts.netloc.lower()), {})
+    named = next((host_table for host, host_table in hosts.items() if host.lower() == parts.netloc.lower()), {})
     if not (name := named.get("key")):
         return {}
     if parts.scheme != "https" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):

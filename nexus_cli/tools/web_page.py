@@ -79,18 +79,20 @@ class WebPage:
 def is_public(address: str) -> bool:
     """Return True for an IP address of the public internet, also where an IPv6 address embeds an IPv4 one."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        network_address = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
     inner: list[ipaddress.IPv4Address | None] = []
-    if isinstance(found, ipaddress.IPv6Address):
-        if not (found in _UNICAST or found in _NAT64 or found.ipv4_mapped):
+    if isinstance(network_address, ipaddress.IPv6Address):
+        if not (network_address in _UNICAST or network_address in _NAT64 or network_address.ipv4_mapped):
             return False
-        inner = [found.ipv4_mapped, found.sixtofour, *(found.teredo or ())]
-        inner += [ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)] if found in _NAT64 else []
-    every = (found, *filter(None, inner))
-    special = any(one in network for one in every for network in _SPECIAL)
-    return not special and all(one.is_global and one != _AZURE and not one.is_multicast for one in every)
+        inner = [network_address.ipv4_mapped, network_address.sixtofour, *(network_address.teredo or ())]
+        inner += [ipaddress.IPv4Address(int(network_address) & 0xFFFFFFFF)] if network_address in _NAT64 else []
+    every = (network_address, *filter(None, inner))
+    special = any(resolved in network for resolved in every for network in _SPECIAL)
+    return not special and all(
+        resolved.is_global and resolved != _AZURE and not resolved.is_multicast for resolved in every
+    )
 
 
 def is_private_name(host: str) -> bool:
@@ -107,10 +109,10 @@ def is_private_name(host: str) -> bool:
 def resolve_host(host: str, port: int) -> list[str]:
     """Return the addresses of `host`; raise `PageError` if there is none, or if any is not public."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise UnknownHostError(f"{host} cannot be resolved: {error}") from None
-    addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+    addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     if private := [address for address in addresses if not is_public(address)]:
         named = private[0] if private[0] == host else f"{host} is {private[0]}, which"
         raise PageError(f"{named} is not an address of the public internet")
@@ -172,8 +174,8 @@ def convert_page(page: WebPage, stop: StopFlag, project: Path) -> str:
 def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
     try:
         libraries = find_library("bs4", project)
-        told = {"charset": page.charset, "libraries": libraries, "seconds": CONVERSION_SECONDS * MARKDOWN_SHARE}
-        job = json.dumps(told).encode() + b"\n" + page.body[:MOST_HTML]
+        options = {"charset": page.charset, "libraries": libraries, "seconds": CONVERSION_SECONDS * MARKDOWN_SHARE}
+        job = json.dumps(options).encode() + b"\n" + page.body[:MOST_HTML]
         done = run_worker(
             _HTML_WORKER, job, project=project, stop=stop, seconds=CONVERSION_SECONDS, libraries=libraries
         )
@@ -218,7 +220,7 @@ def _decompress(data: bytes, encoding: str) -> tuple[bytes, bool]:
         raise PageError(f"its content encoding {encoding[:40]!r} is not supported")
     reader = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        found = reader.decompress(data, MOST_BYTES)
+        decompressed = reader.decompress(data, MOST_BYTES)
     except zlib.error as error:
         raise PageError(f"its compressed content is damaged: {error}") from None
-    return found, bool(data) and not reader.eof
+    return decompressed, bool(data) and not reader.eof

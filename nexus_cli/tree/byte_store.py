@@ -154,14 +154,14 @@ def _hash_sample(file: IO[bytes], size: int) -> str:
 
 def list_objects(data: Path) -> dict[str, tuple[Path, os.stat_result]]:
     """Return the content, file and status of each object in the store."""
-    found = {}
+    objects = {}
     with suppress(OSError):
         for folder in (data / "undo" / "objects").iterdir():
             kind = HARD_LINK if folder.name == "links" else SHA256
             with suppress(OSError):
                 for place in folder.iterdir():
-                    found[f"{kind}{place.name}"] = (place, place.stat(follow_symlinks=False))
-    return found
+                    objects[f"{kind}{place.name}"] = (place, place.stat(follow_symlinks=False))
+    return objects
 
 
 def used_bytes(objects: Iterable[os.stat_result]) -> int:

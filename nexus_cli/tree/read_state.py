@@ -102,7 +102,7 @@ class StateReader:
         except (OSError, ValueError):
             return NOTHING
 
-    def complete(self, path: str, one: Seen, known: Seen | None = None, oid: str = "") -> Seen:
+    def complete(self, path: str, record: Seen, known: Seen | None = None, oid: str = "") -> Seen:
         """Keep the bytes of a file that was just looked at, and return its state; `NOTHING` if it is gone.
 
         `known` is its earlier state, `oid` the blob that it probably equals. What there is no time to read has its
@@ -111,29 +111,29 @@ class StateReader:
         parent, _, name = path.rpartition("/")
         known = known or NOTHING
         is_late = self.is_late
-        is_unread = (is_late or one.state.size > self._left) and one.state.size <= self._most
-        if is_unread and known.state.content and known.stamp[:3] == one.stamp[:3]:
-            return Seen(replace(one.state, content=known.state.content), one.stamp, is_settled=False)
+        is_unread = (is_late or record.state.size > self._left) and record.state.size <= self._most
+        if is_unread and known.state.content and known.stamp[:3] == record.stamp[:3]:
+            return Seen(replace(record.state, content=known.state.content), record.stamp, is_settled=False)
         if time.monotonic() > self._last_link:
-            return Seen(one.state, one.stamp, is_settled=False)
+            return Seen(record.state, record.stamp, is_settled=False)
         is_whole = False
         for _ in range(2):  # again if it grew meanwhile
             content = ""
             try:
                 folder = self.chain.open(parent)
                 with suppress(OSError, ValueError):
-                    content = self._keep(folder, name, one.stamp, known.state.content, oid, is_late)
+                    content = self._keep(folder, name, record.stamp, known.state.content, oid, is_late)
                 about = stat_at(folder, name)
-                new, old = make_stamp(about), one.stamp
-                one = one if new == old else describe(folder, name, about)
+                new, old = make_stamp(about), record.stamp
+                record = record if new == old else describe(folder, name, about)
             except (OSError, ValueError):
                 return NOTHING
             if is_whole := new[:3] == old[:3]:  # the rest changes with a hard link
                 break
-        if one.state.kind != FILE:
-            return one
-        is_settled = is_whole and one.is_settled and not is_unread
-        return Seen(replace(one.state, content=content), one.stamp, is_settled)
+        if record.state.kind != FILE:
+            return record
+        is_settled = is_whole and record.is_settled and not is_unread
+        return Seen(replace(record.state, content=content), record.stamp, is_settled)
 
     @property
     def is_late(self) -> bool:

@@ -153,7 +153,7 @@ def write_state(
             else:
                 owner = _read_owner(folder, name) if now is not None and now.kind == FILE and not state.owner else ""
                 refused = _write_draft(folder, draft, replace(state, owner=state.owner or owner), source, synced)
-                refused = refused if not owner else [one for one in refused if not one.startswith(_OWNER)]
+                refused = refused if not owner else [reason for reason in refused if not reason.startswith(_OWNER)]
             if now is not None:
                 _check(folder, name, now)
             _rename(folder, draft, name, is_new=now is not None and now.kind == ABSENT)
@@ -196,7 +196,9 @@ def finish_folder(root: int, path: str, before: FileState, state: FileState) -> 
         if before.kind != FOLDER:
             known.add(about.st_mode & 0o7000 | DRAFT_MODE)
         loose = DRAFT_MODE | (0o070 if before.attributes or state.attributes else 0)  # as a killed process left it
-        if not stat.S_ISDIR(about.st_mode) or stat.S_IMODE(about.st_mode) | loose not in {one | loose for one in known}:
+        if not stat.S_ISDIR(about.st_mode) or stat.S_IMODE(about.st_mode) | loose not in {
+            mode | loose for mode in known
+        }:
             raise ChangedMeanwhileError
         return _set_rights(place, state)
 

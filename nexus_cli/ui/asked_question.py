@@ -97,7 +97,7 @@ class AskedQuestion:
     @property
     def marked(self) -> int | None:
         """The position of the key that is marked at first, None for none."""
-        return next((place for place, one in enumerate(self.keys) if one.key == self.default), None)
+        return next((place for place, key in enumerate(self.keys) if key.key == self.default), None)
 
 
 @dataclass(frozen=True, slots=True)

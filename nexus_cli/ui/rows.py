@@ -29,8 +29,8 @@ def strip_ambiguous(text: str) -> str:
     return text if text.isascii() else _DISAGREED.sub(_alone, text)
 
 
-def _alone(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _alone(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if _FLAG <= code < _FLAG + 26:
         return chr(code - _FLAG + _WIDE_LETTER)
     return "\u3000" if 0x1F3FB <= code <= 0x1F3FF else ""
@@ -54,8 +54,8 @@ def fit_row(line: str, columns: int) -> tuple[str, str]:
     return "".join(made) + codes, "".join(text)
 
 
-def _shown(found: re.Match[str]) -> str:
-    return found[0] if found[0] == "\t" else "?"
+def _shown(match: re.Match[str]) -> str:
+    return match[0] if match[0] == "\t" else "?"
 
 
 def count_folds(widths: Iterable[int], columns: int) -> int:

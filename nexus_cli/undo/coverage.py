@@ -26,12 +26,12 @@ _SECONDS = 2.0
 
 def describe_uncovered(not_covered: Mapping[str, str]) -> str:
     """Return in a few words what undo does not cover, "" for nothing but folders that a tool fills again."""
-    told = [
+    lines = [
         f"{'all of the project' if path == WHOLE else ' '.join(path.split())} ({why})"
         for path, why in not_covered.items()
         if why != REBUILT
     ]
-    return f"undo will not cover {name_first(told, 3)}" if told else ""
+    return f"undo will not cover {name_first(lines, 3)}" if lines else ""
 
 
 def names_outside(command: str, root: str, roots: Sequence[str]) -> bool:
@@ -44,7 +44,7 @@ def names_outside(command: str, root: str, roots: Sequence[str]) -> bool:
 def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str]:
     """Return the absolute paths, inside `paths` if there are any, that `steps` did not cover and that may have changed
     since, each with the reason. Blocks."""
-    found: dict[str, str] = {}
+    uncovered: dict[str, str] = {}
     wanted, end = list(paths), time.monotonic() + _SECONDS
     for step in steps:
         since = 0.0
@@ -52,7 +52,7 @@ def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str
             since = datetime.fromisoformat(step.began).timestamp() + 0.001  # it has whole milliseconds
         for path, why in step.not_covered:
             place = step.root if path == WHOLE else f"{step.root}/{path}"
-            if place in found or not is_inside(place, wanted):
+            if place in uncovered or not is_inside(place, wanted):
                 continue
             try:
                 with open_folder(step.root) as root, open_parent(path, inside=root) as (folder, name):
@@ -60,8 +60,8 @@ def find_uncovered(steps: Iterable[Step], paths: Iterable[str]) -> dict[str, str
             except (OSError, RecursionError):  # it is gone, or too deep
                 is_changed = True
             if is_changed:
-                found[place] = why
-    return found
+                uncovered[place] = why
+    return uncovered
 
 
 def _has_changed(folder: int, name: str, since: float, end: float) -> bool:
@@ -75,10 +75,10 @@ def _has_changed(folder: int, name: str, since: float, end: float) -> bool:
     try:
         with os.scandir(handle) as entries:
             names = [entry.name for entry in entries]
-        inner = [one for one in names if "cache" not in one.lower()]
-        caches = (stat_at(handle, one) for one in names if one not in inner)
+        inner = [folder_name for folder_name in names if "cache" not in folder_name.lower()]
+        caches = (stat_at(handle, folder_name) for folder_name in names if folder_name not in inner)
         if about.st_ctime >= since and not any(cache.st_ctime >= since for cache in caches):
             return True
-        return time.monotonic() > end or any(_has_changed(handle, one, since, end) for one in inner)
+        return time.monotonic() > end or any(_has_changed(handle, folder_name, since, end) for folder_name in inner)
     finally:
         os.close(handle)

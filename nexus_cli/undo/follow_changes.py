@@ -51,9 +51,9 @@ def mark_moved_in(changes: list[FileChange], before: Look, after: Look, store: B
         return changes
     known = {_find_content(one.state) for one in before.seen.values()} - {(FILE, "")}
     blobs: dict[int, set[str]] = {}
-    for one in before.seen.values():
-        if one.state.content.startswith(GIT):
-            blobs.setdefault(one.state.size, set()).add(one.state.content.removeprefix(GIT))
+    for record in before.seen.values():
+        if record.state.content.startswith(GIT):
+            blobs.setdefault(record.state.size, set()).add(record.state.content.removeprefix(GIT))
 
     def is_known(state: FileState) -> bool:
         if _find_content(state) in known:
@@ -115,7 +115,7 @@ def _find_content(state: FileState) -> tuple[str, str]:
 def compare_looks(before: Look, after: Look) -> tuple[list[FileChange], list[str]]:
     """Return the changes between two looks by path, and the files and links that were written."""
     changes, names = [], []
-    differing = [path for path, one in after.seen.items() if before.seen.get(path) is not one]
+    differing = [path for path, record in after.seen.items() if before.seen.get(path) is not record]
     differing += before.seen.keys() - after.seen.keys()
     for path in sorted(differing):
         old, new = before.seen.get(path, NOTHING), after.seen.get(path, NOTHING)
@@ -340,9 +340,11 @@ class ChangeJournal:
                 why = "; ".join(filter(None, (*told, _name_new(look, after))))
                 same -= {change.path for change in changes}
                 not_covered = {
-                    path: one for path, one in not_covered.items() if path not in same and not one.startswith(NOT_NOTED)
+                    path: reason
+                    for path, reason in not_covered.items()
+                    if path not in same and not reason.startswith(NOT_NOTED)
                 }
-                not_covered |= {path: one for path, one in after.not_covered.items() if one == TOO_DEEP}
+                not_covered |= {path: reason for path, reason in after.not_covered.items() if reason == TOO_DEEP}
                 not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:
             not_covered[WHOLE] = str(error)
@@ -369,8 +371,8 @@ class ChangeJournal:
 
     def find_unkept(self, before: dict[Path, Seen]) -> str:
         """Return the reason to refuse an edit of the files of `before`: no room to keep one; else "". Blocks."""
-        for target, one in before.items():
-            if self._store is not None and one.state.kind == FILE and not one.state.content:
+        for target, record in before.items():
+            if self._store is not None and record.state.kind == FILE and not record.state.content:
                 try:
                     with open_real(target) as file:
                         self._store.put(file)
@@ -493,7 +495,7 @@ def settle_killed(data: Path, session: str) -> list[Step]:
             continue  # they run, or are undos
         try:
             begun = read_begun(data, session)  # one may just have ended
-            for step in [one for one in steps if one in begun]:
+            for step in [begun_step for begun_step in steps if begun_step in begun]:
                 ended = _find_killed_edit(data, step) if step.changes else _find_killed(data, name, step)
                 if ended.changes or ended.unfollowed:
                     found.append(ended)
@@ -581,12 +583,12 @@ def _drop_of_others(
     What other calls, of any session, recorded since it began is theirs. What jobs do to references is not told from
     what the person does. Blocks; raises `OSError`.
     """
-    others = [one for one in read_steps_since(data, step.at) if one.id != step.id]
+    others = [other_step for other_step in read_steps_since(data, step.at) if other_step.id != step.id]
     shared = {
-        place_of(one, change)
-        for one in others
-        if command and one.session != step.session
-        for change in one.changes
+        place_of(other_step, change)
+        for other_step in others
+        if command and other_step.session != step.session
+        for change in other_step.changes
         if change.is_unsure
     }
     known = {(other.root, reference) for other in others for reference in other.references}

@@ -98,7 +98,7 @@ class Repositories:
             return
         self._copied.pop(path, None)
         keep_repository(self._data, folders, bounds, above)
-        newest = max([*(objects or {}).values(), *(one[3] for one in state.stamps.values())], default=0)
+        newest = max([*(objects or {}).values(), *(row[3] for row in state.stamps.values())], default=0)
         if stamp and newest + RACY < state.at:
             self._copied[path] = stamp
 
@@ -112,7 +112,9 @@ class Repositories:
             for path, old in before.items():
                 name = git_folder(path)
                 if written := find_written(self._data, old.folders.place):
-                    repository_changes.told.append(f"{name_first([f'{name}/{one}' for one in written], 3)}: {WRITTEN}")
+                    repository_changes.told.append(
+                        f"{name_first([f'{name}/{file}' for file in written], 3)}: {WRITTEN}"
+                    )
                 copy = None if name in uncovered else find_copy(self._data, old.folders.place)
                 if old.is_whole and is_lost(*old.folders):
                     self._known.pop(path, None)
@@ -134,7 +136,7 @@ class Repositories:
 
 def make_rows(states: Mapping[str, RepositoryState]) -> JsonObject:
     """Return states as JSON, for the process that finds out what a killed one did."""
-    return {path: [list(map(str, one.folders)), one.values, one.is_whole] for path, one in states.items()}
+    return {path: [list(map(str, state.folders)), state.values, state.is_whole] for path, state in states.items()}
 
 
 def parse_rows(rows: JsonObject) -> dict[str, RepositoryState]:
@@ -174,7 +176,7 @@ def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], sto
     }
     if names <= _QUIET:
         return []
-    heads = {one.removeprefix(SYMBOLIC) for one in (before.get(HEAD, ""), after.get(HEAD, ""))}
+    heads = {value.removeprefix(SYMBOLIC) for value in (before.get(HEAD, ""), after.get(HEAD, ""))}
     if HEAD in names or names & heads:
         names |= {HEAD, *(head for head in heads if head.startswith(REFS))}
     names |= {STASH, STASH_LOG} if names & {STASH, STASH_LOG} else set()

@@ -49,14 +49,14 @@ def find_tracked(git: Git, git_dir: Path, files: Mapping[str, os.stat_result], a
         raise ValueError(f"the index is larger than {MOST_INDEX >> 20} MiB")
     settings = _read_settings(git)
     length = 32 if settings.get("extensions.objectformat") == "sha256" else 20
-    entries = (one for one in read_index(data, length) if one[1].kind == _FILE)
-    found = {path: one for path, one in entries if path in files}
-    clean = {path for path, one in found.items() if _is_clean(one, files[path], about.st_mtime_ns)}
+    entries = (entry for entry in read_index(data, length) if entry[1].kind == _FILE)
+    found = {path: index_entry for path, index_entry in entries if path in files}
+    clean = {path for path, index_entry in found.items() if _is_clean(index_entry, files[path], about.st_mtime_ns)}
     if clean:
         attributes = attributes or is_there(git_dir / "info/attributes")
         attributes = attributes or "core.attributesfile" in settings or _has_own_attributes()
         clean -= _find_different(git, {path: found[path].oid for path in clean}, files, attributes)
-    return {path: Tracked(one.oid, path in clean) for path, one in found.items()}
+    return {path: Tracked(index_entry.oid, path in clean) for path, index_entry in found.items()}
 
 
 def _is_clean(entry: IndexEntry, file: os.stat_result, at: int) -> bool:
@@ -92,8 +92,8 @@ def _find_different(
 ) -> set[str]:
     """Return the paths whose file is not their blob: of another size, or with attributes of a conversion."""
     names = "\n".join(set(oids.values())).encode() + b"\n"
-    told = git.run("cat-file", "--batch-check=%(objectname) %(objectsize) %(objecttype)", stdin=names)
-    rows = (os.fsdecode(line).split() for line in told.splitlines())
+    result = git.run("cat-file", "--batch-check=%(objectname) %(objectsize) %(objecttype)", stdin=names)
+    rows = (os.fsdecode(line).split() for line in result.splitlines())
     sizes = {row[0]: row[1] for row in rows if row[2:] == ["blob"]}
     found = {path for path, oid in oids.items() if sizes.get(oid) != str(files[path].st_size)}
     if attributes:

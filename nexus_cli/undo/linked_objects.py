@@ -30,8 +30,8 @@ Stamps = dict[str, list[int]]
 def read_linked(copy: Path) -> Stamps:
     """Return the linked files of a copy as they were when they were last known to be whole."""
     with suppress(OSError, ValueError):
-        found = json.loads((copy / _RECORD).read_text("ascii"))
-        return as_table(found)
+        record = json.loads((copy / _RECORD).read_text("ascii"))
+        return as_table(record)
     return {}
 
 
@@ -93,7 +93,7 @@ def is_intact(place: Path, end: float = float("inf"), *, folder: int | None = No
                     if time.monotonic() > end:
                         return False
             if not is_summed:
-                return wanted in (one.hexdigest() for one in digests) and (not is_loose or inflate.eof)
+                return wanted in (candidate.hexdigest() for candidate in digests) and (not is_loose or inflate.eof)
             tail = file.read(32)
             digests[0].update(tail[:12])
             return tail[12:] == digests[0].digest() or tail == digests[1].digest()

@@ -132,7 +132,11 @@ def plan_restore(changes: Sequence[PathChange], look: Callable[[PathChange], Pre
     plan = [_plan_path(change, look) for change in track(changes, 0.0, 0.4)]
     _note_links(plan, look)
     _plan_links(plan)
-    going = {one.change.place for one in plan if one.does == REMOVE or (one.does == RESTORE and _is_folder(one.state))}
+    going = {
+        planned.change.place
+        for planned in plan
+        if planned.does == REMOVE or (planned.does == RESTORE and _is_folder(planned.state))
+    }
     for at, action in enumerate(plan):
         change, above = action.change, {f"{action.change.root}/{action.now.blocker}"}
         if action.now is UNKNOWN and change.after.kind == ABSENT and not why_refused(change):
@@ -140,7 +144,7 @@ def plan_restore(changes: Sequence[PathChange], look: Callable[[PathChange], Pre
         if action.now.kind in (BLOCKED, SPECIAL) and not going.isdisjoint(above):
             plan[at] = replace(_decide(change, NOT_THERE), now=PresentState(FileState(BLOCKED)))
     _keep_filled_folders(plan)
-    coming = {one.change.place for one in plan if one.does in (RESTORE, MERGE)}
+    coming = {planned.change.place for planned in plan if planned.does in (RESTORE, MERGE)}
     needed = {above for place in coming for above in folders_above(place)}
 
     def order(action: Action) -> tuple[int, int]:
@@ -197,7 +201,9 @@ def _plan_links(plan: list[Action]) -> None:
 def _keep_filled_folders(plan: list[Action]) -> None:
     """Keep the folders of the turn in which something is left."""
     going = {action.change.place for action in plan if action.does == REMOVE}
-    folders = [at for at, one in enumerate(plan) if one.now.kind == FOLDER and not _is_folder(one.change.before)]
+    folders = [
+        at for at, planned in enumerate(plan) if planned.now.kind == FOLDER and not _is_folder(planned.change.before)
+    ]
     for at in sorted(folders, key=lambda at: -plan[at].change.place.count("/")):
         action, place = plan[at], plan[at].change.place
         if any(f"{place}/{name}" not in going for name in action.now.contents):

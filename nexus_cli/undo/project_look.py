@@ -175,7 +175,7 @@ class LookedProject:
     def _find_repository(self, path: str) -> str | None:
         """Return the innermost repository of the newest look above a path, None if it is in none."""
         above = ("", *(place[1:] for place in folders_above(f"/{path}")))
-        return next((one for one in reversed(above) if one in self._repositories), None)
+        return next((folder for folder in reversed(above) if folder in self._repositories), None)
 
     def find_made(self, paths: Iterable[str]) -> set[str]:
         """Return those of `paths` that are no work: git ignores them, or they are in a folder with the name of one that
@@ -203,11 +203,11 @@ class LookedProject:
             if self._store is not None:
                 self._check_blobs(look, reader)
             for path in sorted(self._uncovered):
-                one = look.seen.get(path, NOTHING)
-                if self._store is not None and one.is_late and not reader.is_late:
-                    one = look.seen[path] = reader.read(path)
-                if _is_uncovered(one.state):
-                    uncovered[path] = _explain(one.state)
+                record = look.seen.get(path, NOTHING)
+                if self._store is not None and record.is_late and not reader.is_late:
+                    record = look.seen[path] = reader.read(path)
+                if _is_uncovered(record.state):
+                    uncovered[path] = _explain(record.state)
         self._uncovered = set(uncovered)
         look.not_covered |= uncovered
         rebuilt = (path for path in sorted(look.skipped) if path and "cache" not in path.rpartition("/")[2].lower())
@@ -219,12 +219,12 @@ class LookedProject:
         end = time.monotonic() + _CHECKED_SECONDS
         while self._unchecked and time.monotonic() < end:
             path = self._unchecked.pop()
-            one = look.seen.get(path, NOTHING)
-            if (oid := one.state.content).startswith(GIT):
-                found = reader.complete(path, one, oid=oid.removeprefix(GIT))
+            record = look.seen.get(path, NOTHING)
+            if (oid := record.state.content).startswith(GIT):
+                found = reader.complete(path, record, oid=oid.removeprefix(GIT))
                 if found is NOTHING:
                     del look.seen[path]
-                elif found.state != one.state:
+                elif found.state != record.state:
                     look.seen[path] = found
 
     def _find_git(self) -> None:
@@ -298,15 +298,19 @@ class LookedProject:
             attributes = any(path.endswith(".gitattributes") for path in look.seen)
             with suppress(GitError, OSError, ValueError):
                 tracked = find_tracked(self._git, self._git_dir, unread, attributes)
-        clean = [path for path, one in tracked.items() if one.is_clean and unread[path].st_size <= MOST_COPIED]
+        clean = [
+            path
+            for path, tracked_file in tracked.items()
+            if tracked_file.is_clean and unread[path].st_size <= MOST_COPIED
+        ]
         self._unchecked += sorted(clean, key=lambda path: unread[path].st_ctime_ns)
         for path in sorted(unread, key=lambda path: unread[path].st_size > _LARGE):
-            one, entry = look.seen[path], tracked.get(path)
+            record, entry = look.seen[path], tracked.get(path)
             if entry is not None and entry.is_clean:
-                look.seen[path] = replace(one, state=replace(one.state, content=f"{GIT}{entry.oid}"))
+                look.seen[path] = replace(record, state=replace(record.state, content=f"{GIT}{entry.oid}"))
                 continue
             known = self._last.seen.get(path)
-            if (state := reader.complete(path, one, known, entry.oid if entry else "")) is NOTHING:
+            if (state := reader.complete(path, record, known, entry.oid if entry else "")) is NOTHING:
                 del look.seen[path]
             else:
                 look.seen[path] = state
@@ -409,10 +413,10 @@ class _Walk:
     def note_pairs(self) -> None:
         """Note which paths are hard links to the same file."""
         firsts = {path: min(paths) for paths in self._pairs.values() for path in paths}
-        for path in (*firsts, *(one for one in self._paired if one not in firsts)):
-            one, first = self._look.seen.get(path), firsts.get(path, "")
-            if one is not None and one.state.pair != first:
-                self._look.seen[path] = replace(one, state=replace(one.state, pair=first))
+        for path in (*firsts, *(paired for paired in self._paired if paired not in firsts)):
+            record, first = self._look.seen.get(path), firsts.get(path, "")
+            if record is not None and record.state.pair != first:
+                self._look.seen[path] = replace(record, state=replace(record.state, pair=first))
 
 
 def _is_uncovered(state: FileState) -> bool:

@@ -147,7 +147,7 @@ def list_index(value: str, store: ByteStore) -> list[tuple[str, int, str, bytes]
     data = read_kept(value, store) or b""
     length = 32 if hashlib.sha256(data[:-32]).digest() == data[-32:] else 20
     with suppress(ValueError, IndexError):
-        return [(path, one.mode, one.oid, one.flags) for path, one in read_index(data, length)]
+        return [(path, entry.mode, entry.oid, entry.flags) for path, entry in read_index(data, length)]
     return [("", 0, value, b"")]
 
 

@@ -46,6 +46,6 @@ def is_filled_by_tool(name: str, inside: AbstractSet[str], beside: AbstractSet[s
         return True
     folded = name.lower()
     if folded == "__pycache__":
-        return all(one.endswith((".pyc", ".pyo")) or ".pyc." in one for one in inside)
+        return all(entry_name.endswith((".pyc", ".pyo")) or ".pyc." in entry_name for entry_name in inside)
     wanted = _BESIDE.get(folded, "").split()
-    return bool(wanted) and not {one.lower() for one in beside}.isdisjoint(wanted)
+    return bool(wanted) and not {entry_name.lower() for entry_name in beside}.isdisjoint(wanted)

@@ -118,8 +118,8 @@ def _read_moved_head(row: JsonObject) -> list[dict[str, str]]:
     if not (commits := row.get("head")):
         return []
     branches = row.get("branch") or (HEAD, HEAD)
-    named = [f"ref: {one}" if one != HEAD else commit for one, commit in zip(branches, commits, strict=True)]
+    named = [f"ref: {branch}" if branch != HEAD else commit for branch, commit in zip(branches, commits, strict=True)]
     rows = [(HEAD, *named)]
     if branches[0] != branches[1]:
-        rows += [(one, commit, commit) for one, commit in zip(branches, commits, strict=True) if one != HEAD]
-    return [dict(zip(("repository", "name", "before", "after"), ("", *one), strict=True)) for one in rows]
+        rows += [(branch, commit, commit) for branch, commit in zip(branches, commits, strict=True) if branch != HEAD]
+    return [dict(zip(("repository", "name", "before", "after"), ("", *fields), strict=True)) for fields in rows]

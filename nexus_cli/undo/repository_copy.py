@@ -149,8 +149,8 @@ def find_copy(data: Path, root: str | Path) -> Path | None:
 def _read_link(place: Path) -> dict[str, str]:
     """Return the record of a file `.git` and the folders that it names, {} of a folder."""
     with suppress(OSError, ValueError):
-        found = json.loads(place.read_text())
-        return as_table(found)
+        link = json.loads(place.read_text())
+        return as_table(link)
     return {}
 
 
@@ -233,7 +233,7 @@ def trim_copies(data: Path, most: int) -> None:
             found.append((path, os.lstat(path)))
         else:
             most -= about.st_size
-    for path, about in sorted(found, key=lambda one: one[1].st_ctime, reverse=True):
+    for path, about in sorted(found, key=lambda pair: pair[1].st_ctime, reverse=True):
         most -= about.st_size
         if most < 0 and time.time() - about.st_ctime > _YOUNG:
             path.unlink(missing_ok=True)

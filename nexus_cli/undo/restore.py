@@ -90,9 +90,9 @@ class RestoreResult:
         """Leave out the folders of `whole`, which are made or removed, where a path in them is told. Tell what was
         refused, in one line for all paths."""
         for places in (self.restored, self.removed):
-            above = {one for place in places for one in plans.folders_above(place.rstrip("/"))} & whole
+            above = {parent for place in places for parent in plans.folders_above(place.rstrip("/"))} & whole
             places[:] = [place for place in places if place.rstrip("/") not in above]
-        above = {one for kept in self.kept for one in plans.folders_above(kept.path)} & whole
+        above = {parent for kept in self.kept for parent in plans.folders_above(kept.path)} & whole
         self.kept[:] = [kept for kept in self.kept if kept.path not in above]
         for what, places in self.refused.items():
             more = f", like {len(places) - 1:,} more" if places[1:] else ""
@@ -173,7 +173,7 @@ class Restorer:
         is_same = now.kind == FILE and now.stamp[:3] == change.stamp
         if is_same and (not now.contents or not after or after.startswith(HARD_LINK)):
             now = replace(now, contents=now.contents | {after})
-        links = {one for one in (change.before.content, after) if one.startswith(HARD_LINK)} - now.contents
+        links = {content for content in (change.before.content, after) if content.startswith(HARD_LINK)} - now.contents
         same = {link for link in links if now.kind == FILE and self._is_copy(link, now)}
         return replace(now, contents=now.contents | same) if same else now
 
@@ -194,8 +194,8 @@ class Restorer:
         with suppress(ChangedMeanwhileError, FileNotFoundError, PermissionError):
             ours, _ = keep_bytes(self._roots[change.root], change.path, action.now, self._store)
             texts = [
-                read_all(self._reader, change.root, one, MOST_MERGED)
-                for one in (ours, change.after.content, state.content)
+                read_all(self._reader, change.root, content, MOST_MERGED)
+                for content in (ours, change.after.content, state.content)
             ]
             if (data := [text for text in texts if text is not None])[2:]:
                 merged = merge_without_conflict(data)
@@ -219,7 +219,7 @@ class Restorer:
         for action in track(actions, 0.4, 0.5):
             changes.setdefault(action.change.root, []).extend(self._prepare(action))
         steps = []
-        undoes = tuple(one.id for one in undone)
+        undoes = tuple(undone_step.id for undone_step in undone)
         for number, root in enumerate(dict.fromkeys([*changes, *(reference.root for reference in references)]), 1):
             moved = tuple(reference.as_undone() for reference in references if reference.root == root)
             own = replace(step, changes=tuple(changes.get(root, ())), references=moved)

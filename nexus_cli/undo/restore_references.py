@@ -73,9 +73,9 @@ def bring_objects(data: Path, place: Path, rows: Iterable[ReferenceChange], stor
             wanted.add(value)
         elif name == STASH_LOG or not is_shared(name):
             wanted.update(found.decode() for found in _OBJECT.findall(read_kept(value, store) or b""))
-    oids = [one for one in sorted(wanted) if _OBJECT.fullmatch(one.encode("ascii", "replace"))]
+    oids = [oid for oid in sorted(wanted) if _OBJECT.fullmatch(oid.encode("ascii", "replace"))]
     with suppress(GitError):
-        git, lines = find_git(place), "".join(f"{one}\n" for one in oids).encode()
+        git, lines = find_git(place), "".join(f"{oid}\n" for oid in oids).encode()
         if git and lines and b" missing\n" in git.try_run("cat-file", "--batch-check", stdin=lines)[1]:
             put_back(data, str(place), only_objects=True)
 

@@ -47,7 +47,7 @@ def trim_store(data: Path, most: int, *, unnamed: bool = False) -> None:
     kept |= {name for steps in journals for name in needed_by_redo(steps)}
     left = most - used_bytes(objects[name][1] for name in kept & objects.keys())
     steps = [step for own in journals for step in own]
-    for step in sorted(steps, key=lambda one: one.at, reverse=True):
+    for step in sorted(steps, key=lambda candidate: candidate.at, reverse=True):
         states = [state for change in step.changes for state in (change.before, change.after)]
         names = ({state.content for state in states} | contents_of(step.references)) & objects.keys() - kept
         left -= used_bytes(objects[name][1] for name in names)

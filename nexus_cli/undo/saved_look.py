@@ -38,12 +38,12 @@ class SavedLook:
 
         Raises `OSError`.
         """
-        changed = {path: one for path, one in seen.items() if self._seen.get(path) is not one}
+        changed = {path: record for path, record in seen.items() if self._seen.get(path) is not record}
         gone = [path for path in self._seen if path not in seen]
         is_new = not self._lines or self._lines > MOST_LINES or 2 * len(changed) > len(seen)
         paths = seen if is_new else changed
-        rows = {path: _make_row(one) for path, one in paths.items()}
-        new = {name: one for name, one in about.items() if is_new or self._about.get(name) != one}
+        rows = {path: _make_row(record) for path, record in paths.items()}
+        new = {name: stamp for name, stamp in about.items() if is_new or self._about.get(name) != stamp}
         line = json.dumps({"seen": rows, "gone": [] if is_new else gone, **new}, separators=(",", ":"))
         draft = self.place.with_name(f"{self.place.name}.new") if is_new else self.place
         private_dir(draft.parent)
@@ -72,8 +72,8 @@ def read_rows(place: Path) -> tuple[JsonDict, JsonDict]:
     return seen, about
 
 
-def _make_row(one: Seen) -> tuple[object, ...]:
-    return (*_get_fields(one.state), one.stamp, one.is_settled)
+def _make_row(record: Seen) -> tuple[object, ...]:
+    return (*_get_fields(record.state), record.stamp, record.is_settled)
 
 
 def parse_rows(rows: JsonObject) -> dict[str, Seen]:
@@ -81,18 +81,18 @@ def parse_rows(rows: JsonObject) -> dict[str, Seen]:
     found = {}
     for path, (*own, stamp, is_settled) in rows.items():
         # The attributes are a list in JSON.
-        fields: list[Any] = [tuple(map(tuple, one)) if isinstance(one, list) else one for one in own]
+        fields: list[Any] = [tuple(map(tuple, element)) if isinstance(element, list) else element for element in own]
         found[path] = Seen(FileState(*fields), tuple(stamp), is_settled)
     return found
 
 
 def read_contents(places: Iterable[Path]) -> set[str]:
     """Return the contents that saved looks name, of files and in git's folders; damaged ones are left out."""
-    found: set[str] = set()
+    contents: set[str] = set()
     for place in places:
         with suppress(OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
             rows, about = read_rows(place)
-            found.update(row[2] for row in rows.values())
+            contents.update(row[2] for row in rows.values())
             for _, values, _ in about["repositories"].values():
-                found.update(value.partition(MODE)[0] for value in values.values())
-    return found
+                contents.update(value.partition(MODE)[0] for value in values.values())
+    return contents

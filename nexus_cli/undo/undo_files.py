@@ -101,13 +101,17 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = 
     The fork can undo the turns that it has. Its next message tells the model which changes of later turns stay (also
     those in `kept`, paths that an undo left as they are), and which earlier ones were taken back. Raises `NexusError`.
     """
-    made = fork_session(ledger, session, entry=entry - 1)
-    before, log, turn = ledger.log(session), ledger.log(made.id), made.turns + 1
+    fork = fork_session(ledger, session, entry=entry - 1)
+    before, log, turn = ledger.log(session), ledger.log(fork.id), fork.turns + 1
     for memo in before.memos(UNDONE_FILES):
         if memo.entry >= entry and int(memo.value.get("turn", turn)) < turn:
             _tell(log, str(memo.value["told"]), int(memo.value["turn"]))
-    project = f"{os.path.realpath(project_root(Path(made.folder)))}/"
-    later = [one for number, one in changes_by_turn(places().data, session).items() if number >= turn and one.in_force]
+    project = f"{os.path.realpath(project_root(Path(fork.folder)))}/"
+    later = [
+        turn_changes
+        for number, turn_changes in changes_by_turn(places().data, session).items()
+        if number >= turn and turn_changes.in_force
+    ]
     left = dict.fromkeys(
         change.place.removeprefix(project) for turn_changes in later for change in turn_changes.changes
     )
@@ -115,16 +119,16 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = 
         _tell(
             log, f"the person went back to this point; files that later turns changed stay: {names}. {READ_AGAIN}", turn
         )
-    return made
+    return fork
 
 
 def fork_session(ledger: Ledger, session: str, *, name: str = "", entry: int | None = None) -> SessionInfo:
     """Fork a session, at an entry or as it is. The fork can undo the turns that it has. Raises `NexusError`."""
-    made = ledger.fork_session(session, name=name, at=utc_now(), entry=entry)
+    fork = ledger.fork_session(session, name=name, at=utc_now(), entry=entry)
     with suppress(OSError):  # the files stay as they are, and the session itself can still undo
         settle_killed(places().data, session)
-        copy_steps(places().data, session, made.id, made.turns)
-    return made
+        copy_steps(places().data, session, fork.id, fork.turns)
+    return fork
 
 
 def _tell(log: LaneLog, text: str, turn: int, did: JsonObject = MappingProxyType({})) -> None:

@@ -259,7 +259,11 @@ def _leave(steps: Sequence[Step], unsure: Sequence[Step]) -> list[Step]:
 
 def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
     turn, chosen, unsure = _choose(request, every, redo=redo)
-    seen = [one for one in every if not (redo or one.undoes) and (turn is None or one.turn >= turn)]
+    seen = [
+        earlier_step
+        for earlier_step in every
+        if not (redo or earlier_step.undoes) and (turn is None or earlier_step.turn >= turn)
+    ]
     unfollowed = [
         f"{step.what}: {step.unfollowed}"
         for step in seen
@@ -307,8 +311,8 @@ def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -
                 root="",
             )
             restorer.carry_out(actions, references, step, chosen)
-    told = {kept_path.path for kept_path in result.kept}
-    result.kept += [kept_path for kept_path in left if kept_path.path not in told]
+    kept_paths = {kept_path.path for kept_path in result.kept}
+    result.kept += [kept_path for kept_path in left if kept_path.path not in kept_paths]
     return _report(request, turn, references, result, unfollowed, not_covered, redo=redo)
 
 

@@ -54,9 +54,9 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
         above = {folder for place in (inside if paths else ()) for folder in folders_above(place)}
         whole = {FOLDER, ABSENT}
         kept = [
-            one
-            for place, one in left
-            if place in inside or (place in above and {one.before.kind, one.after.kind} == whole)
+            change
+            for place, change in left
+            if place in inside or (place in above and {change.before.kind, change.after.kind} == whole)
         ]
         own = {path.removesuffix(f"/{GIT_FOLDER}") for path in paths if path.endswith(f"/{GIT_FOLDER}")}
         moved = tuple(change for change in moved if not paths or f"{step.root}/{change.repository}".rstrip("/") in own)

@@ -75,7 +75,7 @@ def mark_unsure(
     """
     words, globs, only_reads = _read_command(command, root)
     written, manifests = set(_split(output[-_MOST:], root)), {_MANIFESTS.get(word, "") for word in _split(command, "")}
-    groups, mine = Counter(map(_group, changes)), {one for one in work if os.path.basename(one) != GIT_FOLDER}
+    groups, mine = Counter(map(_group, changes)), {path for path in work if os.path.basename(path) != GIT_FOLDER}
 
     def is_named(change: FileChange) -> bool:
         path, name = change.path, change.path.rpartition("/")[2]
@@ -138,8 +138,8 @@ def _split(text: str, root: str) -> list[str]:
     """Return the words of a text that may be paths, relative to `root`."""
     above, found = f"../{os.path.basename(root)}", []
     for word in _SEPARATORS.split(text):
-        one = word.rstrip("/")
+        path = word.rstrip("/")
         for start in (root, above):
-            one = "." if one == start else one.removeprefix(f"{start}/")
-        found.append(one if one == "." else _ABOVE.sub("", f"{one}/").rstrip("/."))
+            path = "." if path == start else path.removeprefix(f"{start}/")
+        found.append(path if path == "." else _ABOVE.sub("", f"{path}/").rstrip("/."))
     return list(filter(None, found))

@@ -165,7 +165,7 @@ class Worker:
     def _note_command(self, command: str, result: ToolResult) -> None:
         """Remember a command that failed until it runs well: a report may say otherwise."""
         self.failed.pop(command, None)
-        statuses = [one for one in (*result.pipe, result.status) if one and one != SIGPIPE]
+        statuses = [status for status in (*result.pipe, result.status) if status and status != SIGPIPE]
         if statuses:
             self.failed[command] = statuses[0]
 

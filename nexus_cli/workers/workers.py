@@ -388,7 +388,7 @@ class SessionWorkers(RunningWorkers[Session]):
                 if worker.session_id
                 else [parent.conversation.epoch]
             )
-            epoch = next((one for one in epochs if (one.model, one.effort) == now), None)
+            epoch = next((earlier for earlier in epochs if (earlier.model, earlier.effort) == now), None)
             if epoch is not None:  # None: steered after a model switch, before the next request of its parent
                 own.prompt.inherited = EpochHeader.of(epoch)
         # A rule that was allowed for a copy of the project does not hold in the project.
@@ -464,14 +464,18 @@ class SessionWorkers(RunningWorkers[Session]):
         return worker.result()
 
     def release(self) -> list[str]:
-        there = [one for one in self.all() if one.released is not None and not one.has_ended and not one.in_background]
+        there = [
+            known_worker
+            for known_worker in self.all()
+            if known_worker.released is not None and not known_worker.has_ended and not known_worker.in_background
+        ]
         for worker in there:
             assert worker.released is not None
             worker.in_background = worker.untold = True
             worker.released.set_result(None)
             self._record(worker)
             self._forward(worker, WorkerState(worker.to_json()))
-        return [one.id for one in there]
+        return [known_worker.id for known_worker in there]
 
     async def _stop(self, worker: Worker) -> None:
         if worker.running is None or worker.running.done():
@@ -584,7 +588,7 @@ class SessionWorkers(RunningWorkers[Session]):
     # Across processes
 
     def recover(self, call_id: str) -> ToolResult | None:
-        worker = next((one for one in self.all() if one.call == call_id), None)
+        worker = next((candidate for candidate in self.all() if candidate.call == call_id), None)
         if worker is None:  # it is recorded before it is started
             return ToolResult(error="nexus exited before it started a worker", ran=False)
         self._note_told(worker)
@@ -667,7 +671,9 @@ class SessionWorkers(RunningWorkers[Session]):
         return tasks
 
     async def next_report(self) -> str:
-        while not self._reports.empty() or any(one.in_background and not one.has_ended for one in self.all()):
+        while not self._reports.empty() or any(
+            known_worker.in_background and not known_worker.has_ended for known_worker in self.all()
+        ):
             worker = await self._reports.get()
             if worker.untold:  # else `agents` has reported it
                 return self._take_report(worker)

@@ -121,7 +121,10 @@ def carry_files(source: Path, target: Path, paths: Iterable[str], most_bytes: in
         ("copied, but not included in the diff: {}", told),
         ("not copied: {}", refused),
         ("links to the originals (writing to them changes the originals): {}", outside),
-        ("not copied, because they cannot be read: {}", [one.removeprefix(f"{source}{os.sep}") for one in unread]),
+        (
+            "not copied, because they cannot be read: {}",
+            [unread_path.removeprefix(f"{source}{os.sep}") for unread_path in unread],
+        ),
     )
     return CarriedFiles(stamps, tuple(text.format(list_names(names)) for text, names in lines if names))
 

@@ -54,7 +54,7 @@ class WorktreeState:
     def built(self) -> tuple[str, ...]:
         """Ignored folders without a carried file, as builds make them; () without other changes. They are lost with a
         worktree whose changes were applied."""
-        return tuple(one for one in self.kept if one.endswith("/")) if self.counts.files else ()
+        return tuple(path for path in self.kept if path.endswith("/")) if self.counts.files else ()
 
     def is_empty(self, record: WorktreeRecord) -> bool:
         """True if deleting the worktree loses nothing."""
@@ -115,7 +115,7 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
     kept += [f"staged content of {os.fsdecode(path)}" for path in _find_staged(record, git, files)]
     kept += [f"the reference {name}" for name in list_own_references(record)]
     tip, head = read_tips(git, record.branch)
-    tips = [one for one in (head, tip) if one]
+    tips = [commit for commit in (head, tip) if commit]
     commits = int(git.line("rev-list", "--count", *tips, f"^{record.start}", "--")) if tips else 0
     has_moved = {*tips} != {record.start} or not tip or not head or _has_moved(record)
     unreachable = bool(tip and head and tip != head) and git.try_run("merge-base", "--is-ancestor", tip, head)[0] != 0
@@ -154,9 +154,9 @@ def _find_ignored(record: WorktreeRecord, store: SnapshotStore, git: Git | None)
         # A cache with a `.gitignore` of its own is listed file by file.
         if path in base or _is_cache(path):
             continue
-        if path.endswith(b"/") and any(one.startswith(path) for one in (*base, *map(os.fsencode, same))):
+        if path.endswith(b"/") and any(base_path.startswith(path) for base_path in (*base, *map(os.fsencode, same))):
             files = list_below(record.folder, path.rstrip(b"/"))
-            yield from (os.fsdecode(one) for one in drop_carried(files, same) if one not in base)
+            yield from (os.fsdecode(ignored) for ignored in drop_carried(files, same) if ignored not in base)
         elif not path.endswith(b"/") or _has_entries(record.folder, path):
             yield os.fsdecode(path)
 
@@ -177,13 +177,13 @@ def _is_cache(path: bytes) -> bool:
 def _find_staged(record: WorktreeRecord, git: Git, files: ProjectFiles) -> list[bytes]:
     """Return the paths with staged content that is in no file and no commit and was staged in the worktree."""
     before = {entry.split(b" ", 2)[1] for entry in (record.home / STAGED).read_bytes().split(b"\0")[:-1]}
-    found = {entry.partition(b"\t")[2] for entry in files.staged if entry.split(b" ", 2)[1] not in before}
+    staged = {entry.partition(b"\t")[2] for entry in files.staged if entry.split(b" ", 2)[1] not in before}
     query = ("--name-only", "--ignore-submodules", "-z")
-    if found:
+    if staged:
         no_filters = git.without_filters()
-        found &= {*git.items(*no_filters, "diff-files", *query)}
-        found &= {*git.items(*no_filters, "diff-index", "--cached", *query, "HEAD")}
-    return sorted(found)
+        staged &= {*git.items(*no_filters, "diff-files", *query)}
+        staged &= {*git.items(*no_filters, "diff-index", "--cached", *query, "HEAD")}
+    return sorted(staged)
 
 
 def _has_entries(folder: Path, path: bytes) -> bool:

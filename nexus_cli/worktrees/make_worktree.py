@@ -92,21 +92,21 @@ def read_source(root: Path) -> SourceProject:
     facts = "--is-bare-repository --is-inside-work-tree --show-object-format --git-common-dir --git-dir --show-toplevel"
     try:
         status, output, errors = git.try_run("rev-parse", *facts.split())
-        told = os.fsdecode(output).split("\n")
-        if told[1:2] == ["false"]:
+        lines = os.fsdecode(output).split("\n")
+        if lines[1:2] == ["false"]:
             why = f"git has no working tree at {root} (a bare repository, a .git folder, or core.worktree elsewhere)"
             raise _refusal(why, "Change to the working tree, or to a clone")
         if status:
             if not errors or b"not a git repository" in errors:
                 raise _refusal(f"{root} is not in a git repository", "Run `git init` and make a first commit")
             raise _refusal(explain("rev-parse", status, errors), "Run git status there")
-        top = "\n".join(told[5:]).strip("\n")
+        top = "\n".join(lines[5:]).strip("\n")
         status, head, _ = git.try_run("rev-parse", "--quiet", "--verify", "HEAD^{commit}")
     except GitError as error:
         raise failure("no worktree", error) from error
     if os.path.realpath(top) != str(root):
         raise _refusal(f"{root} belongs to the repository {top}, which is not a project", "Run git init in the project")
-    common, own = (real_path(root / path) for path in told[3:5])
+    common, own = (real_path(root / path) for path in lines[3:5])
     if status and is_there(common / "objects/info/alternates"):
         raise _refusal(
             "the repository borrows objects from another one, which nexus does not read",
@@ -116,7 +116,7 @@ def read_source(root: Path) -> SourceProject:
         raise _refusal("the current branch has no commit yet", 'Create one: git commit --allow-empty -m "Start"')
     if not (git.may_use(common) and git.may_use(own)):
         raise _refusal(f"{root}/.git is linked to a place outside the project", "Remove the link")
-    return SourceProject(git, root, own, common, told[2], head.decode().strip())
+    return SourceProject(git, root, own, common, lines[2], head.decode().strip())
 
 
 def list_files(git: Git) -> ProjectFiles:
@@ -195,9 +195,9 @@ def _write_index(record: WorktreeRecord, files: ProjectFiles) -> None:
 
 def _carried(root: Path, files: ProjectFiles) -> Iterable[bytes]:
     """Return the paths to copy: those of git, instructions and settings, without nexus's own folders."""
-    found = {*files.tracked, *files.others, *_instructions(root)}
+    carried = {*files.tracked, *files.others, *_instructions(root)}
     own = _own_folders(root)
-    return [path for path in found if not path.startswith(own)]
+    return [path for path in carried if not path.startswith(own)]
 
 
 def _own_folders(root: Path) -> tuple[bytes, ...]:
@@ -251,10 +251,10 @@ def _carry_ignored(record: WorktreeRecord, source: SourceProject, environments: 
     settings = settings_in(source.root).worktree
     if not settings.include_mb:
         return ()
-    found = find_needed(source.git, source.root, record.home / "include", settings.include)
+    needed = find_needed(source.git, source.root, record.home / "include", settings.include)
     own, files = _own_folders(source.root), read_configuration(source.root, KINDS).files
     beside = (name.removeprefix(ABOVE) for name in files if name.startswith(ABOVE))  # git may ignore them
-    paths = [path for path in (*environments, *found, *beside) if not os.fsencode(path).startswith(own)]
+    paths = [path for path in (*environments, *needed, *beside) if not os.fsencode(path).startswith(own)]
     carried = carry_files(source.root, record.folder, paths, settings.include_mb * 1_000_000)
     (record.home / CARRIED).write_text(json.dumps(carried.stamps))
     return carried.notices

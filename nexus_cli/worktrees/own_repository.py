@@ -121,10 +121,10 @@ def create_repository(record: WorktreeRecord, git: Git, git_dir: Path, staged: I
 
 def find_git(project: Path) -> str:
     """Return the path of git; raise `NexusError("config", ...)` if it is not installed."""
-    found = find_program("git", project)
-    if found is None:
+    program = find_program("git", project)
+    if program is None:
         raise NexusError("config", "no worktree", "git was not found", "Install git")
-    return found
+    return program
 
 
 def own_repository_git(record: WorktreeRecord) -> Git:
@@ -207,12 +207,12 @@ def publish_branch(record: WorktreeRecord, *, everything: bool = False) -> str:
     published = read_published(record)
     branch, last = list(published.items())[-1]
     others = list_own_references(record).values() if everything else ()
-    new = {one for one in (tip, head, *others) if one not in ("", record.start, last)}
+    new = {commit for commit in (tip, head, *others) if commit not in ("", record.start, last)}
     if new:
         objects = quote_alternate(record.folder / ".git/objects", always=True)
         variables = {**main.variables, "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects}
         lent = replace(main, variables=variables, reads=(record.folder / ".git/objects",))
-        wanted = "".join(f"{one}\n" for one in (*new, "--not", record.start))
+        wanted = "".join(f"{revision}\n" for revision in (*new, "--not", record.start))
         pack = lent.run("pack-objects", "-q", "--revs", "--stdout", stdin=wanted.encode())
         with writing_git(record, main) as writer:
             writer.run("index-pack", "--stdin", stdin=pack)
@@ -248,7 +248,10 @@ def delete_references(record: WorktreeRecord, git: Git, *, only_empty: bool) -> 
     `GitError`.
     """
     published = read_published(record)
-    form, names = "--format=%(refname) %(objectname) %(worktreepath)", [f"refs/heads/{one}" for one in published]
+    form, names = (
+        "--format=%(refname) %(objectname) %(worktreepath)",
+        [f"refs/heads/{branch_name}" for branch_name in published],
+    )
     lines = git.line("for-each-ref", form, hold_prefix(record), *names).splitlines()
     places = {name: place for name, _, place in (line.partition(" ") for line in lines)}
     holds = [name for name in places if name.startswith(hold_prefix(record))]
@@ -335,7 +338,7 @@ def writing_git(record: WorktreeRecord, git: Git, *, deletes: bool = False) -> I
         config += "[extensions]\n\trefStorage = reftable\n" if (place / "reftable").is_dir() else ""
         (own / "config").write_text(config)
         (own / "HEAD").write_text("ref: refs/heads/none\n")
-        written = [place / one for one in ("objects", "refs", "logs", "reftable") if (place / one).is_dir()]
+        written = [place / folder for folder in ("objects", "refs", "logs", "reftable") if (place / folder).is_dir()]
         for path in (*written, place / "packed-refs"):
             (own / path.name).symlink_to(path)
         writes = (own, *written, *([place] if deletes else []))

@@ -260,8 +260,8 @@ def find_worktree_of(project_root: Path, name: str) -> WorktreeRecord:
 
 def list_worktrees(project_root: Path | None) -> list[WorktreeRecord]:
     """Return the worktrees of a project by name, then those made from them. Without a project, return all."""
-    found = read_all_records() if project_root is None else read_project_records(project_root)
-    return [record for record in found if record.base]
+    records = read_all_records() if project_root is None else read_project_records(project_root)
+    return [record for record in records if record.base]
 
 
 def is_in_use(record: WorktreeRecord) -> bool:
@@ -373,24 +373,24 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
         if why:
             raise UnappliedError(record, why, is_applied=state.is_applied(record))
     found: dict[str, str] = {}
-    told = ""
+    line = ""
     try:
-        told = publish_branch(record, everything=True)
+        line = publish_branch(record, everything=True)
         if has_own_repository(record):
             tip, found = read_published(record).popitem()[1], list_own_references(record)
         else:
             tip, _ = read_tips(repository_git(record), record.branch)
         found = {"": tip, **found} if tip not in ("", record.start) else found
     except (GitError, NexusError, OSError) as error:
-        told = f"{UNPUBLISHED}: {error}"
+        line = f"{UNPUBLISHED}: {error}"
         if has_moved:
             hint = "Correct the cause, or remove it with --force"
-            raise NexusError("usage", f"worktree {record.name} was not removed", told, hint) from error
+            raise NexusError("usage", f"worktree {record.name} was not removed", line, hint) from error
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
     lost = f"also deleted (ignored): {', '.join(built[:3])}{' and more' * bool(built[3:])}" if built else ""
     were = f"its commits were {', '.join(commits)}; git branch NAME COMMIT keeps one" if commits else ""
-    lines = [told, _tell_kept(kept), lost, were]
+    lines = [line, _tell_kept(kept), lost, were]
     return "; ".join(filter(None, lines))
 
 
@@ -402,7 +402,7 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
         return f"the project no longer has its changes ({name_first(state.taken_back, 3)})"
     if not state.is_applied(record):
         return f"it has unapplied changes ({state.describe()})"
-    if held := [one for one in state.kept if one not in state.built]:
+    if held := [path for path in state.kept if path not in state.built]:
         return f"it has content that is not in the diff ({', '.join(held[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
         return f"its branch {record.branch} was moved, or has commits that its files do not include"

@@ -23,11 +23,7 @@ def item(entry: int, form: ItemForm = ItemForm.FULL, text: str = "words") -> Win
 
 
 def summary(spans: Sequence[EntryRange], text: str = "It went well.") -> WindowItem:
-    note = (
-        SUMMED.format("1 to 60")
-        + BUT.format(format_ranges(spans))
-        + '. The originals: recall("d1").]'
-    )
+    note = SUMMED.format("1 to 60") + BUT.format(format_ranges(spans)) + '. The originals: recall("d1").]'
     return WindowItem(60, ItemForm.SUMMARY, create_summary_message(neutralize(text), notes=note))
 
 

@@ -36,5 +36,5 @@ def check_call(trigger: Trigger, cwd: Path) -> tuple[Trigger, list[str]]:
         return replace(trigger, expands=False), [
             f"/{name} is a built-in command that works only in a session; sent as text{hint}"
         ]
-    hint = "" if name in known else suggest_name(f"/{name}", [f"/{one}" for one in known], "")
+    hint = "" if name in known else suggest_name(f"/{name}", [f"/{guide}" for guide in known], "")
     return trigger, [f"no command /{name}; sent as text. {hint}"] if hint else []

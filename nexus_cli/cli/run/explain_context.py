@@ -68,10 +68,10 @@ def brief(plan: JsonObject) -> str:
 
 def told_lines(plan: JsonObject) -> list[str]:
     """Describe the event sections of a request, one line each."""
-    return [_section(one) for one in plan.get("sections", []) if one["layer"] == "event"]
+    return [_section(section) for section in plan.get("sections", []) if section["layer"] == "event"]
 
 
-def _section(one: JsonObject) -> str:
-    whole = "what was read" if one.get("unread_bytes") else "the whole"
-    drop = f" ({whole} is {one['drop']})" if one.get("drop") else ""
-    return f"{one['layer']} {one['id']}: {one.get('reason') or one['form']}{drop}"
+def _section(section: JsonObject) -> str:
+    whole = "what was read" if section.get("unread_bytes") else "the whole"
+    drop = f" ({whole} is {section['drop']})" if section.get("drop") else ""
+    return f"{section['layer']} {section['id']}: {section.get('reason') or section['form']}{drop}"

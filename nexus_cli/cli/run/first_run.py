@@ -48,9 +48,9 @@ Parse = Callable[[str], str]
 """Parses a typed answer; raises `NexusError` if it is invalid."""
 
 
-def is_first_run(found: Places) -> bool:
+def is_first_run(own_places: Places) -> bool:
     """True if there are no personal settings yet."""
-    return not found.settings.exists()
+    return not own_places.settings.exists()
 
 
 class FirstRun:

@@ -113,7 +113,7 @@ class AskTurn:
             self._json = JsonLinesRenderer(out) if options.stream_json else JsonRenderer(out)
         answer = None if text else self._json or PlainRenderer(out)
         # First the progress: it stops drawing before the answer is written to a pipe.
-        self._renderers = [one for one in (self._progress, answer) if one is not None]
+        self._renderers = [renderer for renderer in (self._progress, answer) if renderer is not None]
         return err
 
     def run(self) -> int:

@@ -58,8 +58,8 @@ def copy(
             checked = _Checked(old)
             result = copy_ledger(old, new, checked.verify)
     places = f"{shown_place(from_place)} to {shown_place(to_place)}"
-    told = f"Copied {places} in {time.monotonic() - begun:.1f} s: {_figures(result, checked)}."
-    return print_act(told, shown_place(to_place))
+    line = f"Copied {places} in {time.monotonic() - begun:.1f} s: {_figures(result, checked)}."
+    return print_act(line, shown_place(to_place))
 
 
 class _Checked:
@@ -74,12 +74,12 @@ class _Checked:
     def verify(self, copied: Ledger) -> None:
         """Raise `NexusError("ledger", ...)` at the first session that the copy rebuilds differently from the source."""
         for (session,) in track(copied.db.all("SELECT id FROM sessions ORDER BY key")):
-            found = check(copied, session)
-            self.requests += found["requests"]
-            if found["ok"]:
+            checked = check(copied, session)
+            self.requests += checked["requests"]
+            if checked["ok"]:
                 continue
-            if check(self._source, session) != found:
-                why = f"session {session} was not rebuilt exactly as sent: {found['first_difference']}"
+            if check(self._source, session) != checked:
+                why = f"session {session} was not rebuilt exactly as sent: {checked['first_difference']}"
                 raise NexusError("ledger", "the copy failed; the target was left empty", why)
             self.damaged.append(session)
 
@@ -144,8 +144,8 @@ def _share_all(ledger: Ledger, project: str, role: str) -> str:
     )
     others = [str(row[0]) for row in rows if row[0] != role]
     with ledger.db.write():
-        for one in (role, *others):
-            for owner in _people_of(ledger, one):
+        for role_name in (role, *others):
+            for owner in _people_of(ledger, role_name):
                 for other in (role, *others):
                     _insert_share(ledger, project, other, owner)
     if others:
@@ -183,9 +183,9 @@ def unshare(source: Source, project: Project, role: Role) -> Act:
             ended = ledger.db.all(f"DELETE FROM project_members WHERE {which} RETURNING 1", named, role, own)
         if not ended:
             raise NexusError("usage", named, "the project is not shared with this role")
-    told = f"Sessions of {named} are no longer shared between {role} and you."
+    line = f"Sessions of {named} are no longer shared between {role} and you."
     alone = f"Sessions of {named} are no longer shared with {role}, in either direction."
-    return report_act(told if own else alone, named)
+    return report_act(line if own else alone, named)
 
 
 def _open_server() -> Ledger:

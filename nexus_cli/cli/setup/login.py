@@ -83,8 +83,8 @@ def login(
         key = clean_key(name, _piped())
     place = store_key(stored_name(name, key_name), key)
     next_step = f"\nTo use it: -m {key_name}:{name}/MODEL." if key_name else _what_next(name)
-    told = f"The {SHAPES[name].title} key{key_name and f' `{key_name}`'} is stored in {place}.{next_step}"
-    return print_act(told, stored_name(name, key_name))
+    line = f"The {SHAPES[name].title} key{key_name and f' `{key_name}`'} is stored in {place}.{next_step}"
+    return print_act(line, stored_name(name, key_name))
 
 
 def _sign_in(provider: str, key_name: str) -> Act:
@@ -100,9 +100,9 @@ def _sign_in(provider: str, key_name: str) -> Act:
 
     place = store_key(stored_name(provider, key_name), log_in(provider, authenticator(provider), show))
     model = f"{key_name}:{provider}/" if key_name else f"{provider}/"
-    told = f"Signed in to {title}; the login is stored in {place}.\n"
-    told += f"`nexus model list` shows its models; select one with -m {model}MODEL."
-    return print_act(told, stored_name(provider, key_name))
+    line = f"Signed in to {title}; the login is stored in {place}.\n"
+    line += f"`nexus model list` shows its models; select one with -m {model}MODEL."
+    return print_act(line, stored_name(provider, key_name))
 
 
 def _store_named(name: str) -> Act:

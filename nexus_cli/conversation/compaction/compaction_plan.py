@@ -137,7 +137,7 @@ class CompactionPlan:
         alone = {a for a, b in ranges if a == b and a in staying}
         inside = [entry for entry in staying if entry not in alone]
         names = ", ".join(map(str, inside[:NAMED])) + (", ..." if len(inside) > NAMED else "")
-        return format_ranges([one for one in ranges if one[0] not in alone]) + (f" without {names}" if names else "")
+        return format_ranges([span for span in ranges if span[0] not in alone]) + (f" without {names}" if names else "")
 
     @property
     def removed(self) -> list[WindowItem]:
@@ -225,10 +225,10 @@ def plan(
     free -= sum(pin.labelled_tokens(count) for pin in stay)
     free -= (record_room := max(0, min(reserved, free)))
     shown = {s.entry for s in kept if s.shows_entry} | {pin.entry for pin in stay}
-    candidates = tuple(one for one in said if one[0] not in shown)
+    candidates = tuple(pair for pair in said if pair[0] not in shown)
     quotes = words.choose_quotes(candidates, max(0, min(beyond.words, free)))
     free -= sum(quote.tokens for quote in quotes)
-    last = words.choose_quotes((one for one in finals if one[0] not in shown), max(0, min(beyond.answers, free)))
+    last = words.choose_quotes((final for final in finals if final[0] not in shown), max(0, min(beyond.answers, free)))
     used = bound - free + sum(quote.tokens for quote in last)
     cap = min(max(least, cap // 2, cap + min(0, spare)), most - used)
     longest = max(cap, min(most, target + half - NOTE_TOKENS - stays) - used)

@@ -32,16 +32,16 @@ _TABLES = (".toml", ".ini", ".cfg", ".conf")
 def outline(name: str, text: str) -> tuple[str, ...]:
     """Return the first few top-level names or headings of a file called `name`, in their order, each once."""
     patterns = _patterns(name.lower())
-    found: dict[str, None] = {}
+    outlines: dict[str, None] = {}
     for line in text.split("\n", MOST_LINES)[:MOST_LINES]:
         if not line or line[0] in " \t":  # only an unindented line is top-level
             continue
         match = next((hit for pattern in patterns if (hit := pattern.match(line[:LONGEST_LINE]))), None)
         if match:
-            found[" ".join(match[1].split())[:LONGEST_NAME]] = None
-        if len(found) >= MOST_NAMES:
+            outlines[" ".join(match[1].split())[:LONGEST_NAME]] = None
+        if len(outlines) >= MOST_NAMES:
             break
-    return tuple(found)
+    return tuple(outlines)
 
 
 def _patterns(name: str) -> tuple[re.Pattern[str], ...]:

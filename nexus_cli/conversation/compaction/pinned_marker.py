@@ -132,7 +132,7 @@ class PinningTruncator(WindowTruncator):
         shown = {item.entry for item in kept if item.shows_entry} | set(pinned)
         words = OwnWords(self.count)
         every = words_before(conversation, conversation.last, shown)
-        said = (one for one in every if not any(quote_lines(one[1]) in text for text in texts))
+        said = (pair for pair in every if not any(quote_lines(pair[1]) in text for text in texts))
         chosen = words.choose_quotes(words.newest(said, self.words_room), self.words_room)
         return quote_words(chosen, find_others(conversation, [quote.entry for quote in chosen])).strip()
 

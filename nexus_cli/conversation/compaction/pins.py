@@ -61,16 +61,16 @@ def number_pins(memos: Iterable[Memo]) -> list[Memo]:
 
 def _read_pins(source: MemoSource) -> tuple[dict[str, Quote], int]:
     """Return the pins in force by id, and the highest number ever used, removed pins included."""
-    found: dict[str, Quote] = {}
+    quotes: dict[str, Quote] = {}
     newest = 0
     for value in (memo.value for memo in number_pins(source.memos(PIN))):
         pin = str(value["id"])
         newest = max(newest, int(pin[1:]))
         if value.get("off"):
-            found.pop(pin, None)
+            quotes.pop(pin, None)
         else:
-            found[pin] = Quote(int(value.get("entry", 0)), str(value.get("text", "")), pin=pin)
-    return found, newest
+            quotes[pin] = Quote(int(value.get("entry", 0)), str(value.get("text", "")), pin=pin)
+    return quotes, newest
 
 
 def add_pin(conversation: Conversation, what: str, count: Count, room: int | None = None) -> Quote:
@@ -131,11 +131,11 @@ def _find_pins(now: Sequence[Quote], what: str) -> list[Quote]:
     for same in (
         [quote for quote in now if quote.pin == said],
         [quote for quote in now if entry and quote.entry == entry],
-        [one for one, text in zip(now, texts, strict=True) if said and text == said],
+        [pin for pin, text in zip(now, texts, strict=True) if said and text == said],
     ):
         if same:
             return same
-    return [one for one, text in zip(now, texts, strict=True) if said and not entry and said in text]
+    return [pin for pin, text in zip(now, texts, strict=True) if said and not entry and said in text]
 
 
 def _number(what: str) -> int:

@@ -145,7 +145,7 @@ def _own_forms(conversation: Conversation) -> OwnForms:
     """Return the entries of SPACE HISTORY, and the newest entry with a trigger that started the run."""
     history = {memo.entry: memo.value for memo in conversation.memos(SPACE_HISTORY)}
     facts = [(memo.entry, memo.value.get("facts", {})) for memo in conversation.memos(TRIGGER)]
-    return OwnForms(history, max((entry for entry, one in facts if one and one["type"] != RESUME), default=0))
+    return OwnForms(history, max((entry for entry, fact in facts if fact and fact["type"] != RESUME), default=0))
 
 
 def make_recap(

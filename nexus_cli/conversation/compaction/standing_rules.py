@@ -60,8 +60,12 @@ def read_rules(answer: str, find_headings: Callable[[str], Collection[str]]) -> 
 
 def _quotes_of(line: str) -> list[str]:
     """Return the possible quotations of a line: all of it, and the parts in double quotes."""
-    found = dict.fromkeys((line, *_QUOTED.findall(line)))
-    return [text for text in (one.strip(_MARKS) for one in found) if len(text.split()) >= LEAST_WORDS or len(text) > 9]
+    quoted = dict.fromkeys((line, *_QUOTED.findall(line)))
+    return [
+        text
+        for text in (phrase.strip(_MARKS) for phrase in quoted)
+        if len(text.split()) >= LEAST_WORDS or len(text) > 9
+    ]
 
 
 def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Quote]:
@@ -75,7 +79,7 @@ def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Q
         there = [(quote, looked.find(quote)) for quote in left]
         found |= {(entry, words): None for _, words in there if words}
         left = [quote for quote, words in there if not words]
-    return [Quote(entry, words) for entry, words in sorted(found, key=lambda one: one[0])]
+    return [Quote(entry, words) for entry, words in sorted(found, key=lambda pair: pair[0])]
 
 
 def fit_rules(rules: Sequence[Quote], room: int, count: Count) -> list[Quote]:

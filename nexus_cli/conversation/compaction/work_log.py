@@ -101,7 +101,7 @@ class CommandRun:
     def is_failing(self) -> bool:
         """True if it, or a part of its pipe, exited with a status other than 0."""
         is_open = self.job and self.status is None
-        return (not is_open and self.status != 0) or any(one not in (0, SIGPIPE) for one in self.pipe[:-1])
+        return (not is_open and self.status != 0) or any(status not in (0, SIGPIPE) for status in self.pipe[:-1])
 
 
 @dataclass
@@ -183,8 +183,8 @@ def read_replies(questions: Sequence[str], result: str) -> list[tuple[str, str]]
         _, mark, after = rest.partition(f"{question}\n> ")
         if not mark:
             continue
-        ends = [f"\n{one}\n> " for one in questions[place + 1 :]]
-        end = min((at for one in ends if (at := after.find(one)) >= 0), default=len(after))
+        ends = [f"\n{next_question}\n> " for next_question in questions[place + 1 :]]
+        end = min((at for ending in ends if (at := after.find(ending)) >= 0), default=len(after))
         found.append((question, after[:end]))
         rest = after[end:]
     return found
@@ -200,9 +200,9 @@ def find_error_line(output: str) -> str:
     """Return the last line of `output` that names a failure, else the last that hints at one, else the last."""
     lines = [line.strip() for line in output[-TAIL:].splitlines()]
     for form in (_NAMED, _HINTED, re.compile(r"\S")):
-        found = next((line for line in reversed(lines) if form.search(line[:1000])), "")
-        if found:
-            return found[:SAFE_LINE]
+        error_line = next((line for line in reversed(lines) if form.search(line[:1000])), "")
+        if error_line:
+            return error_line[:SAFE_LINE]
     return ""
 
 

@@ -216,7 +216,7 @@ def safe_path(path: str) -> str:
     """Return a path on one bounded line, as a JSON string if anything in it needs an escape, so that it is unique."""
     if path.isprintable() and path == safe_line(path) and not path.startswith('"'):
         return path
-    shown = "".join(one if one.isprintable() and one not in _ESCAPED else json.dumps(one)[1:-1] for one in path)
-    for one in _POSING:
-        shown = shown.replace(one, f"\\u{ord(one):04x}")
+    shown = "".join(char if char.isprintable() and char not in _ESCAPED else json.dumps(char)[1:-1] for char in path)
+    for sign in _POSING:
+        shown = shown.replace(sign, f"\\u{ord(sign):04x}")
     return f'"{shown}"' if len(shown) < SAFE_LINE else f'"{shown[:HEAD]}...{shown[HEAD + 5 - SAFE_LINE :]}"'

@@ -81,8 +81,8 @@ def slots_by_kind(items: Iterable[WindowItem]) -> ByKind:
     return found
 
 
-def times(one: Sequence[float], factor: float) -> ByKind:
-    return tuple(part * factor for part in one)
+def times(amounts: Sequence[float], factor: float) -> ByKind:
+    return tuple(part * factor for part in amounts)
 
 
 def plus(one: Sequence[float], other: Sequence[float]) -> ByKind:

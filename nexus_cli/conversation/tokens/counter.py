@@ -281,9 +281,9 @@ def _encoder(encoding: Callable[..., Any], name: str, path: Path) -> Callable[[s
     words = path.read_bytes().split()
     ranks = dict(zip(map(a2b_base64, words[::2]), map(int, words[1::2]), strict=True))
     pattern = PATTERNS[name.partition("_")[0]]
-    made = encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
+    encoder = encoding(name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     # The core alone, where there is one: the object around it keeps `ranks`, 30 MB.
-    encode: Callable[[str], list[int]] = getattr(made, "_core_bpe", made).encode_ordinary
+    encode: Callable[[str], list[int]] = getattr(encoder, "_core_bpe", encoder).encode_ordinary
     return encode
 
 

@@ -87,7 +87,9 @@ class Ratios:
         parts = list(zip(self.values, self.weights, counted, strict=True))
         unsure = [part * part / (weight + part) if part else 0.0 for _, weight, part in parts]
         miss /= sum(unsure) or 1.0
-        moved = [miss * one / (weight + part or 1.0) for one, (_, weight, part) in zip(unsure, parts, strict=True)]
+        moved = [
+            miss * tokens / (weight + part or 1.0) for tokens, (_, weight, part) in zip(unsure, parts, strict=True)
+        ]
         weights = (max(weight, min(MOST_WEIGHT, weight + part)) for _, weight, part in parts)
         return Ratios(_bounded_ratios(plus(self.values, moved)), tuple(weights))
 
@@ -299,11 +301,11 @@ class Estimate:
         if self.unrefused is None:
             return self
         before = replace(self, ratios=self.unrefused, unrefused=None, refused=1.0)
-        told, expected = (
+        errors, expected = (
             abs(estimate.unanchored.scale(contents).tokens(report.counted) - report.reported)
             for estimate in (self, before)
         )
-        return replace(before, ratios=self.ratios) if told < expected else before
+        return replace(before, ratios=self.ratios) if errors < expected else before
 
     @staticmethod
     def believes(error: ProviderError, counted: int) -> bool:

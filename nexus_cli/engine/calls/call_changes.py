@@ -73,8 +73,8 @@ class CallChanges:
     def begin_turn(self) -> None:
         """Count the turns anew at the next change, and follow the jobs that run."""
         self._number = 0
-        if found := self.jobs():
-            self.begin_jobs(*found)
+        if jobs := self.jobs():
+            self.begin_jobs(*jobs)
 
     def look_early(self, project: Path) -> None:
         """Look at the project in a moment, once, in a thread that no turn and no exit waits for: the look before the
@@ -197,10 +197,10 @@ class CallChanges:
             self._told.add(line)
             self.tell(line)
 
-    async def find_uncovered(self, found: CallDecision, project: Path) -> str:
+    async def find_uncovered(self, decision: CallDecision, project: Path) -> str:
         """Return the part of a command's changes that undo will not cover, "" if it covers all."""
-        tool = found.checked.tool
-        if not self.session or tool.effect is not Effect.RUN or tool.server or found.profile == "read":
+        tool = decision.checked.tool
+        if not self.session or tool.effect is not Effect.RUN or tool.server or decision.profile == "read":
             return ""
         from nexus_cli.undo.coverage import describe_uncovered  # noqa: PLC0415  (the first change)
 

@@ -327,41 +327,45 @@ class CallDecider:
     # -- refusals ----------------------------------------------------------------------------------------------
 
     def _refuse(
-        self, found: CallDecision, why: str, limit: str, allow: str = "", way: NarrowWay | None = None
+        self, decision: CallDecision, why: str, limit: str, allow: str = "", way: NarrowWay | None = None
     ) -> CallDecision:
         result = ToolResult(error=why, denied=True, ran=False)
-        self.denied.append(replace(found, result=result, limit=limit, allow=allow, way=way or NarrowWay()))
+        self.denied.append(replace(decision, result=result, limit=limit, allow=allow, way=way or NarrowWay()))
         return self.denied[-1]
 
-    async def _refuse_unasked(self, found: CallDecision) -> CallDecision:
+    async def _refuse_unasked(self, decision: CallDecision) -> CallDecision:
         """Refuse a call that is denied, by a limit too, or that needs approval where nobody can be asked.
 
         The decision names the lowest level of `--allow` at which the call would run, if a reachable one is enough, and
         a narrower way (a rule or an option) if there is one: with that, level `all` is not named.
         """
-        checked, why = found.checked, f"not permitted: {found.why}"
-        if found.limit:
-            return self._refuse(found, found.why, found.limit)
-        if found.is_denied:
-            limit = BY_RULE if found.rule else "allow" if found.level == PLAN else GUARDED
-        elif found.why.endswith(HOLDS_SECRETS):
-            return self._refuse(found, why, GUARDED)
-        elif found.kind == DEFINITION:
-            return self._refuse(found, f"{why}{TO_ACCEPT}nexus rules add --here allow {checked.tool.name}", GUARDED)
+        checked, why = decision.checked, f"not permitted: {decision.why}"
+        if decision.limit:
+            return self._refuse(decision, decision.why, decision.limit)
+        if decision.is_denied:
+            limit = BY_RULE if decision.rule else "allow" if decision.level == PLAN else GUARDED
+        elif decision.why.endswith(HOLDS_SECRETS):
+            return self._refuse(decision, why, GUARDED)
+        elif decision.kind == DEFINITION:
+            return self._refuse(decision, f"{why}{TO_ACCEPT}nexus rules add --here allow {checked.tool.name}", GUARDED)
         else:
-            check = checked.tool.check if found.kind == "network" else None
-            if check and (error := await check(checked.arguments, self.make_context(found))):
-                return replace(found, result=error)
-            limit = CONFIRM if found.kind == CONFIRM else "allow"
+            check = checked.tool.check if decision.kind == "network" else None
+            if check and (error := await check(checked.arguments, self.make_context(decision))):
+                return replace(decision, result=error)
+            limit = CONFIRM if decision.kind == CONFIRM else "allow"
             why += f", and nobody here can approve it (permission level: {self.level})"
         if limit in (BY_RULE, CONFIRM):
-            return self._refuse(found, why, limit)
+            return self._refuse(decision, why, limit)
         judged = as_command(checked, self.services)
         reach = LEVELS[: LEVELS.index(self.recipe.limits.allow or ALL) + 1]
         await self.permission.load_for(judged.tool, ASK)
         level = next((level for level in reach if self.permission.decide(judged, level).is_granted), "")
-        way = await asyncio.to_thread(self.permission.find_narrow_way, replace(found, about=judged)) if level else None
-        return self._refuse(found, why, limit, "" if level == ALL and way and (way.rule or way.option) else level, way)
+        way = (
+            await asyncio.to_thread(self.permission.find_narrow_way, replace(decision, about=judged)) if level else None
+        )
+        return self._refuse(
+            decision, why, limit, "" if level == ALL and way and (way.rule or way.option) else level, way
+        )
 
     # -- questions ---------------------------------------------------------------------------------------------
 

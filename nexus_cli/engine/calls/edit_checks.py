@@ -145,12 +145,12 @@ class EditChecks:
 
     def look_early(self, names: Iterable[Path]) -> None:
         """Look at the project in the background when a file is read that a check of the whole project looks at."""
-        found = [name for target in names if (name := self._name(target))] if self._early else []
-        kinds = [glob for glob in self._early if any(EditCheck(glob, "").matches(name) for name in found)]
+        files = [name for target in names if (name := self._name(target))] if self._early else []
+        kinds = [glob for glob in self._early if any(EditCheck(glob, "").matches(name) for name in files)]
         if not kinds:
             return
         self._early = tuple(glob for glob in self._early if glob not in kinds)
-        for state in self._active(found):
+        for state in self._active(files):
             if state.is_whole and state.work is None:
                 self._begin_look(state, ())
 
@@ -195,7 +195,9 @@ class EditChecks:
 
     async def aclose(self) -> None:
         """Stop the checks that still run."""
-        tasks = [one for state in self._states.values() for one in (state.work, state.reports) if one is not None]
+        tasks = [
+            running for state in self._states.values() for running in (state.work, state.reports) if running is not None
+        ]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -274,7 +276,7 @@ class EditChecks:
         files = [name for key in keys for name in key if (self._project / name).is_file()]
         if files and await run_in_thread(lambda stop: self._run(state, files, stop)) != []:
             return False
-        state.looks |= {key: _Look(one, []) for key, one in zip(keys, digests, strict=True)}
+        state.looks |= {key: _Look(digest, []) for key, digest in zip(keys, digests, strict=True)}
         return True
 
     def _run(self, state: _State, names: Sequence[str], stop: StopFlag) -> list[str] | None:
@@ -360,7 +362,7 @@ def _judge(state: _State, last: _Look | None, lines: Sequence[str]) -> list[_Fin
     doubts = [line for line in lines if not state.is_whole or _names_any(line, touched)]
     if last is None:
         return [_Finding(line, is_sure=False) for line in doubts]
-    return [_Finding(one, last.is_sure or one not in doubts) for one in _find_new(last.lines, lines)]
+    return [_Finding(line, last.is_sure or line not in doubts) for line in _find_new(last.lines, lines)]
 
 
 def _names_any(line: str, names: Iterable[str]) -> bool:
@@ -370,19 +372,19 @@ def _names_any(line: str, names: Iterable[str]) -> bool:
 def _notices(context: ContextManager, control: Control, check: EditCheck, findings: Sequence[_Finding]) -> list[str]:
     """Return the lines for the model about new findings; show the person how many there are."""
     conversation = context.conversation
-    found = [finding.line for finding in findings]
+    lines = [finding.line for finding in findings]
     are_new = all(finding.is_sure for finding in findings)
-    count = plural(len(found), "new finding" if are_new else "finding")
+    count = plural(len(lines), "new finding" if are_new else "finding")
     doubt = "" if are_new else " (some may predate the edit)"
-    notices = [f"Edit applied. {count} of `{check.name}`{doubt}", *found[:LINES]]
-    if rest := found[LINES:]:
+    notices = [f"Edit applied. {count} of `{check.name}`{doubt}", *lines[:LINES]]
+    if rest := lines[LINES:]:
         size = context.count("\n".join(rest))
-        named, text = f"findings of {check.name}", "\n".join(found)
+        named, text = f"findings of {check.name}", "\n".join(lines)
         drop = Drop(conversation.log.next_drop(), named, size, Cause.OUTPUT_CAP, conversation.now(), text=text)
         conversation.log.record_drop(drop)
         control.emit_drop(drop)
         notices.append(f"and {len(rest):,} more: recall {drop.id}")
-    said = f"{count} of `{cut_at_word(check.name, NAME)}`: {one_line(found[0])}"
+    said = f"{count} of `{cut_at_word(check.name, NAME)}`: {one_line(lines[0])}"
     control.emit_aside(event.Notice(cut_at_word(said, LENGTH), warning=False))
     return notices
 
@@ -410,8 +412,8 @@ def _without_numbers(line: str) -> str:
 
 def plugin_checks() -> list[EditCheck]:
     """Return the checks of plugins, each once."""
-    found = admit_objects("checks", _is_check, lambda one: (f"{one.glob} {one.command}",), ())
-    return [check for check, _ in found.values()]
+    admitted = admit_objects("checks", _is_check, lambda check: (f"{check.glob} {check.command}",), ())
+    return [check for check, _ in admitted.values()]
 
 
 def _is_check(check: Any) -> bool:

@@ -314,33 +314,33 @@ class SessionHooks:
             self._rulings[key] = asyncio.ensure_future(self._judge(event, checked))
         return (await self._rulings[key]).arguments
 
-    async def before_question(self, found: CallDecision) -> CallDecision:
+    async def before_question(self, decision: CallDecision) -> CallDecision:
         """Run the hooks before the person is asked about a call, once; return the decision with their answers, which
         `CallDecider._decide` could not apply before they were there."""
-        if found.asks and found.kind not in NEVER_LIFTED:
-            await self.before_call(found.checked, "PermissionRequest")
-        return self.adjust(found)
+        if decision.asks and decision.kind not in NEVER_LIFTED:
+            await self.before_call(decision.checked, "PermissionRequest")
+        return self.adjust(decision)
 
-    def adjust(self, found: CallDecision) -> CallDecision:
+    def adjust(self, decision: CallDecision) -> CallDecision:
         """Return the decision on a call as the hooks that ran for it change it."""
         for event in ("PreToolUse", "PermissionRequest"):
-            made = self._rulings.get((event, found.checked.call.id))
+            made = self._rulings.get((event, decision.checked.call.id))
             if made is not None and made.done() and not made.cancelled() and made.exception() is None:
-                found = self._apply(made.result(), found)
-        return found
+                decision = self._apply(made.result(), decision)
+        return decision
 
-    def _apply(self, ruling: _CallRuling, found: CallDecision) -> CallDecision:
+    def _apply(self, ruling: _CallRuling, decision: CallDecision) -> CallDecision:
         hook = ruling.by
-        if hook is None or found.is_denied:
-            return found
-        ruled = replace(found, rule=f"hook {hook.name}", origin=hook.source)
+        if hook is None or decision.is_denied:
+            return decision
+        ruled = replace(decision, rule=f"hook {hook.name}", origin=hook.source)
         reason = f": {ruling.reason}" if ruling.reason else ""
         if ruling.decision == "deny":
             return replace(ruled, verdict="deny", why=f"hook {hook.name} ({hook.source}){reason}")
-        if ruling.decision == "ask" and found.is_granted:
+        if ruling.decision == "ask" and decision.is_granted:
             return replace(ruled, verdict="ask", why=f"hook {hook.name} asks for your decision{reason}", kind=CONFIRM)
-        is_askable = found.asks and found.kind not in NEVER_LIFTED and not found.rule
-        return replace(ruled, verdict="allow") if ruling.decision == "allow" and is_askable else found
+        is_askable = decision.asks and decision.kind not in NEVER_LIFTED and not decision.rule
+        return replace(ruled, verdict="allow") if ruling.decision == "allow" and is_askable else decision
 
     async def run_call(self, checked: CheckedCall, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Run a call by `work`, and the hooks after it if it ran."""
@@ -611,5 +611,5 @@ def _update(tool: Tool, checked: JsonObject, updated: JsonObject, given: JsonObj
         key for key in updated if key not in own and updated[key] != given.get(key) and key != "file_path"
     ):
         return f"unknown argument {lost[0]}", checked
-    made, problems = check_arguments(own or dict(checked), tool.parameters)
-    return "; ".join(problems), checked if problems else made
+    arguments, problems = check_arguments(own or dict(checked), tool.parameters)
+    return "; ".join(problems), checked if problems else arguments

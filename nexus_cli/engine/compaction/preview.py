@@ -100,7 +100,7 @@ def _part(items: Sequence[WindowItem]) -> JsonObject:
         "messages": len(items),
         "turns": sum(1 for item in items if item.is_request),
         "tokens": sum(kinds.values()),
-        "by_kind": dict(sorted(kinds.items(), key=lambda one: -one[1])),
+        "by_kind": dict(sorted(kinds.items(), key=lambda pair: -pair[1])),
         "newest": _newest(items),
     }
 

@@ -74,15 +74,15 @@ def _batches(context: ContextManager) -> Iterator[tuple[list[StaleResult], int, 
     return find_batches(context.conversation, find_tool, pinned, context.measure)
 
 
-def draft_pruning(engine: Engine, found: Sequence[StaleResult], next_drop: Callable[[], str]) -> Rewrite:
+def draft_pruning(engine: Engine, stale: Sequence[StaleResult], next_drop: Callable[[], str]) -> Rewrite:
     """Return the rewrite that replaces stale results with stubs. `next_drop` returns the ids of its drops; nothing else
     changes."""
     conversation = engine.conversation
-    head, drops = draft_stubs(conversation, found, engine.context.measure, next_drop)
+    head, drops = draft_stubs(conversation, stale, engine.context.measure, next_drop)
     epoch = conversation.make_epoch(head, PRUNED)
     if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
         saved = conversation.messages_tokens - sum_tokens(epoch.head)
-        gone = round(saved * engine.context.estimate.scale(like=[stale_result.item for stale_result in found]).ratio)
+        gone = round(saved * engine.context.estimate.scale(like=[stale_result.item for stale_result in stale]).ratio)
         anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
     line = f"{plural(len(drops), 'old or stale result')} removed from the window, {price.saved:,} tokens: {price.why}"

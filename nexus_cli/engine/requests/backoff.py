@@ -38,8 +38,8 @@ class Backoff:
         rules: Sequence[Sequence[object]] = (),
     ) -> Note:
         """Make the note of a compaction that begins `epoch`, recorded with it; `anchor` is of the epoch before."""
-        told = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
-        return self._note({"epoch": epoch, "why": why, "drops": list(drops), "anchor": told, "rules": rules})
+        anchor_row = None if anchor is None else [anchor.last, anchor.reported, anchor.counted]
+        return self._note({"epoch": epoch, "why": why, "drops": list(drops), "anchor": anchor_row, "rules": rules})
 
     def failed(self, why: str, *, paid: bool, over: bool = False) -> Note:
         """Make the note of a failed compaction; `paid`: a summary was requested, `over`: the window did not fit."""
@@ -58,10 +58,10 @@ class Backoff:
     def anchor_before(self, epoch: int) -> Anchor | None:
         """Return the last report on the window that the compaction of `epoch` replaced, which is for the rest of that
         window alone; None if it had none."""
-        told = self._find(epoch).get("anchor")
-        if not told:
+        anchor_row = self._find(epoch).get("anchor")
+        if not anchor_row:
             return None
-        last, reported, counted = map(int, told)
+        last, reported, counted = map(int, anchor_row)
         return Anchor(last, reported, counted, exact=False)
 
     def may_compact(self, *, fits: bool) -> bool:

@@ -72,7 +72,7 @@ def _clipped(conversation: Conversation) -> frozenset[str]:
     """Return the ids of the drops of this turn's input."""
     values = [memo.value for memo in conversation.memos(CLIPPED_MESSAGE) if memo.entry >= conversation.run]
     return frozenset(
-        one for value in values for one in (value.get("drop"), *(part[2] for part in value.get("parts", ())))
+        drop_id for value in values for drop_id in (value.get("drop"), *(part[2] for part in value.get("parts", ())))
     )
 
 
@@ -140,7 +140,7 @@ def _section_forms(conversation: Conversation, request: RequestPlan) -> dict[str
     there = {item.entry for item in request.items}
     for memo in conversation.memos(PLAN):
         if memo.entry in there:
-            forms.update((str(one["id"]), str(one["form"])) for one in memo.value["sections"])
+            forms.update((str(section["id"]), str(section["form"])) for section in memo.value["sections"])
     forms.update((str(section["id"]), str(section["form"])) for section in request.sections)
     return forms
 
@@ -155,23 +155,27 @@ def _require_known(name: str) -> None:
     parts = known[group].parts if group else ()
     part = nearest_name(part, parts)
     near = f"{group}.{part}" if part else group
-    names = [f"{head}.{one}" for one in parts] if head in known else [*known]
+    names = [f"{head}.{part_name}" for part_name in parts] if head in known else [*known]
     hint = f"Did you mean {near}?" if near not in ("", head) else f"The sections are: {', '.join(names)}"
     raise NexusError("usage", f"--require-section {name[:80]}", "there is no such section", hint)
 
 
 def _check_section(name: str, known: Mapping[str, str]) -> None:
     """Raise `NexusError` unless the section is sent in full; the id of a contributor means all of its sections."""
-    forms = {one: form for one, form in known.items() if one == name or one.startswith(f"{name}.")}
-    reduced = {one: form for one, form in forms.items() if form != "full"}
+    forms = {
+        section_id: form
+        for section_id, form in known.items()
+        if section_id == name or section_id.startswith(f"{name}.")
+    }
+    reduced = {section_id: form for section_id, form in forms.items() if form != "full"}
     if forms and not reduced:
         return
     option = f"--require-section {name}"
     if not reduced:
         why = "the request does not contain this section: it is empty, or the recipe turns it off"
         raise _broken(option, why, "`nexus context` lists the sections; omit the option, or add content to the section")
-    one, form = next(iter(reduced.items()))
-    why = f"{one} is {'left out' if form == 'dropped' else f'sent as {form}'}"
+    section, form = next(iter(reduced.items()))
+    why = f"{section} is {'left out' if form == 'dropped' else f'sent as {form}'}"
     raise _broken(
         option,
         why,

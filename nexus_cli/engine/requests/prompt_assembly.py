@@ -129,10 +129,10 @@ def last_section_hashes(conversation: Conversation) -> dict[str, str]:
 
 
 def _memo(epoch: int, changed: ChangedSections, sections: Sequence[JsonObject]) -> JsonObject:
-    told = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
+    digests = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
     return {
         "epoch": epoch,
-        "told": told,
+        "told": digests,
         "pool": changed.plan.budget,
         "raised": changed.plan.raised,
         "sections": list(sections),

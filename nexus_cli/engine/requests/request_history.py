@@ -158,16 +158,18 @@ def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list
     """Return the main conversation of a session, then its other conversations that sent requests."""
     history = read_requests(ledger.log(session))
     main = [*history.source, *next(iter(history.lanes.values()))]
-    made: list[ConversationRequests] = []
+    conversations: list[ConversationRequests] = []
     for conversation, rows in history.lanes.items():
         asked: list[RequestPair] = []
-        before = None if made else _newest(history.source)
+        before = None if conversations else _newest(history.source)
         for row in rows:
-            before = before or (_forked_from(row, main) if made else None)
+            before = before or (_forked_from(row, main) if conversations else None)
             asked.append(RequestPair(row, before, _last_use(before, row, history.used)))
             before = row if row.reported_tokens else before
-        made.append(ConversationRequests(ledger, settings, ledger.log(session, conversation), asked, history.proven))
-    return [made[0], *(conversation for conversation in made[1:] if conversation.requests)]
+        conversations.append(
+            ConversationRequests(ledger, settings, ledger.log(session, conversation), asked, history.proven)
+        )
+    return [conversations[0], *(conversation for conversation in conversations[1:] if conversation.requests)]
 
 
 def _newest(rows: Sequence[RequestRow]) -> RequestRow | None:

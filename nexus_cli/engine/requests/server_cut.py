@@ -24,7 +24,7 @@ def report_cut(context: ContextManager, control: Control, step: int, request: Re
     conversation.log.record_drop(drop)
     control.emit_drop(drop)
     info = context.model.info
-    told = f"{info.served_name} seems to have truncated {count}; usually the beginning is lost"
+    notice = f"{info.served_name} seems to have truncated {count}; usually the beginning is lost"
     how = f"Give the server a larger context window, or set its actual size: {window_command(info, reported)}"
-    control.emit_notice(f"{told}. {how}")
+    control.emit_notice(f"{notice}. {how}")
     return f"The server seems to have cut about {left:,} tokens of the last request, usually its start: drop {drop.id}"

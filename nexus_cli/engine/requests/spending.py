@@ -235,7 +235,7 @@ class Spending:
 
     def raised_by(self, name: str, option: str) -> str:
         """Return the hint for raising the limit `name`: `option`, unless a recipe sets the limit."""
-        own = (one for one in self.recipes if getattr(one.limits, name) == getattr(self.limits, name))
+        own = (source for source in self.recipes if getattr(source.limits, name) == getattr(self.limits, name))
         recipe = next(own, None)
         if recipe is None:
             return option

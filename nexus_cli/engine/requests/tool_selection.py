@@ -60,8 +60,8 @@ class ToolOffer:
         for tool in self.registry.tools():
             if tool.asks and conversation.epoch.tools:  # the first epoch decides: another text would miss the cache
                 attended = tool.name in before
-            found = "|".join(map(re.escape, (tool.name, *tool.words)))
-            if tool.behind and not tool.server and re.search(SPOKEN_OF.format(found), said):
+            pattern = "|".join(map(re.escape, (tool.name, *tool.words)))
+            if tool.behind and not tool.server and re.search(SPOKEN_OF.format(pattern), said):
                 wanted.add(tool.name)
         select = partial(select_tools, self.registry, self.recipe, self.limits, attended=attended)
         for make in (partial(select, wanted, conversation.epoch.tools), select, partial(select, wraps=False)):
@@ -97,8 +97,8 @@ def select_tools(
     ]
     wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
     sent, behind = set[str](), list[Tool]()
-    for one in kept:
-        sent.add(str(one["function"]["name"]))
+    for kept_tool in kept:
+        sent.add(str(kept_tool["function"]["name"]))
     for tool in allowed:
         if tool.behind and wrapper and named is None and tool.name not in (*asked, *sent):
             behind.append(tool)
@@ -126,8 +126,8 @@ def _describe_servers(tools: Iterable[Tool]) -> list[str]:
     for tool in tools:
         kinds.setdefault(tool.server, Counter())[tool.counted_as] += 1
     counted = {
-        name: [kind[1] if kind else plural(count, "tool") for kind, count in found.items()]
-        for name, found in kinds.items()
+        name: [kind[1] if kind else plural(count, "tool") for kind, count in servers.items()]
+        for name, servers in kinds.items()
     }
     return [f"{name} ({', '.join(offers)})" for name, offers in counted.items()]
 

@@ -100,7 +100,7 @@ async def _clip_message(
     """
     plan = asyncio.to_thread(_plan_clips, context, text, cap, uncounted) if len(text) > LARGE else None
     planned = await plan if plan else _plan_clips(context, text, cap, uncounted)
-    most = max((one.end - one.start for one, _ in planned), default=0)
+    most = max((attached.end - attached.start for attached, _ in planned), default=0)
     made, clipped, done = "", list[tuple[int, int, Drop]](), 0
     for attached_text, share in planned:
         made += text[done : attached_text.start]
@@ -124,7 +124,10 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
         return []
     attached_texts = find_attached_texts(text)
     ends = [0, *(attached_text.end for attached_text in attached_texts)]
-    around = "".join(text[end : one.start] for end, one in zip(ends, attached_texts, strict=False)) + text[ends[-1] :]
+    around = (
+        "".join(text[end : attached.start] for end, attached in zip(ends, attached_texts, strict=False))
+        + text[ends[-1] :]
+    )
     sizes = [count_large(text[attached_text.start : attached_text.end], cap, count) for attached_text in attached_texts]
     shares = share_room(sizes, cap - count_large(around, cap, count) - _JOINS * len(attached_texts))
     if not attached_texts or any(share < min(size, LEAST_CAP) for share, size in zip(shares, sizes, strict=True)):
@@ -166,7 +169,7 @@ async def record_user_message(
         content += f"\n[... {uncounted:,} more bytes of input exceeded the size limit and were not kept ...]"
     for _, _, drop in clipped:
         control.emit_drop(drop)
-    ranges = [span for one in pasted for span in _find_all(one, content)]
+    ranges = [span for pasted_text in pasted for span in _find_all(pasted_text, content)]
     for block in [block for block in control.attachment_memos if block in text]:
         for memo_kind, value in control.attachment_memos.pop(block).items():
             conversation.memo(memo_kind, value, conversation.last + 1)

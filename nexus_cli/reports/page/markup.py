@@ -68,16 +68,16 @@ def _make_markdown(clean: Callable[[str], str]) -> MarkdownIt:
         content = tokens[place].content
         return escapeHtml(clean(content) if env["entities"] else content)
 
-    made = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST}).enable(["table", "strikethrough"])
-    made.validateLink = lambda url: bool(_WEB.match(url))  # type: ignore[method-assign]
-    made.add_render_rule("text", text)
-    made.add_render_rule("link_open", _link)
-    made.add_render_rule("image", _image)
-    made.add_render_rule("fence", _fence)
-    made.add_render_rule("code_block", _fence)
+    markdown = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST}).enable(["table", "strikethrough"])
+    markdown.validateLink = lambda url: bool(_WEB.match(url))  # type: ignore[method-assign]
+    markdown.add_render_rule("text", text)
+    markdown.add_render_rule("link_open", _link)
+    markdown.add_render_rule("image", _image)
+    markdown.add_render_rule("fence", _fence)
+    markdown.add_render_rule("code_block", _fence)
     for name in ("heading_open", "heading_close"):
-        made.add_render_rule(name, _heading)
-    return made
+        markdown.add_render_rule(name, _heading)
+    return markdown
 
 
 def _link(self: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:

@@ -104,12 +104,12 @@ def list_request_figures(
         head_tokens = sum_tokens(epoch.head)
         for place, row in enumerate(group):
             last = row.manifest.last
-            told = [
-                one
+            sections = [
+                section
                 for memo in plans[bisect_right(plan_places, before) : bisect_right(plan_places, last)]
-                for one in memo.value["sections"]
+                for section in memo.value["sections"]
             ]
-            late = sum(one["tokens"] for one in told)
+            late = sum(section["tokens"] for section in sections)
             messages = head_tokens + sums[last] - sums[epoch.base]
             counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
             model = row.manifest.arguments.get("model", "") or epoch.model
@@ -124,7 +124,7 @@ def list_request_figures(
                 model,
                 tuple(replace(part, tokens=size) for part, size in zip(held, sizes, strict=True)),
                 before + 1,
-                (*_sections(system, used.system), *_sections(told, used.event)),
+                (*_sections(system, used.system), *_sections(sections, used.event)),
                 tuple(d for d in earlier if d.id not in back and row.manifest.is_newer_than(d.after, d.at)),
                 epoch.cause if not place and epoch.parent is not None else "",
             )

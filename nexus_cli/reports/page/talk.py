@@ -126,8 +126,8 @@ class Talk:
         at = self._markup.time(entry.at, TIME)
         request = self._requests.get(entry.id)
         step = request.row.manifest.step if request else 0
-        told = f"request {step:,} · {describe_request(request)}" if request else ""
-        link = f'<a class="sent" href="#r{step}">{told}</a>' if told else ""
+        title = f"request {step:,} · {describe_request(request)}" if request else ""
+        link = f'<a class="sent" href="#r{step}">{title}</a>' if title else ""
         return (
             f'<article id="e{entry.id}" class="{kind}"><header><h3>{self._markup.text(who)}{said}</h3>'
             f'<a class="at" href="#e{entry.id}"><time>{at}</time></a>{link}</header>\n'

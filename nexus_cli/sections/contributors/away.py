@@ -14,22 +14,22 @@ from nexus_cli.sections.section import DROP, Layer, Phase, Section, Sections
 def read(sources: Sources) -> Value:
     """Return a record per line: `line`, `run` (its last one) and `report`, the beginning of that run's answer."""
     return [
-        {"line": one_line(one["line"]), "run": one["run"], "report": one["report"].strip()} for one in sources.away()
+        {"line": one_line(run["line"]), "run": run["run"], "report": run["report"].strip()} for run in sources.away()
     ]
 
 
 def render(value: Value, view: View) -> Sections:
     """Render the line with the report below it, in its short form the line alone."""
-    return tuple(_section(number, one, view) for number, one in enumerate(value))
+    return tuple(_section(number, run, view) for number, run in enumerate(value))
 
 
-def _section(number: int, one: Value, view: View) -> Section:
-    line = f"- The person was shown: {one['line']}"
-    below = "".join(f"\n  > {part}" for part in one["report"].splitlines() if part.strip())
-    whole = f"{line}\n  Report of {one['run']} (all of it: `nexus runs show {one['run']}`):{below}"
+def _section(number: int, run: Value, view: View) -> Section:
+    line = f"- The person was shown: {run['line']}"
+    below = "".join(f"\n  > {part}" for part in run["report"].splitlines() if part.strip())
+    whole = f"{line}\n  Report of {run['run']} (all of it: `nexus runs show {run['run']}`):{below}"
     forms = (whole, f'{line} [its report: recall("{DROP}")]') if below else (line,)
-    order, source = Phase.MEMORY + 70 + number, f"{one['run']}, shown on opening" if one["run"] else "shown on opening"
-    name = f"away.{one['run'] or number}"
+    order, source = Phase.MEMORY + 70 + number, f"{run['run']}, shown on opening" if run["run"] else "shown on opening"
+    name = f"away.{run['run'] or number}"
     return Section(name, order, shrink_forms(forms, view.count), Layer.EVENT, priority=77, source=source)
 
 

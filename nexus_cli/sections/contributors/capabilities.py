@@ -35,9 +35,9 @@ def read(sources: Sources) -> Value:
     commands. The schemas, the list of skills and the model itself tell the rest."""
     value = sources.capabilities()
     unready = [
-        {**one, "items": items, "counts": {**one["counts"], READY: 0}}
-        for one in value.get("capabilities", ())
-        if (items := [item for item in one["items"] if item["state"] != READY])
+        {**capability, "items": items, "counts": {**capability["counts"], READY: 0}}
+        for capability in value.get("capabilities", ())
+        if (items := [item for item in capability["items"] if item["state"] != READY])
     ]
     return list(capability_forms(value and {"capabilities": unready, "environment": value.get("environment", "")}))
 
@@ -54,13 +54,15 @@ def capability_forms(value: JsonObject) -> tuple[str, ...]:
     if not value:
         return ()
     model = [f"Model: {one_line(str(value['model'] or 'none'))}."] if "model" in value else []
-    found = {str(one["category"]): one for one in value.get("capabilities", ()) if one["items"]}
+    found = {
+        str(capability["category"]): capability for capability in value.get("capabilities", ()) if capability["items"]
+    }
     if (tools := found.get("tools")) and tools["counts"][READY] == len(tools["items"]):
         del found["tools"]  # the schemas have them
-    lines = [*model, *(_category(one) for name, one in found.items() if name != SKILL)]
+    lines = [*model, *(_category(category) for name, category in found.items() if name != SKILL)]
     if environment := value.get("environment"):
         lines.append(f"Sandboxed commands use {one_line(str(environment))}.")
-    skills = [(one_line(one["name"]), one_line(one["description"])[:SHORT]) for one in value.get("skills", ())]
+    skills = [(one_line(skill["name"]), one_line(skill["description"])[:SHORT]) for skill in value.get("skills", ())]
     if SKILL not in found:
         return ("\n".join(lines),) if lines else ()
     state = _category(found[SKILL])
@@ -70,12 +72,12 @@ def capability_forms(value: JsonObject) -> tuple[str, ...]:
     described = [f"- {name}: {said}" if said else f"- {name}" for name, said in skills[:SKILLS]]
     if len(skills) > SKILLS:
         described.append(f"- and {len(skills) - SKILLS} more: `nexus skill list`")
-    made = (
+    forms = (
         [*lines, f"{state} {GUIDE}:", *described],
         [*lines, f"{state} {GUIDE}: {_list_names(names)}."],
         [*lines, f"{state} `nexus skill list`, `nexus skill use NAME`."],
     )
-    return tuple("\n".join(form) for form in made)
+    return tuple("\n".join(form) for form in forms)
 
 
 def _category(value: JsonObject) -> str:
@@ -92,9 +94,9 @@ def _state(category: str, state: str, value: JsonObject) -> str:
     if state == READY and category in NAMED:
         return text
     names = dict[str, list[str]]()
-    for one in value["items"]:
-        if one["state"] == state:
-            names.setdefault(one_line(one["why"]), []).append(one["name"])
+    for item in value["items"]:
+        if item["state"] == state:
+            names.setdefault(one_line(item["why"]), []).append(item["name"])
     whys = (": ".join(filter(None, (_list_names([*filter(None, named)]), why))) for why, named in names.items())
     return f"{text} ({'; '.join(whys)})"
 

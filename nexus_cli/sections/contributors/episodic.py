@@ -22,7 +22,9 @@ def read(sources: Sources) -> Value:
 
 def render(value: Value, view: View) -> Sections:
     """Render `- Earlier session 2026-11-03: fix the login test (01J...)`, and the number of other sessions."""
-    sections = [_section(one["session"], (_line(one),), f"session {one['session']}") for one in value[:MOST]]
+    sections = [
+        _section(session["session"], (_line(session),), f"session {session['session']}") for session in value[:MOST]
+    ]
     if rest := value[MOST:]:
         many = "session that fits" if len(rest) == 1 else "sessions that fit"
         pointer = f'- [{len(rest)} more earlier {many}: recall("{DROP}")]'
@@ -35,8 +37,8 @@ def _section(name: str, forms: tuple[str, ...], source: str) -> Section:
     return Section(f"episodic.{name}", order, forms, Layer.EVENT, priority=40, source=source, least=least)
 
 
-def _line(one: Value) -> str:
-    return f"- Earlier session {one['date']}: {one['title']} ({one['session']})"
+def _line(session: Value) -> str:
+    return f"- Earlier session {session['date']}: {session['title']} ({session['session']})"
 
 
 def _short(title: str) -> str:

@@ -29,23 +29,23 @@ def render_identity(value: Value, view: View) -> Sections:
     """Return one section per file with text."""
     return tuple(
         Section(
-            _id(one),
-            Phase.PERSONA + SLOTS[one["origin"]] + IDENTITY.index(one["name"]),
-            section_forms(f"# Identity ({one['name']})", one["text"], view.count),
+            _id(row),
+            Phase.PERSONA + SLOTS[row["origin"]] + IDENTITY.index(row["name"]),
+            section_forms(f"# Identity ({row['name']})", row["text"], view.count),
             Layer.SYSTEM,
             PRIORITY,
             sticky=True,
-            source=one["path"],
-            unread_bytes=one["beyond"],
+            source=row["path"],
+            unread_bytes=row["beyond"],
         )
-        for one in value
-        if one["text"]
+        for row in value
+        if row["text"]
     )
 
 
-def _id(one: Value) -> str:
-    stem = one["name"].partition(".")[0].lower()
-    return f"identity.{stem}" if one["origin"] == "personal" else f"identity.project.{stem}"
+def _id(row: Value) -> str:
+    stem = row["name"].partition(".")[0].lower()
+    return f"identity.{stem}" if row["origin"] == "personal" else f"identity.project.{stem}"
 
 
 def read_preferences(sources: Sources) -> Value:
@@ -73,20 +73,20 @@ def render_preferences(value: Value, view: View) -> Sections:
     """Return a section of the preferences and one of the style, if they have text."""
     return tuple(
         Section(
-            "preferences.style" if "style" in one else "preferences",
-            Phase.PERSONA + PREFERENCES_SLOT + ("style" in one),
+            "preferences.style" if "style" in row else "preferences",
+            Phase.PERSONA + PREFERENCES_SLOT + ("style" in row),
             section_forms(
-                f"# Style of answers ({one['style']})" if "style" in one else f"# Preferences ({PREFERENCES})",
-                one["text"],
+                f"# Style of answers ({row['style']})" if "style" in row else f"# Preferences ({PREFERENCES})",
+                row["text"],
                 view.count,
             ),
             Layer.SYSTEM,
             priority=70,
-            source=one["path"],
-            unread_bytes=one["beyond"],
+            source=row["path"],
+            unread_bytes=row["beyond"],
         )
-        for number, one in enumerate(value)
-        if one["text"] and (number == 0 or "style" in one)
+        for number, row in enumerate(value)
+        if row["text"] and (number == 0 or "style" in row)
     )
 
 

@@ -55,15 +55,15 @@ def read(sources: Sources) -> Value:
     ]
 
 
-def _record(name: str, header: str, one: ContextLayer | PathRule, root: Path) -> JsonObject:
-    path = one.path or one.folder
+def _record(name: str, header: str, layer: ContextLayer | PathRule, root: Path) -> JsonObject:
+    path = layer.path or layer.folder
     return {
         "id": name,
         "header": replace_surrogates(header),
-        "text": replace_surrogates(one.text + unread_note(one.beyond, path.name)),
+        "text": replace_surrogates(layer.text + unread_note(layer.beyond, path.name)),
         "source": _source(path, root),
-        "notice": one.notice,
-        "beyond": one.beyond,
+        "notice": layer.notice,
+        "beyond": layer.beyond,
     }
 
 
@@ -79,19 +79,19 @@ def _sections(value: Value, view: View, cap: int, layer: Layer) -> Sections:
     whole."""
     sizes = [view.count(one["text"]) for one in value]
     sections = []
-    for one, size, room in zip(value, sizes, share(sizes, cap), strict=True):
-        forms = _forms(one, size, room, view.count)
+    for context_layer, size, room in zip(value, sizes, share(sizes, cap), strict=True):
+        forms = _forms(context_layer, size, room, view.count)
         sections.append(
             Section(
-                one["id"],
-                Phase.CONSTRAINT + one.get("slot", SLOT_OF_RULES),
+                context_layer["id"],
+                Phase.CONSTRAINT + context_layer.get("slot", SLOT_OF_RULES),
                 forms[:1] if layer is Layer.EVENT and size <= room else forms,
                 layer,
                 PRIORITY,
                 sticky=True,
-                source=one["source"],
+                source=context_layer["source"],
                 least=1 if size > room and len(forms) > 1 else 0,
-                unread_bytes=one["beyond"],
+                unread_bytes=context_layer["beyond"],
             )
         )
     return tuple(sections)
@@ -184,13 +184,15 @@ def read_path_rules(sources: Sources) -> Value:
         for rule in list_path_rules(sources.cwd, sources.is_denied)
         if rule.text and rule.globs and any(map(rule.names, touched))
     ]
-    return [_record(f"path_rules.{_source(one.path or one.folder, root)}", header, one, root) for header, one in found]
+    return [
+        _record(f"path_rules.{_source(rule.path or rule.folder, root)}", header, rule, root) for header, rule in found
+    ]
 
 
 def _real_paths(cwd: Path, paths: Iterable[str]) -> set[str]:
     """Return the real paths of files; the folder of several is resolved once. Called before every request."""
     resolve, found = cache(os.path.realpath), set[str]()
-    for path in (os.path.join(cwd, one) for one in paths):
+    for path in (os.path.join(cwd, relative) for relative in paths):
         folder, name = os.path.split(path)
         is_plain = name.strip(".") and not os.path.islink(path)
         found.add(os.path.join(resolve(folder), name) if is_plain else os.path.realpath(path))

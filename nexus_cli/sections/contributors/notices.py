@@ -40,8 +40,8 @@ def render(value: Value, view: View) -> Sections:
         short.append(f'[nexus: and {plural(rest, "more notice")}: recall("{DROP}")]')
     elif short != lines:
         short[-1] = f'{short[-1][:-1]} recall("{DROP}")]'
-    made = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))
-    forms = shrink_forms((*made, f'[nexus: {plural(len(value), "notice")}: recall("{DROP}")]'), view.count)
+    texts = list(dict.fromkeys(("\n".join(lines), "\n".join(short))))
+    forms = shrink_forms((*texts, f'[nexus: {plural(len(value), "notice")}: recall("{DROP}")]'), view.count)
     return (Section("notices", Phase.EVENT + 20, forms, Layer.EVENT, priority=96, sticky=True, source="session"),)
 
 
@@ -55,15 +55,15 @@ def render_jobs(value: Value, view: View) -> Sections:
 def render_hooks(value: Value, view: View) -> Sections:
     """Render the text of each event's hooks; a small window gets its beginning and the call that reads the rest."""
     sections = []
-    for event, one in sorted(value.items()):
-        text = one["text"]
+    for event, notice in sorted(value.items()):
+        text = notice["text"]
         if not text:
             continue
         short = [f'{text[:MOST_HOOK_TEXT]}... recall("{DROP}")', f'[text of {event} hooks: recall("{DROP}")]']
         forms = (text,) if view.count(text) * HOOK_SHARE <= view.window else shrink_forms((text, *short), view.count)
         name = f"hooks.{event}"
         sections.append(
-            Section(name, Phase.EVENT + 18, forms, Layer.EVENT, priority=92, sticky=True, source=one["source"])
+            Section(name, Phase.EVENT + 18, forms, Layer.EVENT, priority=92, sticky=True, source=notice["source"])
         )
     return tuple(sections)
 

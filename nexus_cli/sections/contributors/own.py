@@ -106,16 +106,16 @@ def render(value: Value, view: View) -> Sections:
     """Return one section per text."""
     return tuple(
         Section(
-            f"{'own_event' if one['layer'] == Layer.EVENT else 'own'}.{one['name']}",
-            one["order"],
-            section_forms(f"# {one['name']}", one["text"], view.count),
-            Layer(one["layer"]),
-            one["priority"],
-            source=one["path"],
-            unread_bytes=one["beyond"],
+            f"{'own_event' if own_text['layer'] == Layer.EVENT else 'own'}.{own_text['name']}",
+            own_text["order"],
+            section_forms(f"# {own_text['name']}", own_text["text"], view.count),
+            Layer(own_text["layer"]),
+            own_text["priority"],
+            source=own_text["path"],
+            unread_bytes=own_text["beyond"],
         )
-        for one in value
-        if one["text"]
+        for own_text in value
+        if own_text["text"]
     )
 
 

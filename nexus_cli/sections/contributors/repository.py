@@ -18,12 +18,12 @@ LONGEST = 60
 
 def read(sources: Sources) -> Value:
     """Return the `line`; nothing without a repository."""
-    found = sources.repository()
-    if not found:
+    repository = sources.repository()
+    if not repository:
         return {}
-    dirty, commits = (", ".join(map(_quote, found[name][:NAMED])) for name in ("dirty", "subjects"))
-    left = f"{plural(len(found['dirty']), 'file')} ({dirty})" if dirty else "nothing"
-    branch, work = _quote(found["branch"]), found.get("work")
+    dirty, commits = (", ".join(map(_quote, repository[name][:NAMED])) for name in ("dirty", "subjects"))
+    left = f"{plural(len(repository['dirty']), 'file')} ({dirty})" if dirty else "nothing"
+    branch, work = _quote(repository["branch"]), repository.get("work")
     state = f"rebasing {branch}" if work == "rebase" else f"branch {branch}"
     state += f" ({work} in progress)" if work and work != "rebase" else ""
     return {"line": f"Git: {state}; uncommitted: {left}; newest commits: {commits or 'none'}"}

@@ -75,33 +75,33 @@ def read(sources: Sources) -> Value:
     trigger = run.get("trigger")
     if not trigger:
         return {}
-    made = {"trigger": _trigger_lines(trigger, LONG), "short": _trigger_lines(trigger, SHORT)}
+    lines = {"trigger": _trigger_lines(trigger, LONG), "short": _trigger_lines(trigger, SHORT)}
     if "identity" not in run:
-        return made
+        return lines
     from nexus_cli.core.run import name_goal  # noqa: PLC0415  (the records of runs, which a plain session has not)
 
     now = _moment(run.get("time"))
     now = now and now.replace(microsecond=0)
     facts = _relevant_facts(sources, str(run.get("about", "")), run.get("lessons", ()))
-    return made | {
+    return lines | {
         "identity": _identity_lines(run["identity"], now),
         "space": _space_lines(run),
-        "spaces": [_space_line(one) for one in run.get("spaces", ())],
+        "spaces": [_space_line(space) for space in run.get("spaces", ())],
         "goals": [
-            *(name_goal({**one, "text": _plain(one["text"])}) for one in run.get("goals", ())),
+            *(name_goal({**goal, "text": _plain(goal["text"])}) for goal in run.get("goals", ())),
             *_goal_lines(sources),
         ],
         "memories": [f"[{fact.slot}] {_plain(fact.statement)}" for fact in facts],
         "facts": [fact.id for fact in facts],
-        "plans": [_plan_line(one, now) for one in run.get("plans", ())],
-        "runs": [_run_line(one) for one in run.get("runs", ())],
+        "plans": [_plan_line(plan, now) for plan in run.get("plans", ())],
+        "runs": [_run_line(past_run) for past_run in run.get("runs", ())],
         "previous": _previous_lines(run["previous"]) if run.get("previous") else [],
     }
 
 
 def render(value: Value, view: View) -> Sections:
     """Return a section for each block that has a line, in the order of `BLOCKS`."""
-    made = ((name, *_forms(name, value, view.count)) for name in BLOCKS if value.get(name))
+    blocks = ((name, *_forms(name, value, view.count)) for name in BLOCKS if value.get(name))
     return tuple(
         Section(
             f"{ID}.{name}",
@@ -114,7 +114,7 @@ def render(value: Value, view: View) -> Sections:
             least=least,
             fact_ids=tuple(value["facts"]) if name == "memories" else (),
         )
-        for name, forms, least in made
+        for name, forms, least in blocks
     )
 
 
@@ -193,11 +193,11 @@ def _json(value: Any, level: int = 0) -> str:
         return '"..."'
     if isinstance(value, Mapping):
         inner = ", ".join(
-            f"{json.dumps(str(key), ensure_ascii=False)}: {_json(one, level + 1)}" for key, one in value.items()
+            f"{json.dumps(str(key), ensure_ascii=False)}: {_json(element, level + 1)}" for key, element in value.items()
         )
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_json(one, level + 1) for one in value)}]"
+        return f"[{', '.join(_json(element, level + 1) for element in value)}]"
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -216,8 +216,8 @@ def _space_lines(run: JsonObject) -> list[str]:
 
 def _space_line(space: JsonObject) -> str:
     members = [
-        "You" if one.get("you") else f"{_plain(one['name'])} ({_plain(one['type'])})"
-        for one in space.get("members", ())
+        "You" if member.get("you") else f"{_plain(member['name'])} ({_plain(member['type'])})"
+        for member in space.get("members", ())
     ]
     members += [f"{space['more']:,} more"] if space.get("more") else []
     active = " [ACTIVE]" if space.get("active") else ""
@@ -262,12 +262,12 @@ def _plan_line(plan: JsonObject, now: datetime | None) -> str:
     left = [f"in {_span((due - now).total_seconds())}"] if due and now else []
     if plan.get("cron"):
         zone = [f"zone: {_plain(plan['zone'])}"] if plan.get("zone") not in (None, "", "UTC") else []
-        told = ["recurring", f"cron: {_plain(plan['cron'])}", *zone, *(f"next: {one}" for one in at), *left]
+        parts = ["recurring", f"cron: {_plain(plan['cron'])}", *zone, *(f"next: {moment}" for moment in at), *left]
     else:
-        told = ["one-time", *(f"scheduledAt: {one}" for one in at), *left]
-    told += ["paused"] if plan.get("paused") else []
+        parts = ["one-time", *(f"scheduledAt: {moment}" for moment in at), *left]
+    parts += ["paused"] if plan.get("paused") else []
     after = f"  [created via runAfter: {_quote(plan['runAfter'])}]" if plan.get("runAfter") else ""
-    return f"{_quote(plan['name'])} ({', '.join(told)}){after}"
+    return f"{_quote(plan['name'])} ({', '.join(parts)}){after}"
 
 
 def _run_line(run: JsonObject) -> str:

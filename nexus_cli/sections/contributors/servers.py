@@ -16,14 +16,14 @@ def render(value: Value, view: View) -> Sections:
     """Return the instructions below a header that names whose they are."""
     return tuple(
         Section(
-            f"servers.{one['name']}",
+            f"servers.{server['name']}",
             Phase.TOOLS + 30 + min(number, 99),
-            section_forms(f"# MCP server {one['name']} (its own words)", one["text"], view.count),
+            section_forms(f"# MCP server {server['name']} (its own words)", server["text"], view.count),
             Layer.SYSTEM,
             priority=70,
-            source=f"MCP server {one['name']}",
+            source=f"MCP server {server['name']}",
         )
-        for number, one in enumerate(value)
+        for number, server in enumerate(value)
     )
 
 

@@ -34,7 +34,7 @@ def read(sources: Sources) -> Value:
 def render(value: Value, view: View) -> Sections:
     """Render `[nexus: file src/a.py: changed on disk at 14:35:12, after you last saw it]` for each of the newest, and
     `[nexus: also changed on disk after you last saw them: c.py, d.py]`."""
-    alone = (_section(one["path"], (f"[nexus: {_line(one)}]",), one["path"]) for one in value[:ALONE])
+    alone = (_section(file["path"], (f"[nexus: {_line(file)}]",), file["path"]) for file in value[:ALONE])
     return (*alone, *_rest(value[ALONE:], view))
 
 
@@ -56,14 +56,14 @@ def _rest(rest: Sequence[Value], view: View) -> Sections:
     return (replace(_section("more_changed", forms, many), least=1),)
 
 
-def _name(one: Value) -> str:
-    return f"{one['path']} (gone)" if one["disk"] == "gone" else str(one["path"])
+def _name(file: Value) -> str:
+    return f"{file['path']} (gone)" if file["disk"] == "gone" else str(file["path"])
 
 
-def _line(one: Value) -> str:
-    gone = one["disk"] == "gone"
-    state = "no longer there" if gone else f"changed on disk at {one['moment']}, after you last saw it"
-    return f"file {one['path']}: {state}"
+def _line(file: Value) -> str:
+    gone = file["disk"] == "gone"
+    state = "no longer there" if gone else f"changed on disk at {file['moment']}, after you last saw it"
+    return f"file {file['path']}: {state}"
 
 
 def _path(path: str, root: str) -> str:

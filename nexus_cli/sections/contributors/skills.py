@@ -51,7 +51,7 @@ def _render(kind: str, header: str, pointer: str, value: Value, view: View) -> S
     """Return one section: descriptions, short descriptions, names, or the number."""
     if not value:
         return ()
-    names = [one["name"] for one in value]
+    names = [skill["name"] for skill in value]
     rest = [", ".join(names[DESCRIBED:])] if len(names) > DESCRIBED else []
     full = "\n".join([header, *_describe(value, LONG), *rest])
     short = "\n".join([header, *_describe(value, SHORT), *_name_rest(names, DESCRIBED)])
@@ -72,7 +72,7 @@ def catalogue_place(number: int) -> str:
 
 
 def _describe(value: Value, most: int) -> list[str]:
-    return [f"- {one['name']}: {cut_at_word(one['description'], most)}".rstrip(": ") for one in value[:DESCRIBED]]
+    return [f"- {skill['name']}: {cut_at_word(skill['description'], most)}".rstrip(": ") for skill in value[:DESCRIBED]]
 
 
 def _name_rest(names: Sequence[str], first: int) -> list[str]:
@@ -99,14 +99,14 @@ def render_matching(value: Value, view: View) -> Sections:
     """Render `- The skill NAME may fit: DESCRIPTION`, a section per skill."""
     return tuple(
         Section(
-            f"skill_match.{one['name']}",
+            f"skill_match.{skill['name']}",
             Phase.MEMORY + 60 + number,
-            (one.get("line") or _offer(one),),
+            (skill.get("line") or _offer(skill),),
             Layer.EVENT,
             priority=65,
             source="nexus skill list",
         )
-        for number, one in enumerate(value)
+        for number, skill in enumerate(value)
     )
 
 

@@ -17,8 +17,8 @@ SAID = {
 
 def read(sources: Sources) -> Value:
     """Return `type` and `source` of the turn's cause."""
-    found = sources.trigger()
-    return {key: one_line(str(found.get(key, "")))[:80] for key in ("type", "source")}
+    trigger = sources.trigger()
+    return {key: one_line(str(trigger.get(key, "")))[:80] for key in ("type", "source")}
 
 
 def render(value: Value, view: View) -> Sections:

@@ -71,12 +71,12 @@ def end_until(state: SessionState) -> str:
     """Drop the goal that the session works for, and return its command, "" without one. A running round is ended by its
     own reply."""
     conversation = state.engine.conversation
-    found = open_until(conversation, state.session_id)
-    if not found:
+    until = open_until(conversation, state.session_id)
+    if not until:
         return ""
     set_until(conversation, state.session_id, "")
-    drop_goal(conversation, found["goal"])
-    return found["command"]
+    drop_goal(conversation, until["goal"])
+    return until["command"]
 
 
 def goal_closing(names: Sequence[str], verb: str) -> Act:
@@ -97,12 +97,12 @@ def goal_closing(names: Sequence[str], verb: str) -> Act:
 
 def parse_steps(answer: str) -> list[str]:
     """Parse the steps in a model's answer: JSON (a list or an object), list items, or plain lines."""
-    found = list(_texts(_json(answer)))
-    if not found:
+    steps = list(_texts(_json(answer)))
+    if not steps:
         lines = [strip_emphasis(line) for line in answer.splitlines() if line.strip() and not HEADING.search(line)]
         marked = [line for line in lines if LISTED.match(line)]
-        found = [LISTED.sub("", line) for line in marked or lines]
-    unique = dict.fromkeys(filter(None, map(shorten, found)))
+        steps = [LISTED.sub("", line) for line in marked or lines]
+    unique = dict.fromkeys(filter(None, map(shorten, steps)))
     return list(unique)[:MOST_STEPS]
 
 
@@ -122,9 +122,9 @@ def strip_emphasis(text: str) -> str:
     return line
 
 
-def _inside(found: re.Match[str]) -> str:
-    name = found[1][0] == "_" and " " not in found[2]
-    return found[0] if name else found[2]
+def _inside(match: re.Match[str]) -> str:
+    name = match[1][0] == "_" and " " not in match[2]
+    return match[0] if name else match[2]
 
 
 def _json(answer: str) -> Any:
@@ -142,7 +142,7 @@ def _texts(value: Any) -> Iterator[str]:
     """Yield the steps in a JSON value: texts, objects with one of `NAMES`, or the list inside an object."""
     if isinstance(value, dict):
         value = next((part for part in value.values() if isinstance(part, list)), [])
-    for one in value if isinstance(value, list) else ():
-        text = next((one[name] for name in NAMES if name in one), "") if isinstance(one, dict) else one
+    for element in value if isinstance(value, list) else ():
+        text = next((element[name] for name in NAMES if name in element), "") if isinstance(element, dict) else element
         if isinstance(text, str):
             yield text

@@ -45,6 +45,6 @@ async def run(arguments: AskPersonArguments, context: ToolContext) -> ToolResult
     answers = await questions.ask(asked)
     if not answers:
         return ToolResult(error=NO_ANSWER)
-    lines = [f"{one.text}\n> {answer or '(no answer)'}" for one, answer in zip(asked, answers, strict=False)]
+    lines = [f"{question.text}\n> {answer or '(no answer)'}" for question, answer in zip(asked, answers, strict=False)]
     missing = len(asked) - len(answers)
     return ToolResult("\n".join(lines), error=f"{missing} of the questions got no answer" if missing else "")

@@ -38,7 +38,7 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
         return ToolResult(_overview(service.held()))
     found = await service.section(name, arguments.form)
     if found is None:
-        ids = [str(one["id"]) for one in service.held()["sections"]]
+        ids = [str(section["id"]) for section in service.held()["sections"]]
         known = name_first(ids, _SECTIONS) or "none"
         return ToolResult(error=f"there is no section {name!r}; there are: {known}")
     text, drop = found
@@ -63,18 +63,18 @@ def _overview(held: JsonObject) -> str:
         f"pressure {budget['pressure']}",
         "sections:",
     ]
-    sections = [one for one in held["sections"] if not one.get("off")]
+    sections = [section for section in held["sections"] if not section.get("off")]
     lines += [f"  {_section(section)}" for section in sections[:_SECTIONS]]
     if len(sections) > _SECTIONS:
         lines.append(f"  and {len(sections) - _SECTIONS} more")
     return "\n".join(lines + _drops(held["drops"]))
 
 
-def _section(one: JsonObject) -> str:
-    short = one["form"] != "full"
-    tokens = f"{one['tokens']:,}" + (f" of {one['full_tokens']:,}" if short else "")
-    drop = f" ({one['drop']})" if one.get("drop") else ""
-    return f"{one['id']}: {one['form']}, {tokens} tokens{drop}"
+def _section(section: JsonObject) -> str:
+    short = section["form"] != "full"
+    tokens = f"{section['tokens']:,}" + (f" of {section['full_tokens']:,}" if short else "")
+    drop = f" ({section['drop']})" if section.get("drop") else ""
+    return f"{section['id']}: {section['form']}, {tokens} tokens{drop}"
 
 
 def _drops(drops: Sequence[JsonObject]) -> list[str]:

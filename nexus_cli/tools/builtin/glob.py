@@ -34,23 +34,23 @@ async def run(arguments: GlobArguments, context: ToolContext) -> ToolResult:
     path = arguments.path
     try:
         target = decided_path(path, context)
-        found = await run_in_thread(lambda stop: _list(target, arguments.pattern, context, stop))
+        paths = await run_in_thread(lambda stop: _list(target, arguments.pattern, context, stop))
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(path, error, context))
     prefix = "" if path in (".", "./", "") else path.rstrip("/") + "/"
-    lines = [replace_surrogates(prefix + name) for name in found[:LIMIT]]
-    if len(found) > LIMIT:
-        lines.append(f"[{len(found) - LIMIT} more: narrow the pattern or `path`]")
-    shown = min(len(found), LIMIT)
-    return ToolResult("\n".join(lines) or "no files", counts={"files": shown}, more=len(found) > LIMIT)
+    lines = [replace_surrogates(prefix + name) for name in paths[:LIMIT]]
+    if len(paths) > LIMIT:
+        lines.append(f"[{len(paths) - LIMIT} more: narrow the pattern or `path`]")
+    shown = min(len(paths), LIMIT)
+    return ToolResult("\n".join(lines) or "no files", counts={"files": shown}, more=len(paths) > LIMIT)
 
 
 def _list(target: Path, pattern: str, context: ToolContext, stop: StopFlag) -> list[str]:
     wanted = PathPattern(pattern)
     check_folder(target)
     listed = wanted.select(list_files(target, context.project, stop), stop.raise_if_pressed)
-    found = listed or _find_exact(target, pattern, context.project)
-    return [name for name in found if not context.is_refused(target / name)]
+    paths = listed or _find_exact(target, pattern, context.project)
+    return [name for name in paths if not context.is_refused(target / name)]
 
 
 def _find_exact(target: Path, pattern: str, project: Path) -> list[str]:

@@ -139,7 +139,7 @@ def _narrow_by_rg(
         return names
     case = ["-i"] if arguments.ignore_case else []
     fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern, "-e", _UNSURE]
-    found = set[str]()
+    paths = set[str]()
     for batch in _batches(names):
         argv = [*fixed, "--", *(f"./{name}" for name in batch)]
         try:
@@ -149,8 +149,8 @@ def _narrow_by_rg(
         # Status 2: rg rejects the pattern, or could not read a file.
         if done.status not in (0, 1) or done.timed_out or done.uncounted:
             return names
-        found.update(os.fsdecode(part).removeprefix("./") for part in done.output.split(b"\0") if part)
-    return [name for name in names if name in found or _too_large(root / name)]
+        paths.update(os.fsdecode(part).removeprefix("./") for part in done.output.split(b"\0") if part)
+    return [name for name in names if name in paths or _too_large(root / name)]
 
 
 def _too_large(path: Path) -> bool:

@@ -59,8 +59,8 @@ async def run(arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
     With `more` each part has such a line, with its path; a part that cannot be read has its error instead.
     """
     parts = [arguments]
-    for one in arguments.more:
-        path, ranges = split_ranges(one)
+    for typed in arguments.more:
+        path, ranges = split_ranges(typed)
         parts += [ReadFileArguments(path, max(1, first), count) for first, count in ranges] or [ReadFileArguments(path)]
     if len(parts) > MOST_PARTS:
         return ToolResult(error=f"{len(parts)} parts in one call; at most {MOST_PARTS}", ran=False)

@@ -31,5 +31,5 @@ async def run(arguments: SearchMemoryArguments, context: ToolContext) -> ToolRes
     lines = [f"{fact.id} ({fact.slot}, {fact.at[:10]}, {fact.source}): {fact.statement}" for fact in facts[:LIMIT]]
     if len(facts) > LIMIT:
         lines.append(f"[the best {LIMIT}; there are more: narrow the query or name a slot]")
-    told = tuple(fact.id for fact in facts[:LIMIT])
-    return ToolResult("\n".join(lines) or "no stored fact matches", facts=told)
+    ids = tuple(fact.id for fact in facts[:LIMIT])
+    return ToolResult("\n".join(lines) or "no stored fact matches", facts=ids)

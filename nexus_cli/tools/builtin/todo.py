@@ -31,7 +31,7 @@ async def run(arguments: TodoArguments, context: ToolContext) -> ToolResult:
     items = [asdict(item) for item in arguments.items]
     if len(items) > MOST_ITEMS:
         return ToolResult(error=f"{len(items)} items are too many: at most {MOST_ITEMS}", ran=False)
-    long = next((number for number, one in enumerate(items, 1) if len(one["text"]) > LONGEST_TEXT), None)
+    long = next((number for number, item in enumerate(items, 1) if len(item["text"]) > LONGEST_TEXT), None)
     if long is not None:
         return ToolResult(error=f"item {long} is too long: at most {LONGEST_TEXT} characters", ran=False)
     if any(not item["text"].strip() for item in items):

@@ -218,7 +218,7 @@ def _wait_for_service(name: str, match: list[str]) -> Wait:
     if name not in known:
         named = f"the services are {', '.join(sorted(known))}" if known else "the person's settings have no service"
         raise ToolError(f"there is no service {name[:80]!r}; {named}")
-    if wrong := [one for one in match if not is_condition(one)]:
+    if wrong := [condition for condition in match if not is_condition(condition)]:
         raise ToolError(f"match {wrong[0][:80]!r} is not of the form FIELD=VALUE")
     has = f" with {', '.join(match)}" if match else ""
     return Wait("service", f"an event of {name}{has}", {"service": name, "match": match})

@@ -107,9 +107,22 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
     finally:
         for change in done:
             _note(change, seen, context)
-    names = [project_relative(path, context.project) for one in done for path in (one.target, one.moved) if path]
-    shown = [part for one in done for part in (_title(one), name_changed_lines(one.before or "", one.after or ""))]
-    written = [(one.moved or one.target, one.before or "", one.after) for one in done if one.after is not None]
+    names = [
+        project_relative(path, context.project)
+        for file_change in done
+        for path in (file_change.target, file_change.moved)
+        if path
+    ]
+    shown = [
+        part
+        for file_change in done
+        for part in (_title(file_change), name_changed_lines(file_change.before or "", file_change.after or ""))
+    ]
+    written = [
+        (file_change.moved or file_change.target, file_change.before or "", file_change.after)
+        for file_change in done
+        if file_change.after is not None
+    ]
     edits = tuple(describe_edit(path, before, after) for path, before, after in written)
     output = "" if error else "\n".join(shown)
     return ToolResult(output, error, changed=tuple(names), diff=_diff(done, context), edits=edits)
@@ -271,12 +284,12 @@ def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, s
     """Return the index of the only passage, or of the first one behind the line that the hunk names; None if there is
     none."""
     if hunk.anchor:
-        found = next((at for at in range(first, len(bodies)) if bodies[at].strip() == hunk.anchor), None)
-        if found is None:
+        passage = next((at for at in range(first, len(bodies)) if bodies[at].strip() == hunk.anchor), None)
+        if passage is None:
             raise ToolError(f"hunk {number}: no line {hunk.anchor[:80]!r} behind line {first}")
         if not hunk.old:
             raise ToolError(f"hunk {number}: an addition behind @@ needs a line of context")
-        first = found + (hunk.old[0].strip() != hunk.anchor)
+        first = passage + (hunk.old[0].strip() != hunk.anchor)
     last = len(bodies) - len(hunk.old)
     if hunk.at_end and last >= first and bodies[last:] == hunk.old:
         return last
@@ -340,7 +353,7 @@ def _title(change: _Change) -> str:
 
 def _diff(changes: Sequence[_Change], context: ToolContext) -> str:
     rows = ((change, project_relative(change.moved or change.target, context.project)) for change in changes)
-    return "".join(unified_diff(one.before, one.after or "", name) for one, name in rows)
+    return "".join(unified_diff(file_change.before, file_change.after or "", name) for file_change, name in rows)
 
 
 def _describe(problem: OSError | ToolError, done: Sequence[_Change]) -> str:

@@ -105,9 +105,9 @@ def list_pasted_files(text: str) -> list[tuple[str, str]]:
     with contextlib.suppress(ValueError):  # an open quote
         for words in ([whole], shlex.split(whole)):
             paths = [unquote(urlsplit(word).path) if word.startswith("file://") else word for word in words]
-            found = [(path, kind) for path in map(os.path.expanduser, paths) if (kind := _kind_of_file(path))]
-            if len(found) == len(words):
-                return found
+            files = [(path, kind) for path in map(os.path.expanduser, paths) if (kind := _kind_of_file(path))]
+            if len(files) == len(words):
+                return files
     return []
 
 

@@ -193,7 +193,7 @@ def _mention(name: str) -> str:
 
 def list_programs(path: str) -> list[str]:
     """Return the names of programs in the absolute folders of a `PATH`, sorted; blocking."""
-    found: set[str] = set()
+    programs: set[str] = set()
     for folder in path.split(os.pathsep):
         if not os.path.isabs(folder):
             continue
@@ -202,8 +202,8 @@ def list_programs(path: str) -> list[str]:
                 names = [entry.name for entry in entries if entry.name.isprintable()]
         except OSError:
             continue
-        found |= {name for name in names if name not in found and os.access(os.path.join(folder, name), os.X_OK)}
-    return sorted(found)
+        programs |= {name for name in names if name not in programs and os.access(os.path.join(folder, name), os.X_OK)}
+    return sorted(programs)
 
 
 ROWS = 8
@@ -256,16 +256,16 @@ def _entry_rows(completions: list[Completion], selected: int | None, columns: in
     named = min(widest, max(min(_LEAST_NAME, room), int(room * _NAME)) if explained else room)
     shown: StyleAndTextTuples = []
     for number in wanted:
-        one, current = completions[number], number == selected
+        shown_completion, current = completions[number], number == selected
         style = "class:input.menu.current bold" if current else "class:input.menu"
-        name = cut_start(one.display_text, named, "…")
+        name = cut_start(shown_completion.display_text, named, "…")
         left = room - named - 2
-        told = _begin(one.display_meta_text, left) if explained and left > 8 else ""
+        explanation = _begin(shown_completion.display_meta_text, left) if explained and left > 8 else ""
         if current:
             shown.append(("[SetCursorPosition]", ""))
         shown.append((style, ("> " if current else "  ") + name))
-        if told:
-            shown.append(("class:input.menu.meta", " " * (named - cells(name) + 2) + told))
+        if explanation:
+            shown.append(("class:input.menu.meta", " " * (named - cells(name) + 2) + explanation))
         shown.append(("", "\n"))
     return shown[:-1]
 

@@ -57,10 +57,10 @@ def find_editor() -> list[str]:
         except ValueError as error:
             why = f"{name} is not a valid command: {error}"
             raise NexusError("usage", "the editor", why, "Fix the quoting") from error
-    found = next(filter(None, map(find_program, FALLBACKS)), None)
-    if found is None:
+    editor = next(filter(None, map(find_program, FALLBACKS)), None)
+    if editor is None:
         raise NexusError("usage", "the editor", f"no editor was found ({', '.join(FALLBACKS)})", _HINT)
-    return [found]
+    return [editor]
 
 
 def _find(program: str) -> str:

@@ -76,13 +76,13 @@ class ProjectHistory(History):
 
     def read(self) -> list[str]:
         """Return this project's entries from before the start, newest first; raise `OSError` if they are unreadable."""
-        found: list[str] = []
+        lines: list[str] = []
         for text in reversed(list(_texts(_tail(self._path, self._end), self._project))):
-            if not found or text != found[-1]:
-                found.append(text)
-            if len(found) >= ENTRIES:
+            if not lines or text != lines[-1]:
+                lines.append(text)
+            if len(lines) >= ENTRIES:
                 break
-        return found
+        return lines
 
     def get_strings(self) -> list[str]:
         """Return the entries loaded so far, oldest first."""

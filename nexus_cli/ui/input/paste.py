@@ -141,7 +141,7 @@ class Pastes:
     def take_inserted(self, text: str) -> tuple[str, ...]:
         """Return the pastes since the last message that `text` contains, and forget them all."""
         inserted, self._inserted = self._inserted, []
-        return tuple(dict.fromkeys(one for one in inserted if one.strip() and one in text))
+        return tuple(dict.fromkeys(piece for piece in inserted if piece.strip() and piece in text))
 
     def release(self) -> None:
         """Release old pastes of sent messages, except for labels and the newest `RETAINED` characters."""
@@ -155,9 +155,9 @@ class Pastes:
         if text.isascii() or not self._pastes:
             return text
 
-        def replaced(found: re.Match[str]) -> str:
-            paste = self._pastes.get(found[0])
-            return found[0] if paste is None else by(paste)
+        def replaced(match: re.Match[str]) -> str:
+            paste = self._pastes.get(match[0])
+            return match[0] if paste is None else by(paste)
 
         return MARKS.sub(replaced, text)
 

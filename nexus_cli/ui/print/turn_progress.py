@@ -170,8 +170,8 @@ class TurnProgress:
             self._held.append(event)
         if not self._renderer.worker_asks or isinstance(event, e.TurnEnd):
             held, self._held = self._held, []
-            for one in held:
-                self._renderer.feed(one)
+            for held_event in held:
+                self._renderer.feed(held_event)
 
     async def run(self) -> None:
         """Redraw the live lines until this is cancelled; where there are none, print what a silent turn waits for."""

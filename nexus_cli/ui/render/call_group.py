@@ -107,11 +107,11 @@ class CallGroup:
         return self.summary(), "\n".join(parts)
 
 
-def _count(made: list[FinishedCall]) -> str:
+def _count(calls: list[FinishedCall]) -> str:
     """Count the calls of one kind: `read 12 files`, `3 searches`, `4 commands`."""
-    tool, verb = find_called_tool(made[0].call), call_verb(made[0].call)
+    tool, verb = find_called_tool(calls[0].call), call_verb(calls[0].call)
     if tool.counted_as:
-        return plural(len(made), *tool.counted_as)
+        return plural(len(calls), *tool.counted_as)
     if tool.reads_content:
-        return f"{verb} {plural(len({done.subject for done in made}), 'file')}"
-    return f"{verb} {len(made)} times" if len(made) > 1 else verb
+        return f"{verb} {plural(len({done.subject for done in calls}), 'file')}"
+    return f"{verb} {len(calls)} times" if len(calls) > 1 else verb

@@ -150,12 +150,12 @@ class Thought:
 
     def end(self) -> list[str]:
         """Return the last line, if one is open."""
-        made = self.feed(held) if (held := self._door.flush()) else []
+        lines = self.feed(held) if (held := self._door.flush()) else []
         if self.tail:
             self._keep([self.tail])
-            made.append(self.tail)
+            lines.append(self.tail)
             self.tail = ""
-        return made
+        return lines
 
     @property
     def text(self) -> str:

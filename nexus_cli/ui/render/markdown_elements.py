@@ -82,9 +82,9 @@ class ThemedElement(MarkdownElement):
 
     @classmethod
     def create(cls, markdown: Any, token: Token) -> Any:
-        made: Any = super().create(markdown, token)
-        made.look, made.token = markdown.theme, token
-        return made
+        element: Any = super().create(markdown, token)
+        element.look, element.token = markdown.theme, token
+        return element
 
 
 def _limit(console: Console, options: ConsoleOptions) -> ConsoleOptions:
@@ -106,9 +106,9 @@ class ThemedParagraph(ThemedElement, Paragraph):
 
     @classmethod
     def create(cls, markdown: Any, token: Token) -> Any:
-        made: Any = Paragraph.create.__func__(cls, markdown, token)  # type: ignore[attr-defined]
-        made.look, made.token = markdown.theme, token
-        return made
+        paragraph: Any = Paragraph.create.__func__(cls, markdown, token)  # type: ignore[attr-defined]
+        paragraph.look, paragraph.token = markdown.theme, token
+        return paragraph
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         self.text.justify = self.justify

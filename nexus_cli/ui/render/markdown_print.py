@@ -85,10 +85,10 @@ def _prose(block: Block, theme: Theme) -> RenderableType:
     if max((token.level for token in tokens), default=0) >= DEEPEST:
         return Text(block.text, overflow="fold")
     _clean(tokens)
-    made = _Themed("", hyperlinks=False)
-    made.theme = theme
-    made.parsed = _dressed(tokens, theme)
-    return made
+    prose = _Themed("", hyperlinks=False)
+    prose.theme = theme
+    prose.parsed = _dressed(tokens, theme)
+    return prose
 
 
 def _clean(tokens: Iterable[Token]) -> None:
@@ -129,7 +129,7 @@ def _links(children: list[Token]) -> list[Token]:
             skip -= 1
             continue
         after = children[place + 1 : place + 3]
-        plain = token.type == "link_open" and [one.type for one in after] == ["text", "link_close"]
+        plain = token.type == "link_open" and [next_token.type for next_token in after] == ["text", "link_close"]
         if plain and str(token.attrs.get("href", "")).removeprefix("mailto:") == after[0].content:
             kept.append(after[0])
             skip = 2

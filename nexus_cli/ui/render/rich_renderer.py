@@ -439,11 +439,11 @@ class RichRenderer:
 
     def _show_beside(self) -> None:
         beside, self._beside = self._beside, []
-        for one in beside:
-            if isinstance(one, HeldNote):
-                self._scrollback.add_note(one.text, one.role)
+        for note in beside:
+            if isinstance(note, HeldNote):
+                self._scrollback.add_note(note.text, note.role)
             else:
-                self._scrollback.add_lines(format_finished_call(one, self._width(), self._theme))
+                self._scrollback.add_lines(format_finished_call(note, self._width(), self._theme))
 
     def _begin_call(self, event: e.ToolCallEvent) -> None:
         self._close()

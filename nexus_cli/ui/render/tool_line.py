@@ -122,12 +122,12 @@ def call_verb(call: ToolCall) -> str:
 def format_call(call: ToolCall, subject: str) -> str:
     """Return verb and object on one line: `read app.py`, `grep discount in src`, `agents steer w1 "go on"`."""
     tool = find_called_tool(call)
-    if made := plugin_line(call.name, call.arguments):
-        return made
+    if line := plugin_line(call.name, call.arguments):
+        return line
     folder = next(iter(tool.find_paths(call.arguments)), None) if tool.finds_files else None
     where = f" in {one_line(str(folder))}" if folder not in (None, "", ".", "./") else ""
     given = (call.arguments.get(name, "") for name in tool.shows)
-    listed = (" ".join(map(str, one)) if isinstance(one, list) else str(one) for one in given)
+    listed = (" ".join(map(str, element)) if isinstance(element, list) else str(element) for element in given)
     more = (one_line(text[:400]) for text in listed)
     shown = "".join(f' "{text}"' if " " in text else f" {text}" for text in more if text)
     return f"{call_verb(call)} {one_line(subject)}{shown}{where}".rstrip()
@@ -267,9 +267,9 @@ def _listed(done: FinishedCall) -> Sequence[Mapping[str, str]]:
     lists = find_called_tool(done.call).lists
     given = done.call.arguments.get(lists, ()) if lists and not done.result.error else ()
     return [
-        {"text": str(one.get("text")), "state": str(one.get("state") or OPEN)}
-        for one in (given if isinstance(given, list) else ())
-        if isinstance(one, Mapping) and (one.get("state") or OPEN) in MARKS
+        {"text": str(item.get("text")), "state": str(item.get("state") or OPEN)}
+        for item in (given if isinstance(given, list) else ())
+        if isinstance(item, Mapping) and (item.get("state") or OPEN) in MARKS
     ]
 
 

@@ -30,15 +30,15 @@ _WORD = re.compile(r"\w+|\s+|.")
 
 def changed_words(lines: Sequence[tuple[str, str]]) -> list[tuple[Range, ...]]:
     """Return the changed ranges of each of `lines`, which are roles (`removed`, `added` or another) with texts."""
-    made: list[tuple[Range, ...]] = [()] * len(lines)
+    ranges: list[tuple[Range, ...]] = [()] * len(lines)
     start = 0
     while start < len(lines):
         between = _end(lines, start, "removed")
         end = _end(lines, between, "added")
         if start < between < end and end - start <= 2 * _MOST_LINES:
-            _mark(lines, start, between, end, made)
+            _mark(lines, start, between, end, ranges)
         start = max(end, start + 1)
-    return made
+    return ranges
 
 
 def _end(lines: Sequence[tuple[str, str]], start: int, role: str) -> int:
@@ -97,15 +97,15 @@ class _Hunk:
     def parameters(self, theme: Theme) -> list[list[str]]:
         """Return the SGR parameters of each character of each line; a removed line has no syntax colours."""
         kept = [number for number, line in enumerate(self.lines) if line.role in ("added", "")][:_HIGHLIGHTED]
-        made: list[list[str]] = [[] for _ in self.lines]
+        parameters: list[list[str]] = [[] for _ in self.lines]
         if theme.colour and self.name:
             # Without colours, load nothing.
             from nexus_cli.ui.render.highlight import code_parameters  # noqa: PLC0415
 
             texts = [expand_tabs(self.lines[number].text.rstrip(" \t")) for number in kept]
-            for number, found in zip(kept, code_parameters(texts, self.name, theme.name), strict=True):
-                made[number] = found
-        return made
+            for number, parameter in zip(kept, code_parameters(texts, self.name, theme.name), strict=True):
+                parameters[number] = parameter
+        return parameters
 
     @cached_property
     def shows_tabs(self) -> bool:
@@ -249,11 +249,11 @@ class _Painter:
         if self._colours[0] is not row.hunk:
             self._colours = row.hunk, row.hunk.parameters(self._theme)
         found = self._colours[1][row.place]
-        made = [code or base for code in found] + [base] * (len(text) - len(found))
+        parameters = [code or base for code in found] + [base] * (len(text) - len(found))
         marked = self._theme.parameters(f"{row.line.role} word")
         for begin, end in row.hunk.words[row.place]:
-            made[begin:end] = [marked] * len(made[begin:end])
-        return made[: len(text)]
+            parameters[begin:end] = [marked] * len(parameters[begin:end])
+        return parameters[: len(text)]
 
     @staticmethod
     def _paint(text: str, parameters: Sequence[str]) -> str:

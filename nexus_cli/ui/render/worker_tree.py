@@ -164,7 +164,7 @@ class WorkerTree:
     def forget(self, *, ended: bool = False) -> None:
         """Forget all workers, or with `ended` those that have ended together with all of their own."""
         self._workers = {
-            id_: one for id_, one in self._workers.items() if ended and not self._workers[_root(id_)].has_ended
+            id_: worker for id_, worker in self._workers.items() if ended and not self._workers[_root(id_)].has_ended
         }
 
     @property
@@ -188,16 +188,16 @@ class WorkerTree:
     @property
     def roots(self) -> list[ShownWorker]:
         """Return the session's own workers."""
-        return [one for id_, one in self._workers.items() if id_ == _root(id_)]
+        return [worker for id_, worker in self._workers.items() if id_ == _root(id_)]
 
     def below(self, worker: ShownWorker) -> list[ShownWorker]:
         """Return the workers of a worker, each followed by its own."""
-        return [one for id_, one in self._workers.items() if id_.startswith(f"{worker.id}.")]
+        return [inner_worker for id_, inner_worker in self._workers.items() if id_.startswith(f"{worker.id}.")]
 
     def running_lines(self, worker: ShownWorker, width: int, theme: Theme) -> list[str]:
         """Return the line of a worker and those of its own workers, each in at most `width` cells."""
-        made = [self._line(worker, width, theme)]
-        return made + [self._line(shown_worker, width, theme) for shown_worker in self.below(worker)]
+        lines = [self._line(worker, width, theme)]
+        return lines + [self._line(shown_worker, width, theme) for shown_worker in self.below(worker)]
 
     def _line(self, worker: ShownWorker, width: int, theme: Theme) -> str:
         signs, mark = theme.signs, theme.signs.cut

@@ -48,7 +48,7 @@ class InputQueue:
     def lines(self, steering: Sequence[str]) -> list[str]:
         """Return one line for each queued item, those for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
-        then = [f"queued: {brief(_typed(one).shown)}" for one in (*self.held, *self.later)]
+        then = [f"queued: {brief(_typed(message).shown)}" for message in (*self.held, *self.later)]
         return [*now, *then, *(f"attached: {attachment.what}" for attachment in self.attached)]
 
     def typed_form(self, words: str) -> str:
@@ -81,7 +81,7 @@ class InputQueue:
         attachments of the next one."""
         given = (self.given[words] for words in steering if words in self.given)
         queued = (*([self.sending] if self.sending else ()), *given, *self.held, *self.later)
-        return [_typed(one) for one in queued], [*self.attached]
+        return [_typed(message) for message in queued], [*self.attached]
 
     def take_newest(self) -> str:
         """Remove and return the text of the newest message for later, "" if there is none."""
@@ -95,8 +95,8 @@ class InputQueue:
     def _take_given(self, words: str) -> TypedMessage | QueuedMessage:
         return self.given.pop(words, None) or TypedMessage(words, words)
 
-    def _back(self, one: TypedMessage | QueuedMessage) -> str:
-        typed = _typed(one)
+    def _back(self, message: TypedMessage | QueuedMessage) -> str:
+        typed = _typed(message)
         self.attached[:0] = typed.attached
         return typed.text
 
@@ -128,9 +128,9 @@ def take_argument(command: TypedMessage, text: str) -> TypedMessage:
     if start < 0 or command.text[start:].rstrip() != text:
         return TypedMessage(text, text)
     shown, pasted = parse(command.shown), []
-    for one in command.pasted:
-        begin = command.text.find(one)
-        pasted.append(one[start - begin :] if begin < start < begin + len(one) else one)
+    for paste in command.pasted:
+        begin = command.text.find(paste)
+        pasted.append(paste[start - begin :] if begin < start < begin + len(paste) else paste)
     return TypedMessage(command.text[start:], shown[1] if shown else command.shown, tuple(pasted), command.files)
 
 
@@ -147,8 +147,8 @@ def _named(names: Sequence[str], between: str) -> str:
     return name_first([*map(brief, names)], TOLD, between)
 
 
-def _typed(one: TypedMessage | QueuedMessage) -> TypedMessage:
-    return one.typed if isinstance(one, QueuedMessage) else one
+def _typed(message: TypedMessage | QueuedMessage) -> TypedMessage:
+    return message.typed if isinstance(message, QueuedMessage) else message
 
 
 def brief(text: str) -> str:

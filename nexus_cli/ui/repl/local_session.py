@@ -109,9 +109,11 @@ class LocalSession(TerminalContext):
         queue = self.repl.input_queue
         if loads:
             stored = self.session.attached_texts.load()
-            queue.attached.extend(Attachment(one["text"], one["what"]) for one in stored["texts"])
+            queue.attached.extend(
+                Attachment(stored_text["text"], stored_text["what"]) for stored_text in stored["texts"]
+            )
             for text, shown, pasted, files, attached in stored["queued"]:
-                along = tuple(Attachment(*one) for one in attached)
+                along = tuple(Attachment(*row) for row in attached)
                 queue.held.append(TypedMessage(text, shown, tuple(pasted), tuple(files), along))
         self.session.engine.control.waiting_texts = lambda: [attachment.text for attachment in queue.attached]
         self.session.listen(self.repl.feed)

@@ -112,7 +112,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     @property
     def commands(self) -> Mapping[str, Command]:
-        built_in = {name: one for name, one in discover().items() if one.at_terminal or one.is_served}
+        built_in = {name: verb for name, verb in discover().items() if verb.at_terminal or verb.is_served}
         return {**self._own_commands, **built_in}
 
     def read_own_commands(self) -> None:
@@ -404,7 +404,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     def _take_expected(self, text: str) -> bool:
         """Forget the text of this client that a turn begins with; False if there is none. Guides may follow it."""
-        found = [one for one in self._expected if text == one or text.startswith(f"{one}\n\n")]
+        found = [expected for expected in self._expected if text == expected or text.startswith(f"{expected}\n\n")]
         if found:
             self._expected.remove(max(found, key=len))
         return bool(found)

@@ -123,7 +123,7 @@ class Repl:
         if not work.stopped and self.renderer.runs_long and self.backend.ends_with_repl:
             added = (dot + STOP_KEY + dot + BACKGROUND_KEY, *added)
         room = self.view.width - cells(without_codes(text))
-        return text + next((one for one in added if cells(one) < room), "")
+        return text + next((variant for variant in added if cells(variant) < room), "")
 
     def queued(self) -> list[str]:
         return self.input_queue.lines(self.backend.undelivered)
@@ -241,8 +241,8 @@ class Repl:
     def show_unsent(self, what: Iterable[str], *, stored: bool, session: str = "") -> None:
         """Say of each thing that was not sent if it was stored; `session` names the one if it is not the open one."""
         how, role = (f"kept for when you resume{session}", "dim") if stored else ("not sent", "warn")
-        for one in what:
-            self.show_note(f"{how}: {one}", role)
+        for text in what:
+            self.show_note(f"{how}: {text}", role)
 
     def release_workers(self) -> None:
         """Let the workers that the turn waits for work in the background; the turn goes on."""

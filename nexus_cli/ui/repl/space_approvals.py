@@ -56,7 +56,7 @@ class ApprovalQuestions:
     def find_answers(self, runs: Sequence[Run]) -> dict[RunClaim, RunAnswers]:
         """Return the answers that the questions of `runs`, and those that are open here, have in the ledger."""
         waiting = {(run.key, run.fence): run for run in runs if run.state == WAITING and asks_approval(run)}
-        asked = {key: one.run for key, one in list(self._asked.items())}
+        asked = {key: question.run for key, question in list(self._asked.items())}
         found = {key: self._find_answers(run, taken=key not in waiting) for key, run in (asked | waiting).items()}
         return {key: answers for key, answers in found.items() if answers}
 
@@ -65,7 +65,7 @@ class ApprovalQuestions:
         assert run.waits is not None
         table = self._ledger.runs
         answers = answers_of([*(table.signals(run.key, taken=True) if taken else ()), *table.signals(run.key)])
-        return [answers[one["call"]] for one in run.waits.value["questions"] if one["call"] in answers]
+        return [answers[question["call"]] for question in run.waits.value["questions"] if question["call"] in answers]
 
     def follow(self, runs: Sequence[Run], names: Mapping[int, str], answers: Mapping[RunClaim, RunAnswers]) -> None:
         """Ask for the approvals that `runs` wait for now, and withdraw the other questions; `answers` are those of
@@ -89,7 +89,7 @@ class ApprovalQuestions:
 
     def ask_again(self) -> bool:
         """Ask what was left unanswered; False if nothing was. `follow` asks."""
-        closed = [key for key, one in self._asked.items() if one.is_closed and not one.is_answered]
+        closed = [key for key, question in self._asked.items() if question.is_closed and not question.is_answered]
         for key in closed:
             del self._asked[key]
         return bool(closed)

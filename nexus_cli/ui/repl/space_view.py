@@ -221,12 +221,16 @@ class SpaceChat(ReplController):
     def _stop_runs(self, agents: Collection[int], states: Sequence[str]) -> None:
         def stop() -> str:
             runs = self._ledger.runs
-            found = [one for one in runs.list_runs(states, AT_ONCE, space=self._space.key) if one.entity in agents]
-            for run in found:
+            active_runs = [
+                active_run
+                for active_run in runs.list_runs(states, AT_ONCE, space=self._space.key)
+                if active_run.entity in agents
+            ]
+            for run in active_runs:
                 runs.cancel(run.key, utc_now())
             return (
-                f"stopped {plural(len(found), 'run')}: {', '.join(one.id for one in found)}"
-                if found
+                f"stopped {plural(len(active_runs), 'run')}: {', '.join(active_run.id for active_run in active_runs)}"
+                if active_runs
                 else "nothing runs"
             )
 

@@ -119,24 +119,26 @@ def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: Scree
 
     An action does what its own key does in `base` at that moment.
     """
-    made, problems = KeyBindings(), []
+    bindings, problems = KeyBindings(), []
     for name, action in wanted.items():
         try:
             keys = tuple(map(_parse_key, name.split()))
         except ValueError:
             keys = ()
-        others = [binding.keys for binding in made.bindings]
+        others = [binding.keys for binding in bindings.bindings]
         if not keys or Keys.Any in keys:
             problems.append(f"{name} is not a key")
         elif keys[0] in FIXED or keys == (Keys.Escape,):
             problems.append(f"{name.split()[0]} keeps its meaning")
         elif len(keys[0]) == 1:
             problems.append(f"{name} types text")
-        elif any(keys[: len(one)] == one[: len(keys)] for one in others) or base.get_bindings_starting_with_keys(keys):
+        elif any(
+            keys[: len(other_keys)] == other_keys[: len(keys)] for other_keys in others
+        ) or base.get_bindings_starting_with_keys(keys):
             problems.append(f"{name} is the same as, or the beginning of, another key")
         else:
-            made.add(*keys)(_own_key(action, base, reach))
-    return made, f"[bindings]: {'; '.join(problems)} (see nexus docs personal)" if problems else ""
+            bindings.add(*keys)(_own_key(action, base, reach))
+    return bindings, f"[bindings]: {'; '.join(problems)} (see nexus docs personal)" if problems else ""
 
 
 def _own_key(action: str, base: KeyBindingsBase, reach: ScreenActions) -> Callable[[KeyPressEvent], None]:
@@ -155,14 +157,14 @@ def _own_key(action: str, base: KeyBindingsBase, reach: ScreenActions) -> Callab
 
 
 def _of_box(box: InputBox, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
-    made = KeyBindings()
-    _bind_lines(made, box, panel, reach, stops)
-    _bind_escape(made, box, reach, stops)
-    _bind_control(made, box, reach, stops)
-    return made
+    bindings = KeyBindings()
+    _bind_lines(bindings, box, panel, reach, stops)
+    _bind_escape(bindings, box, reach, stops)
+    _bind_control(bindings, box, reach, stops)
+    return bindings
 
 
-def _bind_lines(made: KeyBindings, box: InputBox, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> None:
+def _bind_lines(bindings: KeyBindings, box: InputBox, panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> None:
     """Bind the keys that send a message, break its lines or take it back, and those of an empty box.
 
     Several lines at once may be typed ahead and are sent; while a question is about to open, they are a paste and stay
@@ -172,7 +174,7 @@ def _bind_lines(made: KeyBindings, box: InputBox, panel: QuestionPanel, reach: S
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
     menu = Condition(lambda: box.menu_open)
 
-    @made.add("enter", filter=here)
+    @bindings.add("enter", filter=here)
     def _enter(event: KeyPressEvent) -> None:
         if box.completing and not box.accept_completion():
             return
@@ -188,7 +190,7 @@ def _bind_lines(made: KeyBindings, box: InputBox, panel: QuestionPanel, reach: S
             stops.typed = True  # taking the text is not a change of it
             reach.controller.submit(box.take())
 
-    @made.add("escape", "enter", filter=here)
+    @bindings.add("escape", "enter", filter=here)
     def _alt_enter(event: KeyPressEvent) -> None:
         if not reach.controller.running:
             box.buffer.newline(copy_margin=False)
@@ -197,11 +199,11 @@ def _bind_lines(made: KeyBindings, box: InputBox, panel: QuestionPanel, reach: S
         elif box.buffer.text.strip():
             reach.controller.enqueue(box.take())
 
-    @made.add("c-j", filter=here)
+    @bindings.add("c-j", filter=here)
     def _newline(event: KeyPressEvent) -> None:
         box.buffer.newline(copy_margin=False)
 
-    @made.add("up", filter=here & empty & ~menu)
+    @bindings.add("up", filter=here & empty & ~menu)
     def _up(event: KeyPressEvent) -> None:
         text = reach.controller.take_back()
         if text:
@@ -209,19 +211,19 @@ def _bind_lines(made: KeyBindings, box: InputBox, panel: QuestionPanel, reach: S
         else:
             box.buffer.auto_up(count=event.arg)
 
-    @made.add("?", filter=here & empty & (emacs_insert_mode | vi_insert_mode))
+    @bindings.add("?", filter=here & empty & (emacs_insert_mode | vi_insert_mode))
     def _keys(event: KeyPressEvent) -> None:
         if reach.help_left:
             box.buffer.insert_text("?")
         else:
             reach.show_keys()
 
-    @made.add("s-tab", filter=here & ~menu)
+    @bindings.add("s-tab", filter=here & ~menu)
     def _level(event: KeyPressEvent) -> None:
         reach.controller.cycle_level()
 
 
-def _bind_escape(made: KeyBindings, box: InputBox, reach: ScreenActions, stops: Stops) -> None:
+def _bind_escape(bindings: KeyBindings, box: InputBox, reach: ScreenActions, stops: Stops) -> None:
     """Bind Esc: stops running work, takes back queued messages, and twice on an empty box lists the messages to go back
     to.
 
@@ -234,12 +236,12 @@ def _bind_escape(made: KeyBindings, box: InputBox, reach: ScreenActions, stops: 
     held = HeldKey()
     box.buffer.on_text_changed += lambda _: setattr(stops, "typed", True)
 
-    @made.add("escape", filter=here & running & ~menu & (empty | ~inserting))
+    @bindings.add("escape", filter=here & running & ~menu & (empty | ~inserting))
     def _stop(event: KeyPressEvent) -> None:
         held.repeats()
         stops.stop(gently=True)
 
-    @made.add("escape", filter=here & empty & ~running & ~menu)
+    @bindings.add("escape", filter=here & empty & ~running & ~menu)
     def _back(event: KeyPressEvent) -> None:
         if held.repeats() or reach.help_left or (stops.meant and not stops.typed and not inserting()):
             return
@@ -254,11 +256,11 @@ def _bind_escape(made: KeyBindings, box: InputBox, reach: ScreenActions, stops: 
             reach.editing_last()
 
 
-def _bind_control(made: KeyBindings, box: InputBox, reach: ScreenActions, stops: Stops) -> None:
+def _bind_control(bindings: KeyBindings, box: InputBox, reach: ScreenActions, stops: Stops) -> None:
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
 
-    @made.add("c-c", filter=here)
-    @made.add("<sigint>", filter=here)
+    @bindings.add("c-c", filter=here)
+    @bindings.add("<sigint>", filter=here)
     def _stop(event: KeyPressEvent) -> None:
         if stops.stop() or stops.meant:
             return
@@ -267,76 +269,76 @@ def _bind_control(made: KeyBindings, box: InputBox, reach: ScreenActions, stops:
         else:
             reach.leaving()
 
-    @made.add("c-d", filter=here & empty)
+    @bindings.add("c-d", filter=here & empty)
     def _end(event: KeyPressEvent) -> None:
         reach.controller.request_exit(asks=True)
 
-    @made.add("c-b", filter=here & empty & Condition(lambda: reach.controller.running))
+    @bindings.add("c-b", filter=here & empty & Condition(lambda: reach.controller.running))
     def _release(event: KeyPressEvent) -> None:
         reach.controller.release_workers()
 
-    @made.add("c-d", filter=here & ~empty)
+    @bindings.add("c-d", filter=here & ~empty)
     def _delete(event: KeyPressEvent) -> None:
         box.buffer.delete(event.arg)
 
 
 def _of_field(panel: QuestionPanel, reach: ScreenActions, stops: Stops) -> KeyBindings:
-    made, here, paste = KeyBindings(), has_focus(panel.buffer), UnmarkedPaste()
+    bindings, here, paste = KeyBindings(), has_focus(panel.buffer), UnmarkedPaste()
     empty = Condition(lambda: not panel.buffer.text)
     choosing = here & Condition(lambda: panel.choosing)
     has_keys = here & Condition(lambda: bool(panel.asked.keys))
 
-    @made.add("enter", filter=here)
-    @made.add("c-j", filter=here)
+    @bindings.add("enter", filter=here)
+    @bindings.add("c-j", filter=here)
     def _enter(event: KeyPressEvent) -> None:
         if paste.goes_on(event):
             panel.continue_line()
         elif not paste.ends:
             _answer(panel, reach)
 
-    @made.add("escape", "enter", filter=here)
+    @bindings.add("escape", "enter", filter=here)
     def _alt_enter(event: KeyPressEvent) -> None:
         """Do nothing: as two keys it would stop the turn and then answer."""
 
-    @made.add("left", filter=choosing)
-    @made.add("up", filter=choosing)
+    @bindings.add("left", filter=choosing)
+    @bindings.add("up", filter=choosing)
     def _before(event: KeyPressEvent) -> None:
         panel.move(-1)
 
-    @made.add("right", filter=choosing)
-    @made.add("down", filter=choosing)
-    @made.add("tab", filter=choosing)
+    @bindings.add("right", filter=choosing)
+    @bindings.add("down", filter=choosing)
+    @bindings.add("tab", filter=choosing)
     def _next(event: KeyPressEvent) -> None:
         panel.move(1)
 
-    @made.add("s-tab", filter=has_keys)
+    @bindings.add("s-tab", filter=has_keys)
     def _level(event: KeyPressEvent) -> None:
         reach.controller.cycle_level()
 
-    @made.add("escape", filter=here & ~has_keys)
-    @made.add("c-d", filter=here & empty)
+    @bindings.add("escape", filter=here & ~has_keys)
+    @bindings.add("c-d", filter=here & empty)
     def _none(event: KeyPressEvent) -> None:
         panel.give(None)
 
-    @made.add("escape", filter=has_keys)
-    @made.add("c-c", filter=here)
-    @made.add("<sigint>", filter=here)
+    @bindings.add("escape", filter=has_keys)
+    @bindings.add("c-c", filter=here)
+    @bindings.add("<sigint>", filter=here)
     def _stop(event: KeyPressEvent) -> None:
         if stops.stop(gently=event.key_sequence[0].key == Keys.Escape):
             expire(panel.answer)
         else:
             panel.give(None)
 
-    @made.add("c-d", filter=here & ~empty)
+    @bindings.add("c-d", filter=here & ~empty)
     def _delete(event: KeyPressEvent) -> None:
         panel.buffer.delete(event.arg)
 
-    @made.add(Keys.BracketedPaste, filter=here)
+    @bindings.add(Keys.BracketedPaste, filter=here)
     def _paste(event: KeyPressEvent) -> None:
         panel.buffer.insert_text(" ".join(event.data.split()))
         panel.hold()
 
-    return made
+    return bindings
 
 
 def _answer(panel: QuestionPanel, reach: ScreenActions) -> None:
@@ -350,25 +352,25 @@ def _answer(panel: QuestionPanel, reach: ScreenActions) -> None:
 
 
 def _of_both(reach: ScreenActions) -> KeyBindings:
-    made = KeyBindings()
+    bindings = KeyBindings()
 
-    @made.add("c-t")
+    @bindings.add("c-t")
     def _thinking(event: KeyPressEvent) -> None:
         reach.controller.toggle_thinking()
 
-    @made.add("c-o")
+    @bindings.add("c-o")
     def _output(event: KeyPressEvent) -> None:
         reach.controller.show_last_output()
 
-    @made.add("c-l")
+    @bindings.add("c-l")
     def _clear(event: KeyPressEvent) -> None:
         reach.clear()
 
-    @made.add("c-z")
+    @bindings.add("c-z")
     def _suspend(event: KeyPressEvent) -> None:
         reach.suspend()
 
-    return made
+    return bindings
 
 
 def hasten_escape(processor: KeyProcessor) -> None:

@@ -129,7 +129,7 @@ class PickerPanel:
         def lacks(text: str) -> bool:
             return any(word not in text.casefold() for word in words)
 
-        choices = [one for one in self._choices if not lacks(f"{one.label} {one.detail} {one.key}")]
+        choices = [choice for choice in self._choices if not lacks(f"{choice.label} {choice.detail} {choice.key}")]
         self._found = sorted(choices, key=lambda choice: lacks(choice.key))  # a model's name before its figures
         self._total = len(self._found)
 
@@ -167,34 +167,34 @@ class PickerPanel:
 
 def picker_bindings(picker: PickerPanel) -> KeyBindings:
     """Return the keys of the list while it is open."""
-    made, here, paste = KeyBindings(), has_focus(picker.buffer), UnmarkedPaste()
+    bindings, here, paste = KeyBindings(), has_focus(picker.buffer), UnmarkedPaste()
 
     def bind(*keys: Keys | str, by: int, pages: bool = False) -> None:
         for key in keys:
-            made.add(key, filter=here)(lambda event: picker.move(by, pages=pages))
+            bindings.add(key, filter=here)(lambda event: picker.move(by, pages=pages))
 
     bind("up", "c-p", "s-tab", by=-1)
     bind("down", "c-n", "tab", by=1)
     bind("pageup", by=-1, pages=True)
     bind("pagedown", by=1, pages=True)
 
-    @made.add("enter", filter=here)
-    @made.add("c-j", filter=here)
+    @bindings.add("enter", filter=here)
+    @bindings.add("c-j", filter=here)
     def _take(event: KeyPressEvent) -> None:
         if paste.goes_on(event):
             picker.buffer.insert_text(" ")
         elif not paste.ends:
             picker.take()
 
-    @made.add("escape", filter=here)
-    @made.add("c-c", filter=here)
-    @made.add("c-d", filter=here)
-    @made.add("<sigint>", filter=here)
+    @bindings.add("escape", filter=here)
+    @bindings.add("c-c", filter=here)
+    @bindings.add("c-d", filter=here)
+    @bindings.add("<sigint>", filter=here)
     def _cancel(event: KeyPressEvent) -> None:
         picker.give(None)
 
-    @made.add(Keys.BracketedPaste, filter=here)
+    @bindings.add(Keys.BracketedPaste, filter=here)
     def _paste(event: KeyPressEvent) -> None:
         picker.buffer.insert_text(" ".join(event.data.split()))
 
-    return made
+    return bindings
