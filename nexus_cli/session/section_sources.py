@@ -456,13 +456,9 @@ def make_collector(
         own |= {"skills": catalogue.offered}
     if reads_skills or can_run:  # a skill that comes later can be printed by a command
         own |= {"matching_skills": catalogue.matching}
-    contributors = {
-        name: contributor for name, contributor in discover().items() if name not in without and recipe.admits(name)
-    }
+    contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
     if options.system_prompt is not None:
-        contributors = {
-            name: contributor for name, contributor in contributors.items() if contributor.layer is not Layer.SYSTEM
-        }
+        contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
         contributors |= _given_prompt(options.system_prompt)
     collector = SectionCollector(
         contributors,

@@ -339,11 +339,8 @@ class ChangeJournal:
                 ]
                 why = "; ".join(filter(None, (*told, _name_new(look, after))))
                 same -= {change.path for change in changes}
-                not_covered = {
-                    path: reason
-                    for path, reason in not_covered.items()
-                    if path not in same and not reason.startswith(NOT_NOTED)
-                }
+                differing = {path: reason for path, reason in not_covered.items() if path not in same}
+                not_covered = {path: reason for path, reason in differing.items() if not reason.startswith(NOT_NOTED)}
                 not_covered |= {path: reason for path, reason in after.not_covered.items() if reason == TOO_DEEP}
                 not_covered |= {} if after.is_whole else {WHOLE: TOO_MANY}
         except (NotFollowed, OSError, ValueError) as error:

@@ -94,7 +94,7 @@ def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run,
         ("recipe", "careful", "", "new", ""),
         ("hook", f"{hook}(git*)", "", "new", ""),
     }
-    says("Bash(*git)")
+    says("Bash(g?t)")
     own = project / ".nexus"
     (own / "config.toml").write_text('model = "openai/x"\nallow = "all"\n[limits]\nmax_steps = 9\n')
     (own / "mcp.json").write_text('{"mcpServers": {"files": {"command": "serve\\u001b[31m"}}}')
@@ -109,12 +109,12 @@ def test_what_is_different_since_the_last_time_is_shown_item_by_item(nexus: Run,
         '  +  "command": "serve',
         "  Removed since it was trusted: recipe careful",
         "  -max_steps = 3",
-        "    PreToolUse sh guard.sh if Bash(*git): does not run here",
+        "    PreToolUse sh guard.sh if Bash(g?t): does not run here",
     ):
         assert line in text, text
-    assert f"New since it was trusted: hook {hook}(*git)" in words
+    assert f"New since it was trusted: hook {hook}(g?t)" in words
     assert f"Removed since it was trusted: hook {hook}(git*)" in words and words.count("if Bash(git*)") == 1, text
-    assert 'its `if` "Bash(*git)" is not supported: `bash(*git)` has `*git` in it: `*` can only end a pattern' in words
+    assert 'its `if` "Bash(g?t)" is not supported: `bash(g?t)` is not a single command of plain words' in words
     assert "\x1b" not in text and "echo careful" not in text, "the script has not changed"
     again = json.loads(nexus("trust", "--json").stdout)["items"]
     assert {one["state"] for one in again} == {"trusted"} and not any(one["diff"] for one in again)
