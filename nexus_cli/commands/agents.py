@@ -135,7 +135,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
     choices = [
         Choice(APPLY, "apply", "merge, marking conflicts"),
         Choice(DISCARD, "discard", "delete the worktree"),
-        Choice(LATER, "later", f"or /worktree apply {record.name}"),
+        Choice(LATER, "later", f"keep: /worktree apply {record.name}"),
     ]
     question = f"{row['id']}: {state.describe()}"
     if state.counts.files and state.is_applied(record):

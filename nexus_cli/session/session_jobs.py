@@ -225,15 +225,10 @@ class SessionJobs(Jobs):
             return ToolResult(f"{notes}{await self._report(job)}", status=job.status)
         self._watch_ports()
         await self._look(asks=True)
-        until = (
-            ""
-            if self._state().has_more_turns
-            else " It is stopped when this turn ends; to wait for it, call `wait_for`."
-        )
-        lines = [
-            f"job {job.id} runs in the background; you will be told when it ends.{until}",
-            *self._ports.take_news(job.id),
-        ]
+        line = f"job {job.id} runs in the background; you will be told when it ends."
+        if not self._state().has_more_turns:
+            line += " It is stopped when this turn ends; to wait for it, call `wait_for`."
+        lines = [line, *self._ports.take_news(job.id)]
         return ToolResult(notes + "\n".join(f"[{line}]" for line in lines), job=job.id)
 
     async def adopt(self, command: str, context: ToolContext, process: AdoptedProcess, note: str) -> ToolResult:

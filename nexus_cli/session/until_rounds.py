@@ -87,10 +87,8 @@ class UntilRounds(Continuation):
         if decision.result is not None:
             raise self._refused(decision.result)
         self._agreed = decision if decision.answer else None
-        told = (
-            f"this turn continues until `{one_line(self._command)}` exits 0; nexus runs that command each time you stop"
-        )
-        state.engine.tell_model(told)
+        goal = f"this turn continues until `{one_line(self._command)}` exits 0"
+        state.engine.tell_model(f"{goal}; nexus runs that command each time you stop")
 
     async def next_message(self) -> str:
         """Run the command at the end of a round. Return the message with its result, "" if it exits 0.
