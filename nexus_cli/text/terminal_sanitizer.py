@@ -12,7 +12,7 @@ from functools import cache
 # Where a joiner is part of ordinary writing: Arabic and the scripts of India and its neighbours, and emoji.
 _JOINED = (
     "\u0600-\u061b\u061d-\u08ff\u0900-\u109f\u1780-\u17b3\u17b6-\u17ff\u1820-\u18aa\ufb50-\ufdff\ufe70-\ufefe"
-    "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff"
+    "\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
 )
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
@@ -28,10 +28,11 @@ _OPEN = ("\r", "\u200c", "\u200d")
 
 @cache
 def _suspect() -> re.Pattern[str]:
+    plain = f"{_SELECTOR}{_HIDDEN}\u200c\u200d\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\n"  # no selector follows these
     return re.compile(
         f"\r\n|[{_HIDDEN}]"
-        f"|(?<![{_JOINED}])[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}])|[\u200c\u200d](?=[{_SELECTOR}])"
-        f"|(?<=[{_SELECTOR}{_HIDDEN}\u200c\u200d\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\n])[{_SELECTOR}]"
+        f"|(?<![{_JOINED}])(?<![^{plain}]\ufe0f)[\u200c\u200d]|[\u200c\u200d](?![{_JOINED}])"
+        f"|(?<=[{plain}])[{_SELECTOR}]"
     )
 
 
@@ -66,14 +67,13 @@ class StreamSanitizer:
         return self._pass(held) if held else ""
 
     def _pass(self, text: str) -> str:
-        # One character of context on either side, taken off again: only joiners and selectors look at it, and
-        # neither of the two is ever the context that would itself be changed together with its neighbour.
+        # Two characters of context before, taken off again: only joiners and selectors look at them.
         before = self._before
-        self._before = text[-1]
+        self._before = (before + text)[-2:]
         if text.isascii() and text.isprintable():
             return text
-        if before == "\r" and text[0] == "\n":
-            before = "\n"
+        if before.endswith("\r") and text[0] == "\n":
+            before = f"{before[:-1]}\n"
         shown = _suspect().sub(_visible, before + text)
         return shown[len(_suspect().sub(_visible, before)) :]
 
