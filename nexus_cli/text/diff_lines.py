@@ -15,10 +15,8 @@ _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(
 _BEGINS = re.compile(r"(?:diff |Index: |--- \S|@@ -\d)")
 _HEADER = re.compile(r"(?:diff |Index: |index [0-9a-f]|=====|(?:new|deleted) file mode |similarity index )")
 """Header lines before the hunks that tell a person nothing but the name of the file."""
-_END = "diff --git"
-"""Stands behind the last line, as the next file would begin."""
-_FILE = re.compile(r"diff --git(?: a/(.+) b/\1)?")
-"""The beginning of a file, with its name if that is not quoted."""
+_FILE = "diff --git "
+"""Begins the line with both names of a file; one that was made or removed has the same twice."""
 _LOOKED_AT = 65_536
 _OMITTED = re.compile(r"\\ .+ of this diff omitted: \+(\d{1,9}) -(\d{1,9})")
 
@@ -75,18 +73,17 @@ def parse_diff(text: str) -> Iterator[DiffLine]:
     """Yield the lines of a diff; one with a wrong line count is read as far as possible. An empty file that was made or
     removed has lines with its names too."""
     old = new = left_old = left_new = 0
-    name, empty = "", list[DiffLine]()
-    for line in (*text.removesuffix("\n").split("\n"), _END):
-        if begins := _FILE.match(line):
+    names, empty = "", list[DiffLine]()
+    for line in text.removesuffix("\n").split("\n"):
+        if line.startswith(_FILE):
             yield from empty
-            name, empty = begins[1] or "", []
-        elif name and line.startswith(("new file mode ", "deleted file mode ")):
-            names = ("/dev/null", f"b/{name}") if line.startswith("new") else (f"a/{name}", "/dev/null")
-            empty = [DiffLine("file", f"{sign} {of}") for sign, of in zip(("---", "+++"), names, strict=True)]
+            names, empty = line.removeprefix(_FILE), []
+        elif names and line.startswith(("new file mode ", "deleted file mode ")):
+            before, after = names[: len(names) // 2], names[len(names) // 2 + 1 :]
+            before, after = ("/dev/null", after) if line.startswith("new") else (before, "/dev/null")
+            empty = [DiffLine("file", f"--- {before}"), DiffLine("file", f"+++ {after}")]
         elif not line.startswith("index "):
             empty = []
-        if line == _END:
-            return
         match = _HUNK.match(line)
         if match:
             old, new = int(match[1]), int(match[3])
@@ -105,3 +102,4 @@ def parse_diff(text: str) -> Iterator[DiffLine]:
             yield DiffLine("file", line)
         else:
             yield DiffLine("header" if _HEADER.match(line) else "dim", line)
+    yield from empty

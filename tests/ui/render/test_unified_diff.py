@@ -103,6 +103,8 @@ def test_an_empty_file_is_named_too() -> None:
     made = "diff --git a/a b/a\nnew file mode 100644\nindex 0000000..e69de29\n"
     gone = "diff --git a/b c b/b c\ndeleted file mode 100644\nindex e69de29..0000000\n"
     binary = "diff --git a/x b/x\nnew file mode 100644\nindex 0000000..1f2\nBinary files /dev/null and b/x differ\n"
+    quoted = made.replace("a/a b/a", '"a/\\303\\251" "b/\\303\\251"')
+    assert any("new, +0" in row and "303" in row for row in diff_lines(quoted + gone, 60, PLAIN))
     other = "diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n"
     rows = diff_lines(made + gone + binary + other, 60, PLAIN)
     assert [row for row in rows if row][:3] == [
