@@ -117,7 +117,7 @@ def _describe_failure(
     tail = output[-_TAIL:]
     if not status:
         named = _describe_path(profile, tail, outside, backend, command) if _END.search(command) else ""
-        return named or _describe_unread(profile, tail)
+        return named or (_describe_unread(profile, tail) if "git" in command else "")
     needs_network = any(
         not _LOOPBACK.search(_END.split(command[match.end() :])[0]) for match in _PROGRAM.finditer(command)
     )
@@ -135,7 +135,7 @@ def _describe_failure(
 
 def _describe_unread(profile: SandboxProfile, tail: str) -> str:
     """Return the line about a hidden file that git lists as changed, "" if it lists none."""
-    listed = (f"{profile.cwd}/{name}" for name in _UNREAD.findall(tail))
+    listed = (f"{folder}/{name}" for name in _UNREAD.findall(tail) for folder in (profile.cwd, profile.project))
     path = next((path for path in listed if is_below(path, map(str, profile.denied))), "")
     return f"[sandbox: a deny rule hides {path}: git cannot compare it]" if path else ""
 
@@ -161,7 +161,11 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
         if _is_protected(profile, path):
             return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {outside}]"
         folder = os.path.dirname(path)
-        if backend is Backend.LANDLOCK and any(is_below(str(one), [folder]) for one in profile.denied):
+        if (
+            backend is Backend.LANDLOCK
+            and not os.path.lexists(path)
+            and any(is_below(str(one), [folder]) for one in profile.denied)
+        ):
             return f"[sandbox: a deny rule hides a file in {folder}: no new file there is readable; {IN_PLACE}]"
     return ""
 

@@ -78,12 +78,21 @@ def test_a_new_file_beside_a_hidden_one_is_told_as_unreadable_under_landlock_at_
     assert describe_denial(elsewhere, "sed -i s/a/b/ app.py", refused, Backend.LANDLOCK, status=4) == ""
 
 
-@pytest.mark.parametrize("listed", [" M key", "M\tkey", "\tmodified:   key"])
+def test_a_file_that_is_there_is_refused_for_its_own_mode(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("x")
+    hidden = replace(WRITE, project=tmp_path, cwd=tmp_path, writable=(tmp_path,), denied=(tmp_path / ".env",))
+    for name, is_told in (("run.sh", False), ("new.sh", True)):
+        line = describe_denial(hidden, f"./{name}", f"bash: ./{name}: Permission denied", Backend.LANDLOCK, status=126)
+        assert ("a deny rule hides a file in" in line) == is_told, line
+
+
+@pytest.mark.parametrize("listed", [" M key", "M\tkey", "\tmodified:   key", " M sub/key"])
 def test_a_hidden_file_that_git_lists_as_changed_is_explained(listed: str) -> None:
     hidden = replace(WRITE, denied=(Path("/p/sub/key"),), hidden=(Path("/p/sub/key"),))
     line = describe_denial(hidden, "git status", f"{listed}\n?? new\n", Backend.BWRAP, status=0)
     assert line == "[sandbox: a deny rule hides /p/sub/key: git cannot compare it]"
     assert describe_denial(hidden, "git status", listed.replace("key", "app"), Backend.BWRAP, status=0) == ""
+    assert describe_denial(hidden, "cat notes", f"{listed}\n", Backend.BWRAP, status=0) == ""
 
 
 def test_a_refused_socket_is_one_of_unix_where_the_command_has_a_network_of_its_own() -> None:
