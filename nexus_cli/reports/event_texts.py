@@ -206,8 +206,7 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
         yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}."
     if alone:
         yield f"Only {switch} {ALL} lets {which(len(alone))} run, along with everything else that no rule denies."
-    if others := [way.rstrip(".") for way in dict.fromkeys(others) if way][:NAMED]:
-        text = "; ".join(others)
+    if text := name_first([way.rstrip(".") for way in dict.fromkeys(others) if way], NAMED, "; "):
         yield f"{text[0].upper()}{text[1:]}."
 
 

@@ -139,6 +139,8 @@ def test_many_refused_calls_are_told_in_three_lines() -> None:
     assert line.startswith("7 calls were refused: bash python3 tools/step_0.py --with a…; ") and "and 5 more." in line
     assert "Rules allow them: nexus rules add 'allow bash(python3 tools/step_0.py" in line
     assert len(line) <= 3 * 100, line
+    reasons = [{"tool": "bash", "subject": f"c{number}", "hint": f"do {number}"} for number in range(4)]
+    assert describe_denials(reasons, "--allow").endswith("Do 0; do 1 and 2 more.")
 
 
 def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(tmp_path: Path) -> None:
