@@ -300,6 +300,11 @@ def join_with_and(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
+def describe_uncounted(size: int, what: str) -> str:
+    """Return the line in place of `size` bytes of `what`, beyond the hard limit, that were not kept."""
+    return f"\n[... {size:,} more bytes of {what} exceeded the size limit and were not kept ...]"
+
+
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """Return `1 request` or `3 requests`; `nouns` is an irregular plural."""
     return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"

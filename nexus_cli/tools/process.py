@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.programs import find_program
+from nexus_cli.core.elide import describe_uncounted
 from nexus_cli.core.shared_types import Environ
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import HARD_LIMIT
@@ -59,11 +60,7 @@ class BoundedOutput:
     def join(self) -> bytes:
         """Return the kept bytes, with a line in place of the others."""
         self._trim()
-        hole = (
-            f"\n[... {self.uncounted:,} bytes of output exceeded the size limit and were not kept ...]\n"
-            if self.uncounted
-            else ""
-        )
+        hole = f"{describe_uncounted(self.uncounted, 'output')}\n" if self.uncounted else ""
         return b"".join((self._head, hole.encode(), self._tail))
 
     def _trim(self) -> None:

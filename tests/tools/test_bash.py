@@ -284,7 +284,10 @@ def test_memory_stays_bounded_and_what_is_beyond_is_counted(desk: Any, monkeypat
     assert result.output.startswith("first\nxxx")
     assert result.output.endswith("x\nlast\n[exit status 0]")
     assert result.uncounted == 1_000_000 + len("first\n\nlast\n") - 20_000
-    assert f"[... {result.uncounted:,} bytes of output exceeded the size limit and were not kept ...]" in result.output
+    assert (
+        f"[... {result.uncounted:,} more bytes of output exceeded the size limit and were not kept ...]"
+        in result.output
+    )
 
 
 def test_head_and_tail_of_any_pieces_are_exact() -> None:

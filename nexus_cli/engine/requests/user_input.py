@@ -12,6 +12,7 @@ from nexus_cli.core.attachment import AttachedFile
 from nexus_cli.core.elide import (
     Marker,
     count_large,
+    describe_uncounted,
     drop_marker,
     line_namer,
     one_line,
@@ -166,7 +167,7 @@ async def record_user_message(
     if uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes
         content, clipped = await _clip_message(context, text, cap, uncounted)
     if uncounted:
-        content += f"\n[... {uncounted:,} more bytes of input exceeded the size limit and were not kept ...]"
+        content += describe_uncounted(uncounted, "input")
     for _, _, drop in clipped:
         control.emit_drop(drop)
     ranges = [span for pasted_text in pasted for span in _find_all(pasted_text, content)]
