@@ -124,8 +124,8 @@ def find_command(word: str) -> str:
     name = FORMER.get(word, word)
     if name in COMMANDS or find_noun(name):
         return name
-    slash_command = _find_slash_command(word)
-    return slash_command if slash_command and find_noun(slash_command) else ""
+    name = _find_slash_command(word)
+    return name if name and find_noun(name) else ""
 
 
 def _find_slash_command(word: str) -> str:

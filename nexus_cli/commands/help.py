@@ -28,13 +28,9 @@ async def show_help(
         command = find(name.removeprefix("/"), context.commands)
         context.show("help", {"version": 1, "command": _explain(command, verb)})
         return
-    first = [
-        to_json_value(slash_command) | {"usage": ""}
-        for slash_command in context.commands.values()
-        if slash_command.is_first
-    ]
-    others = _group(slash_command for slash_command in context.commands.values() if not slash_command.is_first)
-    more = [{"name": group, "names": [slash_command.name for slash_command in commands]} for group, commands in others]
+    first = [to_json_value(command) | {"usage": ""} for command in context.commands.values() if command.is_first]
+    others = _group(command for command in context.commands.values() if not command.is_first)
+    more = [{"name": group, "names": [command.name for command in commands]} for group, commands in others]
     context.show("help", {"version": 1, "groups": [{"name": "", "commands": first}], "more": more})
 
 

@@ -50,7 +50,7 @@ def find_others(conversation: Conversation, entries: Iterable[int]) -> frozenset
     def is_typed(entry: int) -> bool:
         if entry in refused:
             return refused[entry] == PERSON
-        actors = {read_entry.actor for read_entry in conversation.read(entry, entry)}
+        actors = {item.actor for item in conversation.read(entry, entry)}
         return sources.get(entry, PERSON) == PERSON and actors == {PERSON}
 
     return frozenset(entry for entry in entries if not is_typed(entry))

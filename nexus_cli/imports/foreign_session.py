@@ -109,12 +109,8 @@ class ForeignSession:
         Calls of the last step stay open: the session that resumes it closes them.
         """
         self._add_images()
-        answered = {
-            known_entry.message.tool_call_id for known_entry in self.entries if known_entry.message.role is Role.TOOL
-        }
-        last = max(
-            (i for i, known_entry in enumerate(self.entries) if known_entry.message.role is not Role.TOOL), default=0
-        )
+        answered = {entry.message.tool_call_id for entry in self.entries if entry.message.role is Role.TOOL}
+        last = max((i for i, entry in enumerate(self.entries) if entry.message.role is not Role.TOOL), default=0)
         closed: list[Entry] = []
         for place, entry in enumerate(self.entries):
             closed.append(entry)

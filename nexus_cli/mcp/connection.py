@@ -329,46 +329,46 @@ class ServerConnection:
     def _explain(self, error: BaseException) -> ServerError:
         """Return the error of a server for what the SDK raised."""
         causes = list(_find_leaves(error))
-        first_cause = next((cause for cause in causes if isinstance(cause, ServerError | LoginNeeded)), causes[0])
-        if isinstance(first_cause, ServerError):
-            return first_cause
-        if isinstance(first_cause, LoginNeeded) or (self._unauthorized and not self.show_url):
+        cause = next((cause for cause in causes if isinstance(cause, ServerError | LoginNeeded)), causes[0])
+        if isinstance(cause, ServerError):
+            return cause
+        if isinstance(cause, LoginNeeded) or (self._unauthorized and not self.show_url):
             return self._error("login", f"requires a login; run nexus mcp login {self.target.name}")
-        if isinstance(first_cause, OAuthFlowError):
-            return self._error("login", f"the login failed: {first_cause}")
-        if isinstance(first_cause, MCPError):
-            if not self._ready.is_set() and self.target.command and not is_drop(first_cause):
+        if isinstance(cause, OAuthFlowError):
+            return self._error("login", f"the login failed: {cause}")
+        if isinstance(cause, MCPError):
+            if not self._ready.is_set() and self.target.command and not is_drop(cause):
                 self.refused_handshake = True
-            if self._status >= 400 and first_cause.code == types.INTERNAL_ERROR:
+            if self._status >= 400 and cause.code == types.INTERNAL_ERROR:
                 return self._error("refused", f"answered with HTTP status {self._status}")
-            if is_drop(first_cause):
-                return self._error("died", self._explain_end() if self.target.command else first_cause.message)
-            return self._error("refused", first_cause.message or f"error {first_cause.code}")
-        if isinstance(first_cause, FileNotFoundError) and self.target.command:
+            if is_drop(cause):
+                return self._error("died", self._explain_end() if self.target.command else cause.message)
+            return self._error("refused", cause.message or f"error {cause.code}")
+        if isinstance(cause, FileNotFoundError) and self.target.command:
             return self._error(
                 "start", f"program {self.target.command[0]} not found: install it, or correct the command"
             )
-        if refused := find_certificate_error(iterate_causes(first_cause)):
+        if refused := find_certificate_error(iterate_causes(cause)):
             return self._error(
                 "start", ". ".join(describe_certificate_error(refused, urlsplit(self.target.url).netloc))
             )
-        if isinstance(first_cause, httpx2.TransportError) and not isinstance(
-            first_cause, httpx2.ConnectError | httpx2.ConnectTimeout
+        if isinstance(cause, httpx2.TransportError) and not isinstance(
+            cause, httpx2.ConnectError | httpx2.ConnectTimeout
         ):
-            return self._error("died", f"the connection was lost ({first_cause or type(first_cause).__name__})")
-        if isinstance(first_cause, OSError | httpx2.TransportError):
+            return self._error("died", f"the connection was lost ({cause or type(cause).__name__})")
+        if isinstance(cause, OSError | httpx2.TransportError):
             where = self.target.url or self.target.command[0]
             return self._error(
                 "start",
-                f"{where}: {getattr(first_cause, 'strerror', None) or first_cause or type(first_cause).__name__}",
+                f"{where}: {getattr(cause, 'strerror', None) or cause or type(cause).__name__}",
             )
-        if not self._ready.is_set() and isinstance(first_cause, RuntimeError) and self.target.command:
+        if not self._ready.is_set() and isinstance(cause, RuntimeError) and self.target.command:
             self.refused_handshake = True  # a version that the handshake does not know
-        if isinstance(first_cause, OverflowError):
-            return self._error("protocol", str(first_cause))
-        if isinstance(first_cause, ValidationError):
-            return self._error("protocol", f"broke the protocol: {_describe_invalid(first_cause)}")
-        return self._error("protocol", f"broke the protocol: {first_cause or type(first_cause).__name__}")
+        if isinstance(cause, OverflowError):
+            return self._error("protocol", str(cause))
+        if isinstance(cause, ValidationError):
+            return self._error("protocol", f"broke the protocol: {_describe_invalid(cause)}")
+        return self._error("protocol", f"broke the protocol: {cause or type(cause).__name__}")
 
 
 def _find_leaves(error: BaseException) -> list[BaseException]:

@@ -167,12 +167,12 @@ def _clean_schema(value: Any) -> Any:
     """Return a part of a schema with its words for the model as those of a description are."""
     if isinstance(value, Mapping):
         said = {
-            key: _clean_words(element)
-            for key, element in value.items()
-            if key in ("description", "title") and type(element) is str
+            key: _clean_words(part)
+            for key, part in value.items()
+            if key in ("description", "title") and type(part) is str
         }
-        return {key: said[key] if key in said else _clean_schema(element) for key, element in value.items()}
-    return [_clean_schema(element) for element in value] if isinstance(value, list) else value
+        return {key: said[key] if key in said else _clean_schema(part) for key, part in value.items()}
+    return [_clean_schema(part) for part in value] if isinstance(value, list) else value
 
 
 def _describe_rest(parameters: Any) -> str:

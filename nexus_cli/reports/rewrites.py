@@ -102,17 +102,17 @@ def rewrite_lines(rows: Sequence[JsonObject], width: int) -> Lines:
         yield from filled(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", width, "  ")
 
 
-def _cells(rewrite: JsonObject) -> tuple[str, ...]:
-    after = "never" if rewrite["break_even"] is None else plural(rewrite["break_even"], "request")
-    net = rewrite["net_usd"]
+def _cells(row: JsonObject) -> tuple[str, ...]:
+    after = "never" if row["break_even"] is None else plural(row["break_even"], "request")
+    net = row["net_usd"]
     came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
-    costs = dollars(rewrite["cost"]), dollars(rewrite["summary_usd"]) if rewrite["summary_usd"] else "-"
+    costs = dollars(row["cost"]), dollars(row["summary_usd"]) if row["summary_usd"] else "-"
     return (
-        rewrite["cause"],
-        number(rewrite["saved"]),
-        number(rewrite["cold"]),
+        row["cause"],
+        number(row["saved"]),
+        number(row["cold"]),
         *costs,
         after,
-        number(rewrite["requests"]),
+        number(row["requests"]),
         came,
     )

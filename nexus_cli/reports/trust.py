@@ -181,7 +181,7 @@ def _items(project: Path, configuration: Configuration) -> Iterator[TrustItemObj
         diff = diff_parts(then, now) if before and state != "trusted" else ""
         what = "does not run here" if key in off else describe_item(item)
         yield {"kind": item.kind, "name": one_line(item.name), "what": what, "state": state, "diff": diff}
-    for key in (known_key for known_key in before if known_key not in configuration.items):
+    for key in (old for old in before if old not in configuration.items):
         kind, _, name = key.partition(" ")
         yield {
             "kind": kind,

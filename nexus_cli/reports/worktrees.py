@@ -40,36 +40,32 @@ def worktrees_text(value: JsonObject, width: int) -> Lines:
     is_all = value["project"] is None
     rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
     now = local_now()
-    for worktree in value["worktrees"]:
-        state = f"{worktree['state']}, in use" if worktree["in_use"] else worktree["state"]
-        project = [worktree["project"]] if is_all else []
+    for row in value["worktrees"]:
+        state = f"{row['state']}, in use" if row["in_use"] else row["state"]
+        project = [row["project"]] if is_all else []
         rows.append(
             (
-                worktree["name"],
+                row["name"],
                 state,
-                _changes(worktree),
-                format_age(worktree["created"], now),
+                _changes(row),
+                format_age(row["created"], now),
                 *project,
-                worktree["folder"],
+                row["folder"],
             )
         )
     return table(rows, width, "No worktrees here. `nexus -w NAME` creates a worktree.")
 
 
-def _changes(worktree: JsonObject) -> str:
-    if worktree["problem"]:
-        return str(worktree["problem"])
-    parts = (
-        [f"{plural(worktree['files'], 'file')} +{worktree['added']} -{worktree['removed']}"]
-        if worktree["files"]
-        else []
-    )
-    if worktree["commits"]:
-        parts.append(plural(worktree["commits"], "commit"))
-    if worktree["kept"]:
-        parts.append(f"also {', '.join(worktree['kept'][:3])}")
-    if worktree["carried"] and parts:
-        parts.append(f"not included: {', '.join(worktree['carried'][:3])}")
+def _changes(row: JsonObject) -> str:
+    if row["problem"]:
+        return str(row["problem"])
+    parts = [f"{plural(row['files'], 'file')} +{row['added']} -{row['removed']}"] if row["files"] else []
+    if row["commits"]:
+        parts.append(plural(row["commits"], "commit"))
+    if row["kept"]:
+        parts.append(f"also {', '.join(row['kept'][:3])}")
+    if row["carried"] and parts:
+        parts.append(f"not included: {', '.join(row['carried'][:3])}")
     return ", ".join(parts) or "-"
 
 

@@ -143,8 +143,7 @@ class CronTimes:
     def _is_even(self, day: date) -> bool:
         """True if no clock change falls on this day or the days beside it."""
         edges = (
-            datetime(near_day.year, near_day.month, near_day.day, tzinfo=self.zone)
-            for near_day in (day - _DAY, day, day + 2 * _DAY)
+            datetime(date.year, date.month, date.day, tzinfo=self.zone) for date in (day - _DAY, day, day + 2 * _DAY)
         )
         return len({edge.utcoffset() for edge in edges}) == 1
 

@@ -159,11 +159,7 @@ class ProtectedSnapshot:
         if _digest(now.get(path)) != after or (path not in now and path not in self.nodes):
             return False
         self.nodes.pop(path, None)
-        new = {
-            new_path: node
-            for new_path, node in now.items()
-            if new_path not in self.nodes and is_below(path, [new_path])
-        }
+        new = {name: node for name, node in now.items() if name not in self.nodes and is_below(path, [name])}
         self.nodes = dict(sorted((self.nodes | new).items()))
         return True
 

@@ -249,31 +249,31 @@ class SessionJobs(Jobs):
         if action == "list":
             lines = ["  ".join((row["id"], row["how"], row["name"])) for row in self.describe_all()]
             return ToolResult("\n".join(lines) or "no jobs")
-        known_job = self._find(job)
-        if isinstance(known_job, ToolResult):
-            return known_job
+        found_job = self._find(job)
+        if isinstance(found_job, ToolResult):
+            return found_job
         if action == "write":
-            return self._write(known_job, text)
+            return self._write(found_job, text)
         if action == "stop":
-            await self._stop(known_job)
-        elif known_job.state == RUNNING and known_job.process and not known_job.process.output.has_new:
+            await self._stop(found_job)
+        elif found_job.state == RUNNING and found_job.process and not found_job.process.output.has_new:
             limit = time.monotonic() + _PATIENCE
-            while time.monotonic() < limit and not (known_job.over.is_set() or known_job.process.output.has_new):
-                await _wait_for(known_job.over, 0.05)
-        return ToolResult(await self._report(known_job))
+            while time.monotonic() < limit and not (found_job.over.is_set() or found_job.process.output.has_new):
+                await _wait_for(found_job.over, 0.05)
+        return ToolResult(await self._report(found_job))
 
     async def wait(self, job: str, seconds: float | None) -> ToolResult:
-        known_job = self._find(job)
-        if isinstance(known_job, ToolResult):
-            return known_job
-        known_job.waiting += 1
+        found_job = self._find(job)
+        if isinstance(found_job, ToolResult):
+            return found_job
+        found_job.waiting += 1
         try:
-            await _wait_for(known_job.over, math.inf if seconds is None else seconds)
+            await _wait_for(found_job.over, math.inf if seconds is None else seconds)
         finally:
-            known_job.waiting -= 1
-        if not known_job.over.is_set():
-            return ToolResult(f"[job {known_job.id} {known_job.describe()}]")
-        return ToolResult(await self._report(known_job), status=known_job.status)
+            found_job.waiting -= 1
+        if not found_job.over.is_set():
+            return ToolResult(f"[job {found_job.id} {found_job.describe()}]")
+        return ToolResult(await self._report(found_job), status=found_job.status)
 
     def owns(self, address: str) -> bool:
         return bool(self.running()) and is_own_address(urlsplit(address).hostname or "")
@@ -314,15 +314,15 @@ class SessionJobs(Jobs):
 
     async def open_port(self, job: str) -> ToolResult:
         """Forward the ports of a job to the loopback of the person, who asks for it."""
-        known_job = self._find(job)
-        if isinstance(known_job, ToolResult):
-            return known_job
+        found_job = self._find(job)
+        if isinstance(found_job, ToolResult):
+            return found_job
         await self._look()
-        await self._ports.open(known_job.id)
+        await self._ports.open(found_job.id)
         lines = (
-            line.replace("the person", "you") for line in self._ports.describe(known_job.id)
+            line.replace("the person", "you") for line in self._ports.describe(found_job.id)
         )  # written for the model
-        return ToolResult("\n".join(lines) or f"{known_job.id} is not listening on any port")
+        return ToolResult("\n".join(lines) or f"{found_job.id} is not listening on any port")
 
     def describe_all(self) -> list[JobObject]:
         """Return a row for each job, those of earlier processes first."""
@@ -334,23 +334,23 @@ class SessionJobs(Jobs):
 
     async def show(self, job: str) -> ToolResult:
         """Return the last lines of a job and its state, for the person: the model still reads them as new."""
-        known_job = self._find(job)
-        if isinstance(known_job, ToolResult) or known_job.process is None:
-            return known_job if isinstance(known_job, ToolResult) else ToolResult("")
-        lines = await asyncio.to_thread(known_job.process.last_lines, _SHOWN, _SHOWN * 200)
-        return ToolResult("\n".join([*lines, f"[job {known_job.id} {known_job.describe()}]"]))
+        found_job = self._find(job)
+        if isinstance(found_job, ToolResult) or found_job.process is None:
+            return found_job if isinstance(found_job, ToolResult) else ToolResult("")
+        lines = await asyncio.to_thread(found_job.process.last_lines, _SHOWN, _SHOWN * 200)
+        return ToolResult("\n".join([*lines, f"[job {found_job.id} {found_job.describe()}]"]))
 
     async def stop(self, job: str) -> ToolResult:
         """Stop a job for the person, and tell the model."""
-        known_job = self._find(job)
-        if isinstance(known_job, ToolResult):
-            return known_job
-        was_running = known_job.state == RUNNING
-        await self._stop(known_job)
+        found_job = self._find(job)
+        if isinstance(found_job, ToolResult):
+            return found_job
+        was_running = found_job.state == RUNNING
+        await self._stop(found_job)
         if was_running:
-            line = f"the person stopped job {known_job.id} ({known_job.name})"
+            line = f"the person stopped job {found_job.id} ({found_job.name})"
             self._engine.tell_model(line)
-        return ToolResult(f"job {known_job.id} {known_job.describe()}")
+        return ToolResult(f"job {found_job.id} {found_job.describe()}")
 
     def _find(self, name: str) -> BackgroundJob | ToolResult:
         """Return a job by its id, without one the only one; else the error."""

@@ -139,7 +139,7 @@ class SessionServers(ServerTools):
         await self._offer()
         before, self._known = (
             self._known,
-            {name: catalogue_entry.sha256 for name, catalogue_entry in self._catalogue.entries.items()},
+            {name: entry.sha256 for name, entry in self._catalogue.entries.items()},
         )
         self._announce_changes(before)
 

@@ -128,7 +128,7 @@ def _quote_broken(inner: str) -> str:
 def _as_text(value: Any) -> str:
     """Return a value as one text. Only one level of a list or table is read, so that aliases cannot multiply it."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_scalar(element)}" for key, element in value.items())
+        return ", ".join(f"{key}: {_scalar(part)}" for key, part in value.items())
     if isinstance(value, list | tuple | set):
         return ", ".join(map(_scalar, value))
     return _scalar(value)

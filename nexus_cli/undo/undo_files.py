@@ -108,13 +108,11 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = 
             _tell(log, str(memo.value["told"]), int(memo.value["turn"]))
     project = f"{os.path.realpath(project_root(Path(fork.folder)))}/"
     later = [
-        turn_changes
-        for number, turn_changes in changes_by_turn(places().data, session).items()
-        if number >= turn and turn_changes.in_force
+        changes
+        for number, changes in changes_by_turn(places().data, session).items()
+        if number >= turn and changes.in_force
     ]
-    left = dict.fromkeys(
-        change.place.removeprefix(project) for turn_changes in later for change in turn_changes.changes
-    )
+    left = dict.fromkeys(change.place.removeprefix(project) for changes in later for change in changes.changes)
     if names := _names([*left, *kept]):
         _tell(
             log, f"the person went back to this point; files that later turns changed stay: {names}. {READ_AGAIN}", turn

@@ -260,9 +260,7 @@ def _leave(steps: Sequence[Step], unsure: Sequence[Step]) -> list[Step]:
 def _restore_steps(request: UndoRequest, every: Sequence[Step], *, redo: bool) -> UndoReport:
     turn, chosen, unsure = _choose(request, every, redo=redo)
     seen = [
-        earlier_step
-        for earlier_step in every
-        if not (redo or earlier_step.undoes) and (turn is None or earlier_step.turn >= turn)
+        candidate for candidate in every if not (redo or candidate.undoes) and (turn is None or candidate.turn >= turn)
     ]
     unfollowed = [
         f"{step.what}: {step.unfollowed}"

@@ -135,11 +135,7 @@ def _is_plain_target(target: str) -> bool:
 async def _find_edit_refusals(dispatcher: Dispatcher, governing: Tool, path: str) -> list[str]:
     """Return reasons that an edit of a project's path would ask or be refused: by `governing`, which must grant it, or
     by a rule of another tool that edits."""
-    others = (
-        other_tool
-        for other_tool in discover_tools().values()
-        if other_tool.effect is Effect.EDIT and other_tool.name != governing.name
-    )
+    others = (tool for tool in discover_tools().values() if tool.effect is Effect.EDIT and tool.name != governing.name)
     found = []
     for tool in (governing, *others):
         arguments = {tool.paths[0]: str(dispatcher.project_root / path)}

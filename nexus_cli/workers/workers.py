@@ -465,9 +465,9 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def release(self) -> list[str]:
         there = [
-            known_worker
-            for known_worker in self.all()
-            if known_worker.released is not None and not known_worker.has_ended and not known_worker.in_background
+            worker
+            for worker in self.all()
+            if worker.released is not None and not worker.has_ended and not worker.in_background
         ]
         for worker in there:
             assert worker.released is not None
@@ -475,7 +475,7 @@ class SessionWorkers(RunningWorkers[Session]):
             worker.released.set_result(None)
             self._record(worker)
             self._forward(worker, WorkerState(worker.to_json()))
-        return [known_worker.id for known_worker in there]
+        return [worker.id for worker in there]
 
     async def _stop(self, worker: Worker) -> None:
         if worker.running is None or worker.running.done():
@@ -671,9 +671,7 @@ class SessionWorkers(RunningWorkers[Session]):
         return tasks
 
     async def next_report(self) -> str:
-        while not self._reports.empty() or any(
-            known_worker.in_background and not known_worker.has_ended for known_worker in self.all()
-        ):
+        while not self._reports.empty() or any(worker.in_background and not worker.has_ended for worker in self.all()):
             worker = await self._reports.get()
             if worker.untold:  # else `agents` has reported it
                 return self._take_report(worker)

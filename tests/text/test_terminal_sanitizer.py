@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
@@ -45,6 +45,7 @@ def test_however_a_text_is_cut_its_pieces_join_to_the_same(text: str, data: st.D
 
 
 @given(TRICKY)
+@example("\ufe0f\u200d\u0627")
 def test_what_came_through_is_not_changed_again(text: str) -> None:
     once = sanitize(text)
     assert sanitize(once) == once

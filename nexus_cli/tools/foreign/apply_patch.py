@@ -108,20 +108,17 @@ async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResul
         for change in done:
             _note(change, seen, context)
     names = [
-        project_relative(path, context.project)
-        for file_change in done
-        for path in (file_change.target, file_change.moved)
-        if path
+        project_relative(path, context.project) for change in done for path in (change.target, change.moved) if path
     ]
     shown = [
         part
-        for file_change in done
-        for part in (_title(file_change), name_changed_lines(file_change.before or "", file_change.after or ""))
+        for change in done
+        for part in (_title(change), name_changed_lines(change.before or "", change.after or ""))
     ]
     written = [
-        (file_change.moved or file_change.target, file_change.before or "", file_change.after)
-        for file_change in done
-        if file_change.after is not None
+        (change.moved or change.target, change.before or "", change.after)
+        for change in done
+        if change.after is not None
     ]
     edits = tuple(describe_edit(path, before, after) for path, before, after in written)
     output = "" if error else "\n".join(shown)
@@ -353,7 +350,7 @@ def _title(change: _Change) -> str:
 
 def _diff(changes: Sequence[_Change], context: ToolContext) -> str:
     rows = ((change, project_relative(change.moved or change.target, context.project)) for change in changes)
-    return "".join(unified_diff(file_change.before, file_change.after or "", name) for file_change, name in rows)
+    return "".join(unified_diff(change.before, change.after or "", name) for change, name in rows)
 
 
 def _describe(problem: OSError | ToolError, done: Sequence[_Change]) -> str:

@@ -222,14 +222,12 @@ class SpaceChat(ReplController):
         def stop() -> str:
             runs = self._ledger.runs
             active_runs = [
-                active_run
-                for active_run in runs.list_runs(states, AT_ONCE, space=self._space.key)
-                if active_run.entity in agents
+                run for run in runs.list_runs(states, AT_ONCE, space=self._space.key) if run.entity in agents
             ]
             for run in active_runs:
                 runs.cancel(run.key, utc_now())
             return (
-                f"stopped {plural(len(active_runs), 'run')}: {', '.join(active_run.id for active_run in active_runs)}"
+                f"stopped {plural(len(active_runs), 'run')}: {', '.join(run.id for run in active_runs)}"
                 if active_runs
                 else "nothing runs"
             )
