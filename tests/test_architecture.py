@@ -474,7 +474,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_944, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (43_249, 0, 51),
+    "commands": (43_254, 0, 51),
     "config": (35_361, 0, None),
     "context": (8_816, 0, 18),
     "conversation": (48_926, 0, 85),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (976_428, 49_784)
+SUM = (976_433, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
