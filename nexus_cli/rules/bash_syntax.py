@@ -453,8 +453,8 @@ class _Reader:
                 place = child.end_byte
             text = self.source[place : node.end_byte - is_string].decode("utf-8", "replace")
             pieces.append(WordPiece(text, "\0" * len(text)))
-            if any({"$", "`", "\\", '"'} & set(piece.text) for piece in pieces if not piece.is_variable):
-                return ()
+        if any({"$", "`", "\\", '"'} & set(piece.text) for piece in pieces if not piece.is_variable):
+            return ()
         shapes = "".join(piece.shape for piece in pieces)
         is_read = all(
             word_piece.is_variable or word_piece.is_output or word_piece.shape or not word_piece.text

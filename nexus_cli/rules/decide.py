@@ -427,7 +427,7 @@ class _Search:
     def _doubt(self, rule: PermissionRule, why: str) -> Found:
         if self.level != ALL:
             return "ask", rule.text, rule.origin, why
-        advice = "write the command directly, without variables, and not as an argument for another program"
+        advice = "write the command directly, without variables or wildcards, not as an argument for another program"
         return "deny", rule.text, rule.origin, f"{why}: {advice}"
 
     def _collect(self, command: SimpleCommand, inputs: list[str]) -> _Collected:

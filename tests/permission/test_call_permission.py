@@ -328,6 +328,14 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
         assert "and 451 more" in find_form("decision")(decision_report(log, value["id"]) or {}, 80)
 
 
+def test_the_question_says_that_a_deny_rule_only_may_match(project: Path) -> None:
+    write_settings('[rules]\ndeny = ["bash(touch never)"]\n')
+    person = Person(Deny())
+    say(opened(project, ("bash", {"command": "touch $x"}), person=person), "go")
+    shown = question_text(person.asked[0], 200, choose_theme("auto", colour=False))
+    assert "\N{MIDDLE DOT} may match deny bash(touch never) (" in shown, shown
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     ("line", "named"),

@@ -303,6 +303,7 @@ HOSTILE = {
     "options of programs as arguments": "fakeroot " + "git -a " * 9_000 + "push",
     "lines for another program": "psql <<E\n" + "select rm x;\n" * 4_800 + "E",
     "escapes": "echo $'" + "\\x" * 20_000 + "'; rm x",
+    "variables in one word": "rm " + "$x" * 20_000,
     "backticks in a here-document": "cat <<E\n" + "`ls`\n" * 2_000 + "`rm x`\nE",
 }
 

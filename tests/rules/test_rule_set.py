@@ -93,6 +93,12 @@ def test_an_allow_rule_matches_words_and_never_text(pattern: str, command: str, 
     assert (decide(command, tmp_path, "ask", rules).decision == "allow") is fits
 
 
+def test_a_refusal_for_what_bash_computes_names_wildcards_too(tmp_path: Path) -> None:
+    rules = RuleSet((parse_rule("deny", "bash(* --force)", TOOLS),))
+    found = decide("wc -l *", tmp_path, "all", rules)
+    assert found.decision == "deny" and "without variables or wildcards" in found.why
+
+
 @pytest.mark.parametrize(
     ("pattern", "command", "verdict"),
     [

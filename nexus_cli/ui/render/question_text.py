@@ -152,7 +152,9 @@ def _confinement_text(question: Question) -> str:
     hidden = find_hidden_sign(question.detail)
     sign = f"it contains a hidden character ({hidden})" if hidden else ""
     stays = "runs in the background" if question.call.arguments.get("background") else ""
-    return " \u00b7 ".join(filter(None, [place, stays, named, sign, mark_on_one_line(question.rule), reason]))
+    rule = mark_on_one_line(question.rule)
+    rule = f"may match {rule}" if rule.startswith("deny ") else rule  # a certain match is refused, not asked about
+    return " \u00b7 ".join(filter(None, [place, stays, named, sign, rule, reason]))
 
 
 def _details(question: Question, width: int) -> list[str]:
