@@ -43,9 +43,10 @@ from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import RUN, SERVED, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.reports.conversation import Replay, TurnEnds, waiting_entry
+from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.event_texts import describe_outcome, read_notice_text
 from nexus_cli.reports.jobs import job_ends
+from nexus_cli.reports.turn_ends import TurnEnds
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.tools.registry import find_tool
 
@@ -324,7 +325,7 @@ class ReadEntries:
     def is_cut_off(self, last: int) -> bool:
         """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""
         entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
-        return self._ends.lack(entry)
+        return self._ends.has_no_end(entry)
 
     @cached_property
     def _ends(self) -> TurnEnds:
