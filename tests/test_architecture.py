@@ -472,7 +472,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_258, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_944, 0, 5),
+    "cli": (47_972, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (43_249, 0, 51),
     "config": (35_361, 0, None),
@@ -483,7 +483,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "engine": (52_157, 0, 46),
     "hooks": (7_734, 0, 21),
     "imports": (14_640, 0, 10),
-    "ledger": (51_295, 0, 33),
+    "ledger": (51_346, 0, 34),
     "mcp": (19_355, 0, 19),
     "permission": (13_196, 0, 48),
     "plugins": (8_134, 0, 22),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (976_434, 49_784)
+SUM = (976_513, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -89,11 +89,11 @@ class Ledger:
         """By path of the root, the projects that were looked for on a server."""
 
     @classmethod
-    def open(cls, place: LedgerPlace | None, *, sets_aside: bool = True) -> Ledger:
+    def open(cls, place: LedgerPlace | None) -> Ledger:
         """Open the ledger at `place`, created or upgraded as needed; None opens one in memory.
 
-        A damaged file is set aside, never overwritten, and reported in `notices`; without `sets_aside` it is an error.
-        Raises `NexusError("ledger", ...)` for a place that cannot be written or reached, or a newer schema.
+        A damaged file is set aside, never overwritten, and reported in `notices`. Raises `NexusError("ledger", ...)`
+        for a place that cannot be written or reached, or a newer schema.
         """
         notices: list[str] = []
         if isinstance(place, str):
@@ -103,7 +103,7 @@ class Ledger:
                 what, why = f"the ledger {shown_place(place)} cannot be opened", "the server is read-only"
                 raise NexusError("ledger", what, why, "Use the primary server")
             return ledger
-        connection = connect_memory() if place is None else connect(place, notices if sets_aside else None)
+        connection = connect_memory() if place is None else connect(place, notices)
         return cls(Database(connection), place, notices)
 
     def connect_again(self) -> Ledger:
@@ -133,13 +133,13 @@ class Ledger:
         return ledger
 
     @classmethod
-    def open_for_reading(cls, place: LedgerPlace, *, sets_aside: bool = True) -> Ledger:
+    def open_for_reading(cls, place: LedgerPlace) -> Ledger:
         """Open the ledger at `place` for reading: as `open`, but read-only if its place is not writable."""
         if isinstance(place, str):
             return cls._on_server(place)
         path = place
         try:
-            return cls.open(path, sets_aside=sets_aside)
+            return cls.open(path)
         except NexusError as error:
             from nexus_cli.ledger.readonly_database import is_unwritable  # noqa: PLC0415
 
