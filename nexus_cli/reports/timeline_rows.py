@@ -179,7 +179,7 @@ class SessionRecord:
         self._drops = self._log.drops()
         self.read = ReadEntries(self._log, self._info, max(1, self._newest - last + 1), self._newest)
         self.read.waiting = waiting_entry(ledger, self._log)
-        owner = ledger.find_owners().get(session)
+        owner = ledger.find_owner(session)
         self.read.running_after = self._newest if owner and owner.is_busy else None
         self.unread = self.read.first - 1
 
