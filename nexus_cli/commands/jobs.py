@@ -33,8 +33,7 @@ def build_list(source: Source) -> Report[JobsReport]:
     if source.live and source.live.jobs:
         rows = source.live.jobs.describe_all()
     else:
-        owners = {} if source.live else source.ledger.find_owners()
-        rows = recorded_jobs(read_log(source), {locked: owner.pid for locked, owner in owners.items()})
+        rows = recorded_jobs(read_log(source), () if source.live else source.ledger.find_locked([session]))
     return Report("jobs", {"version": 1, "session": session, "jobs": rows})
 
 

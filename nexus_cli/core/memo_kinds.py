@@ -47,7 +47,8 @@ IMPORTED_SESSION = "imported"
 """Memo of a session that another program made: `from`, `id`, `file`, `stamp`, `entries`, `digest`, `usage` by model,
 `left_out`."""
 JOB = "job"
-"""Memo with the state of a job, written when it starts and when it ends."""
+"""Memo with the state of a job, written when it starts and when it ends; by the next opening of the session if it was
+`killed` with its process."""
 LEFT_OUT_SECTION = "left_out"
 """Memo of a dropped `section`: `sha256` of its whole text, and the id of the `drop`."""
 LIMITS_IN_FORCE = "limits"

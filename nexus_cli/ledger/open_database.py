@@ -38,12 +38,11 @@ def connect_memory() -> sqlite3.Connection:
     return connection
 
 
-def connect(path: Path, notices: list[str] | None) -> sqlite3.Connection:
+def connect(path: Path, notices: list[str]) -> sqlite3.Connection:
     """Return a connection to the ledger at `path`, created or upgraded as needed.
 
-    A file that is not a database, or is damaged, is renamed and reported in `notices`; without `notices` it is an
-    error. Raises `NexusError("ledger", ...)` for a place that is not writable, a newer schema, or another program's
-    database.
+    A file that is not a database, or is damaged, is renamed and reported in `notices`. Raises `NexusError("ledger",
+    ...)` for a place that is not writable, a newer schema, or another program's database.
     """
     what = f"the ledger {path} cannot be opened"
     lock_path = lock_folder(path) / "opening.lock"
@@ -142,13 +141,13 @@ def _connect_current(path: Path) -> sqlite3.Connection | None:
     return None
 
 
-def _connect_exclusively(path: Path, notices: list[str] | None) -> sqlite3.Connection:
-    """Create or upgrade the ledger, or with `notices` set a broken one aside; return a connection."""
+def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
+    """Create or upgrade the ledger, or set a broken one aside; return a connection."""
     _make_private_file(path)
     try:
         return retry_while_busy(lambda: _create_or_upgrade(path))
     except sqlite3.DatabaseError as error:
-        if notices is None or primary_code(error) not in _BROKEN:
+        if primary_code(error) not in _BROKEN:
             raise
     aside = _set_aside(path)
     notices.append(f"the ledger was damaged: nexus moved it to {aside} and created a new one")

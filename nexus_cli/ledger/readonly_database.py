@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,17 @@ def open_readonly(path: Path) -> ReadOnlyDatabase:
         database.close()
         raise
     return database
+
+
+def require_ledger(path: Path) -> None:
+    """Raise `NexusError("ledger", ...)` if the file at `path` is not a ledger, or is newer or damaged; leave it as it
+    is."""
+    with closing(ReadOnlyDatabase(path)) as database:
+        found = database.one("SELECT * FROM pragma_application_id, pragma_quick_check(1)")
+        if found != (schema.APPLICATION, "ok"):
+            why, hint = "it is not a ledger, or it is damaged", "Give a ledger, or a new path as TO"
+            raise NexusError("ledger", f"the file {path} was left as it is", why, hint)
+        check_version(database.connection, path)
 
 
 def _outdated(path: Path, found: int, today: int) -> NexusError:

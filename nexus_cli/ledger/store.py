@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, shown_place
 from nexus_cli.config.worktree_record import project_identity
-from nexus_cli.core.entry import AGENT_NAME
+from nexus_cli.core.clock import utc_now
+from nexus_cli.core.entry import AGENT_NAME, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
-from nexus_cli.core.memo_kinds import OPENING_KINDS
+from nexus_cli.core.memo_kinds import JOB, OPENING_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.running_workers import CLOSED, RUNNING
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.usage import Usage, UsageSum
@@ -89,11 +91,11 @@ class Ledger:
         """By path of the root, the projects that were looked for on a server."""
 
     @classmethod
-    def open(cls, place: LedgerPlace | None, *, sets_aside: bool = True) -> Ledger:
+    def open(cls, place: LedgerPlace | None) -> Ledger:
         """Open the ledger at `place`, created or upgraded as needed; None opens one in memory.
 
-        A damaged file is set aside, never overwritten, and reported in `notices`; without `sets_aside` it is an error.
-        Raises `NexusError("ledger", ...)` for a place that cannot be written or reached, or a newer schema.
+        A damaged file is set aside, never overwritten, and reported in `notices`. Raises `NexusError("ledger", ...)`
+        for a place that cannot be written or reached, or a newer schema.
         """
         notices: list[str] = []
         if isinstance(place, str):
@@ -103,7 +105,7 @@ class Ledger:
                 what, why = f"the ledger {shown_place(place)} cannot be opened", "the server is read-only"
                 raise NexusError("ledger", what, why, "Use the primary server")
             return ledger
-        connection = connect_memory() if place is None else connect(place, notices if sets_aside else None)
+        connection = connect_memory() if place is None else connect(place, notices)
         return cls(Database(connection), place, notices)
 
     def connect_again(self) -> Ledger:
@@ -133,13 +135,13 @@ class Ledger:
         return ledger
 
     @classmethod
-    def open_for_reading(cls, place: LedgerPlace, *, sets_aside: bool = True) -> Ledger:
+    def open_for_reading(cls, place: LedgerPlace) -> Ledger:
         """Open the ledger at `place` for reading: as `open`, but read-only if its place is not writable."""
         if isinstance(place, str):
             return cls._on_server(place)
         path = place
         try:
-            return cls.open(path, sets_aside=sets_aside)
+            return cls.open(path)
         except NexusError as error:
             from nexus_cli.ledger.readonly_database import is_unwritable  # noqa: PLC0415
 
@@ -317,9 +319,14 @@ class Ledger:
             requests.reported_query(lane),
         )
 
-    def settle_lost(self, session: str) -> None:
-        """Record the outcome of requests of a session whose process was ended before the answer."""
-        requests.settle_lost(self.db, session)
+    def settle_lost(self, session: SessionInfo) -> None:
+        """Record the outcome of requests and jobs of a session whose process was ended before them."""
+        requests.settle_lost(self.db, session.id)
+        notes = lanes.notes(self.db, session.main_lane, OPENING_KINDS).values()
+        for value in {memo.value["id"]: memo.value for memo in notes if memo.kind == JOB}.values():
+            if value["state"] == RUNNING:
+                log, closed = self.log(session.id), {**value, "state": CLOSED, "killed": True}
+                log.record_memo(Memo(JOB, utc_now(), log.last_id(), closed))
 
     def newest_session(self, folder: str, *, runs: bool = True) -> SessionInfo | None:
         """Return the session of `folder` that was used last. An empty one is returned only if there is no other.
@@ -535,6 +542,12 @@ class Ledger:
         if self.path is None:
             return dict.fromkeys(self.locked_sessions(), UNKNOWN_OWNER)
         return find_owners(lock_folder(self.path))
+
+    def find_owner(self, session: str) -> LockOwner | None:
+        """Return the process that has a session locked, None if none has; on a server it is unknown."""
+        if self.path is None:
+            return UNKNOWN_OWNER if self.find_locked([session]) else None
+        return read_owner(lock_folder(self.path) / f"{session}{SUFFIX}")
 
     def end_owner(self, session: str, owner: LockOwner) -> bool:
         """Send SIGTERM to the process `owner`; False if it has not locked the session any more."""

@@ -25,7 +25,6 @@ from nexus_cli.core.memo_kinds import (
     CLIPPED_MESSAGE,
     CUT_ANSWER,
     EVENT,
-    IMPORTED_SESSION,
     PIN,
     RESULT,
     SHOWN_TEXT,
@@ -72,23 +71,6 @@ def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
     memos = log.memos(WAIT)
     run = ledger.runs.of_session(log.session_id) if memos else None
     return memos[-1].entry if run is not None and run.state == WAITING else 0
-
-
-class TurnEnds:
-    """The recorded ends of the turns of a main conversation. A turn that has none runs, or its process was killed."""
-
-    def __init__(self, log: LaneLog) -> None:
-        imported = (memo.entry for memo in log.memos(IMPORTED_SESSION))
-        self._imported = max(imported, default=0)  # their turns have no ends
-        self.memos = [memo for memo in log.memos(EVENT) if memo.value["type"] == event.TurnEnd.kind]
-        self._entries = {memo.entry for memo in self.memos}
-
-    def lack(self, entry: Entry | None) -> bool:
-        """Return True if a turn with this newest entry had more to do, and has no recorded end."""
-        if entry is None:
-            return False
-        is_open = entry.kind in (Kind.USER, Kind.STEER, Kind.TOOL) or bool(entry.message.tool_calls)
-        return is_open and entry.id > self._imported and entry.id not in self._entries
 
 
 def replay_of(session: Session, *, is_whole: bool = False) -> Replay | None:
@@ -246,7 +228,7 @@ class Replay:
             if shown := memo.value.get("shown"):
                 yield PastEvent(event.Notice(shown, warning=False), memo.at)
         for memo in self._notes(EVENT, entry):
-            if one := restore_event(memo, answer):
+            if one := _restore_event(memo, answer):
                 yield PastEvent(one, memo.at)
 
     def _reports_after(self, entry: int) -> Iterator[PastEvent]:
@@ -329,7 +311,7 @@ def _describe_own(text: str) -> str:
     return first.removeprefix(NOT_DONE).rpartition(". ")[0] if first.startswith(NOT_DONE) else CONTINUED
 
 
-def restore_event(memo: Memo, answer: str = "") -> Event | None:
+def _restore_event(memo: Memo, answer: str) -> Event | None:
     """Return the event of a memo, the end of a turn with its `answer`."""
     from nexus_cli.core.read_event import read_event  # noqa: PLC0415  (few turns have such an event)
 

@@ -29,10 +29,8 @@ from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
-from nexus_cli.reports.conversation import TurnEnds, restore_event
-from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.reports.jobs import job_ends
-from nexus_cli.text.cells import one_line
+from nexus_cli.reports.turn_ends import TurnEnds
 
 
 class ExportReport(ReportOfSession):
@@ -194,19 +192,18 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
     noted = [*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE)]
     acts = [(memo, str(memo.value["shown"])) for memo in noted if "shown" in memo.value]
     acts += [(memo, f"job {how}") for memo, how in job_ends(record)]
-    turns = TurnEnds(record)
-    ends = ((memo, restore_event(memo)) for memo in turns.memos)
-    acts += [(memo, one_line(told)) for memo, end in ends if end and (told := describe_event(end))]
+    ends = TurnEnds(record)
+    acts += ends.lines()
     behind: dict[int, list[str]] = {}
     for memo, text in sorted(acts, key=lambda act: act[0].at):
         behind.setdefault(memo.entry, []).append(f"\n*{format_local_minute(memo.at, LOCAL)}: {text}*\n")
     before: Entry | None = None
     for entry in _entries(record):
-        yield CUT_OFF if entry.kind is Kind.USER and turns.lack(before) else ""
+        yield CUT_OFF if entry.kind is Kind.USER and ends.has_no_end(before) else ""
         yield from _entry(entry)
         yield from behind.get(entry.id, ())
         before = entry
-    yield CUT_OFF if turns.lack(before) else ""
+    yield CUT_OFF if ends.has_no_end(before) else ""
 
 
 def _entry(entry: Entry) -> Iterator[str]:

@@ -136,7 +136,7 @@ def _where(session: Mapping[str, object]) -> str:
 def stop_running(ledger: Ledger, session: str) -> LockOwner:
     """Return the process to end, one of this session alone; raise `NexusError("usage", ...)` if there is none."""
     info = ledger.session(session)
-    owner = ledger.find_owners().get(info.id)
+    owner = ledger.find_owner(info.id)
     if owner is None:
         raise NexusError(
             "usage", f"session {info.id}", "it is not open in any process", "See nexus sessions list --running"

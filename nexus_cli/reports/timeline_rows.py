@@ -43,9 +43,10 @@ from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import RUN, SERVED, LaneLog, Ledger, RequestRow, SessionInfo
 from nexus_cli.ledger.epochs import EpochRow
-from nexus_cli.reports.conversation import Replay, TurnEnds, waiting_entry
+from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.event_texts import describe_outcome, read_notice_text
 from nexus_cli.reports.jobs import job_ends
+from nexus_cli.reports.turn_ends import TurnEnds
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.tools.registry import find_tool
 
@@ -178,7 +179,7 @@ class SessionRecord:
         self._drops = self._log.drops()
         self.read = ReadEntries(self._log, self._info, max(1, self._newest - last + 1), self._newest)
         self.read.waiting = waiting_entry(ledger, self._log)
-        owner = ledger.find_owners().get(session)
+        owner = ledger.find_owner(session)
         self.read.running_after = self._newest if owner and owner.is_busy else None
         self.unread = self.read.first - 1
 
@@ -324,7 +325,7 @@ class ReadEntries:
     def is_cut_off(self, last: int) -> bool:
         """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""
         entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
-        return self._ends.lack(entry)
+        return self._ends.has_no_end(entry)
 
     @cached_property
     def _ends(self) -> TurnEnds:

@@ -100,13 +100,17 @@ class CommandGuard:
         except Exception as error:  # whatever failed, the record stays for the next command to compare
             paths = error.told if isinstance(error, NotCompared) else []
             failure = _describe_failure(self.snapshot.project, error)
-            return [failure, *self.told, *_lines(paths, self.snapshot.project, self._profile)]
+            return [failure, *self.told, *self._lines(paths)]
         finally:
             if self.accept in running_guards:
                 running_guards.remove(self.accept)
             os.close(self._record)
-        lines = _lines(restored_paths, self.snapshot.project, self._profile)
-        return [*self.told, *lines, *self._describe_bounds()]
+        return [*self.told, *self._lines(restored_paths), *self._describe_bounds()]
+
+    def _lines(self, restored: Iterable[RestoredPath]) -> list[str]:
+        """Return a line for each path, with the deny rule that keeps it."""
+        project, find_rule = self.snapshot.project, self._profile.find_rule
+        return [restored_path.describe(project, find_rule(restored_path.path)) for restored_path in restored]
 
     def _describe_bounds(self) -> list[str]:
         """Describe the bounds of the guard in the project, each line once in a process."""
@@ -178,7 +182,7 @@ def _settle(folder: Path, kept: Path, roots: Sequence[str]) -> tuple[list[Protec
         path.unlink()
         if restored_paths:
             told.append(f"checked the protected files after an interrupted command{copies}")
-            told += _lines(restored_paths, snapshot.project)
+            told += [restored_path.describe(snapshot.project, "") for restored_path in restored_paths]
     return running, told
 
 
@@ -221,15 +225,6 @@ def _keep_left(kept: Path, restored: Iterable[RestoredPath]) -> bool:
             replace_private_file(kept / name, content)
         return bool(files)
     return False
-
-
-def _lines(restored: Iterable[RestoredPath], project: str, profile: SandboxProfile | None = None) -> list[str]:
-    """Return a line for each path, with the deny rule of `profile` that keeps it."""
-    lines = []
-    for one in restored:
-        rule = profile.find_rule(one.path) if profile else ""
-        lines.append(f"{one.path.removeprefix(f'{project}/')}: {one.what}{f' (deny {rule})' if rule else ''}")
-    return lines
 
 
 def _describe_failure(project: str, error: Exception) -> str:

@@ -53,6 +53,10 @@ class RestoredPath:
     left: Mapping[str, bytes]
     """The files that the command had left there, by path."""
 
+    def describe(self, project: str, rule: str) -> str:
+        """Return the line about it for the person, with the deny rule that keeps it."""
+        return f"{self.path.removeprefix(f'{project}/')}: {self.what}{f' (deny {rule})' if rule else ''}"
+
 
 class NotCompared(OSError):
     """A part of the project could not be compared; `told` has the paths that were handled."""

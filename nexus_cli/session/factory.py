@@ -165,7 +165,7 @@ def _hold(ledger: Ledger, info: SessionInfo | None) -> Iterator[None]:
         lock_session(ledger, info)
         with ledger.opening(info):
             if ledger.writes and not held:
-                ledger.settle_lost(info.id)
+                ledger.settle_lost(info)
             yield
     except BaseException:
         if not held:

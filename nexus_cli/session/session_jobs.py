@@ -10,7 +10,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -465,7 +465,6 @@ class SessionJobs(Jobs):
             "id": job.id,
             "command": job.command,
             "state": job.state,
-            "pid": os.getpid(),
         }
         value |= {"status": job.status, "seconds": round(job.seconds, 1)}
         try:
@@ -483,17 +482,16 @@ class SessionJobs(Jobs):
                 earlier = self._earlier[job_id]
                 line = f"job {job_id} ({earlier['name']}) {earlier['how']} and is no longer running"
                 self._engine.tell_model(line)
-                if value["state"] == RUNNING:  # nexus was killed, and could not say so
+                if value.get("killed"):  # nexus could not say so
                     self._engine.control.emit_aside(Notice(line, warning=False))
 
 
-def recorded_jobs(source: MemoSource, processes: Mapping[str, int] | None = None) -> list[JobObject]:
-    """Return the jobs that a session has recorded; closed are those whose process is not the one that has their session
-    locked now. `processes` has its id by session; with 0, if it is unknown, they run."""
+def recorded_jobs(source: MemoSource, running: Container[str] = ()) -> list[JobObject]:
+    """Return the jobs that a session has recorded. Those of an earlier process are closed, unless their session is one
+    of `running`."""
     jobs = []
     for value in _newest_records(source).values():
-        pid = (processes or {}).get(value["session"])
-        is_lost = value["state"] == RUNNING and (pid is None or pid not in (0, value.get("pid", pid)))
+        is_lost = value["state"] == RUNNING and value["session"] not in running
         jobs.append(_job_row({**value, "state": CLOSED} if is_lost else value))
     return jobs
 

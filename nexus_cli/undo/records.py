@@ -38,6 +38,8 @@ class FileChange:
     """True if the path changed before what other steps recorded while this one ran; they stand before it."""
     is_unsure: bool = False
     """True if the person may have made the change, see `unsure_changes`."""
+    was_missing: bool = False
+    """True if the step was to remove the path, and did not find it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def fields_of(value: Step | FileChange | FileState | ReferenceChange) -> JsonDic
     }
 
 
-_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "not_covered", "began"})
+_OPTIONAL = frozenset({"owner", "attributes", "pair", "is_unsure", "was_missing", "not_covered", "began"})
 """Fields that a line of the journal leaves out if they are empty."""
 
 

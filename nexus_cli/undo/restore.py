@@ -249,7 +249,9 @@ class Restorer:
         if action.does == plans.NOTHING:
             self._seen[change.place] = now
             pair = state.pair if state is not None and now.kind == FILE else ""
-            return [FileChange(change.path, before, replace(before, pair=pair or before.pair))]
+            was_missing = change.before.kind == before.kind == ABSENT != change.after.kind
+            same = replace(before, pair=pair or before.pair)
+            return [FileChange(change.path, before, same, was_missing=was_missing)]
         if action.does != plans.KEEP:
             try:
                 now, content = self._keep_bytes(change, now, state)

@@ -16,7 +16,7 @@ from pathlib import Path
 from nexus_cli.tree.file_state import ABSENT, FOLDER
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import folders_above, is_inside, merge_changes
-from nexus_cli.undo.records import GIT_FOLDER, MODE, FileChange, ReferenceChange, Step, place_of
+from nexus_cli.undo.records import GIT_FOLDER, MODE, ReferenceChange, Step, place_of
 
 _OF_WORKER = re.compile(r"w\d[\d.]*: ")
 """Beginning of the name of a worker's step (`workers.py`)."""
@@ -42,7 +42,7 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
     found = []
     for step in reversed(steps):
         left = [(place, change) for change in step.changes if (step.id, place := place_of(step, change)) not in gone]
-        taken = [place for place, change in left if not (_was_missing(steps, step, change) and os.path.lexists(place))]
+        taken = [place for place, change in left if not (change.was_missing and os.path.lexists(place))]
         gone.update((id_, place) for place in taken for id_ in step.undoes)
         moved = tuple(
             reference
@@ -63,18 +63,6 @@ def steps_in_force(steps: Sequence[Step], paths: Sequence[str] = ()) -> list[Ste
         if kept or moved:
             found.append(replace(step, changes=tuple(kept), references=moved))
     return found[::-1]
-
-
-def _was_missing(steps: Iterable[Step], step: Step, change: FileChange) -> bool:
-    """Return True for a path that a step was to remove, because one of `steps` had made it, and that was not there.
-
-    A redo records the same of what it leaves, and an undo of a folder that it brings back as a whole.
-    """
-    if not change.before.kind == change.after.kind == ABSENT or step.what.startswith("redo "):
-        return False
-    place, undone = place_of(step, change), (earlier for earlier in steps if earlier.id in step.undoes)
-    made = ((earlier, old) for earlier in undone for old in earlier.changes if old.before.kind == ABSENT)
-    return any(place_of(earlier, old) == place for earlier, old in made)
 
 
 def group_by_turn(steps: Iterable[Step]) -> dict[int, list[Step]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -132,13 +134,24 @@ def test_a_target_that_is_not_empty_is_refused(nexus: Run, filled: Path, tmp_pat
     assert done.returncode == 2 and b"no such file" in done.stderr and not (tmp_path / "to.db").exists()
 
 
-def test_a_file_that_is_no_ledger_is_neither_copied_nor_moved(nexus: Run, filled: Path, tmp_path: Path) -> None:
-    notes = tmp_path / "notes.txt"
-    notes.write_text("mine\n" * 999)
-    for ends in ((notes, tmp_path / "new.db"), (filled, notes)):
-        refused = nexus("ledger", "copy", *map(str, ends))
-        assert refused.returncode == 1 and b"notes.txt" in refused.stderr and b"not a database" in refused.stderr
-    assert notes.read_text() == "mine\n" * 999 and not [*tmp_path.glob("notes.txt.*")]
+@pytest.mark.parametrize("kind", ["text", "empty", "foreign", "damaged"])
+def test_a_file_that_is_no_ledger_is_left_as_it_is(kind: str, filled: Path, tmp_path: Path) -> None:
+    other = tmp_path / "else" / "other.db"
+    other.parent.mkdir()
+    if kind == "foreign":
+        with closing(sqlite3.connect(other)) as connection:
+            connection.execute("CREATE TABLE notes (text)")
+    content = {"text": b"mine\n" * 999, "empty": b"", "damaged": filled.read_bytes()[:-8192]}
+    if kind in content:
+        other.write_bytes(content[kind])
+    other.chmod(0o644)
+    before, source = other.read_bytes(), make_source(partial(Ledger.open, None))
+    for ends in ((other, tmp_path / "new" / "new.db"), (filled, other)):
+        with pytest.raises(NexusError, match=str(other)) as caught:
+            command.copy(source, *map(str, ends))
+        assert caught.value.exit_status == 1 and "NEXUS_HOME" not in caught.value.hint
+    assert other.read_bytes() == before and stat.S_IMODE(other.stat().st_mode) == 0o644
+    assert [*other.parent.iterdir()] == [other] and not (tmp_path / "new").exists()
 
 
 @pytest.mark.matrix

@@ -65,7 +65,6 @@ WRONG = [
     (["trust", ""], b"its value is empty", b"Give a value"),
     (["sessions", "rename", "", "x"], b"nexus: ID: its value is empty", b"Give a value."),
     (["--connect", ""], b"--connect: its value is empty", b"Give a value"),
-    (["sessions", "rename", "", "x"], b"nexus: ID: its value is empty", b"Give a value"),
     (["map", "sum up", "a.py", ""], b"nexus: FILES: its value is empty", b"Give a value"),
     (["rules", "test", ""], b"its value is empty", b"Give a value"),
     (["trust", "/nowhere/at/all"], b"trust /nowhere/at/all", b"no such folder"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import threading
 from collections.abc import AsyncIterator
@@ -210,6 +209,9 @@ def test_the_person_is_told_of_a_job_that_ended_with_a_killed_nexus(tmp_path: Pa
             session.engine.conversation.memo(JOB, record)  # as a killed process leaves it
             name = session.id
         async with opened(tmp_path, again=name) as (session, _):
+            assert session.ledger is not None
+            (found,) = recorded_jobs(session.ledger.log(name), [name])[1:]
+            assert found["state"] == "closed", "also to others, before the first message"
             events = await turn(session, "and now?")
         async with opened(tmp_path, again=name) as (session, _):
             said, desk = sitting(session)
@@ -257,17 +259,15 @@ def test_the_jobs_of_a_stored_session_are_listed_from_their_records(tmp_path: Pa
             assert session.ledger is not None and session.jobs is not None
             log = session.ledger.log(session.id)
             (live,) = session.jobs.describe_all()
-            (here,), (elsewhere,) = recorded_jobs(log, {session.id: os.getpid()}), recorded_jobs(log)
+            (here,), (elsewhere,) = recorded_jobs(log, [session.id]), recorded_jobs(log)
             assert (here["how"], elsewhere["how"]) == ("running", "ended with the session")
-            (unknown,), (killed,) = (recorded_jobs(log, {session.id: pid}) for pid in (0, os.getpid() + 1))
-            assert (unknown["how"], killed["how"]) == ("running", "ended with the session")
             rows: list[Any] = [live, here, elsewhere]
             assert [row["state"] for row in rows] == ["running", "running", "closed"]
             same = ("id", "name", "command", "status")
             assert [[row[key] for key in same] for row in rows] == [["j1", "sleep 60", "sleep 60", None]] * 3
             name = session.id
         with closing(Ledger.open_for_reading(ledger_place())) as ledger:
-            (after,) = recorded_jobs(ledger.log(name), {one: owner.pid for one, owner in ledger.find_owners().items()})
+            (after,) = recorded_jobs(ledger.log(name), ledger.find_locked([name]))
             assert (after["state"], after["how"]) == ("closed", "ended with the session")
 
     live(work())

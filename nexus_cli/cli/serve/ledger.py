@@ -15,6 +15,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.progress import track
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.copying import CopyResult, copy_ledger
+from nexus_cli.ledger.readonly_database import require_ledger
 from nexus_cli.session.replay import check
 
 Project = Annotated[str, Option("PROJECT", "A folder, or the project name of a session.", is_argument=True, least=0)]
@@ -50,11 +51,14 @@ def copy(
     from_place, to_place = _place(original), _place(target)
     if isinstance(from_place, Path) and not from_place.is_file():
         raise NexusError("usage", f"the ledger {original}", "there is no such file", "Give an existing file as FROM")
-    with closing(Ledger.open_for_reading(from_place, sets_aside=False)) as old:
+    for place in (from_place, to_place):
+        if isinstance(place, Path) and place.is_file():
+            require_ledger(place)
+    with closing(Ledger.open_for_reading(from_place)) as old:
         if busy := old.locked_sessions():
             why = f"open in another process: {name_first(busy, 5)}"
             raise NexusError("usage", "the ledger cannot be copied", why, "Close every open session first")
-        with closing(Ledger.open(to_place, sets_aside=False)) as new:
+        with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)
             result = copy_ledger(old, new, checked.verify)
     places = f"{shown_place(from_place)} to {shown_place(to_place)}"
