@@ -83,6 +83,8 @@ class PermissionRule:
     """True if its pattern names commands, and not paths."""
     effect: Effect | None = None
     """The effect of the tools that it holds for besides its own (`Tool.governs`); None: it holds for its own alone."""
+    source: str = ""
+    """In a worktree its source project: paths of a deny or ask rule begin there too."""
     lifts: bool = False
     """True if its commands also run with the network, or without the sandbox, when a call asks for that."""
 
@@ -395,9 +397,10 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool], cwd: Path 
         collected.add_project(root)
         for name_inside in inner:
             collected.add_project(root, name_inside)
+    rules = collected.rules
     if source != project:
-        collected.rules += _rules_of_worktree(collected.rules, source)
-    return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
+        rules = [replace(rule, source=str(source)) for rule in (*rules, *_rules_of_worktree(rules, source))]
+    return RuleSet(tuple(rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
 
 
 def _begin_in(rule: PermissionRule, inner: str) -> PermissionRule:
@@ -407,18 +410,12 @@ def _begin_in(rule: PermissionRule, inner: str) -> PermissionRule:
 
 
 def _rules_of_worktree(rules: Iterable[PermissionRule], source: Path) -> list[PermissionRule]:
-    """Return the deny and ask rules that name places of `source` by absolute paths, for the same places here, and
-    those that name places here, for the same places there."""
+    """Return the deny and ask rules that name places of `source` by absolute paths, for the same places here."""
     permission_rules = []
     for rule in rules:
-        if rule.decision == "allow" or rule.names_commands or not rule.pattern:
-            continue
-        if rule.pattern.startswith(("/", "~")):
-            pattern = _cut_pattern(os.path.expanduser(rule.pattern), source)
-        else:
-            anywhere = "" if "/" in rule.pattern.rstrip("/") else "**/"
-            pattern = f"{source}/{anywhere}{rule.pattern.removeprefix('./')}"
-        permission_rules += [replace(rule, pattern=pattern)] if pattern else []
+        if rule.decision != "allow" and not rule.names_commands and rule.pattern.startswith(("/", "~")):
+            inside = _cut_pattern(os.path.expanduser(rule.pattern), source)
+            permission_rules += [replace(rule, pattern=inside)] if inside else []
     return permission_rules
 
 
@@ -558,10 +555,11 @@ def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> 
 
     `*` stays within one name, `**` does not. A pattern without `/` counts in every folder, `~/` and `/` begin it at
     home and at the root, all others at the project. An allow rule names a path exactly; deny and ask rules begin in the
-    `added` folders too, and name a path also as the most lenient file system reads it (`fold_name`).
+    `added` folders and the rule's `source` too, and name a path also as the most lenient file system reads it
+    (`fold_name`).
     """
     pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
-    bases: tuple[str, ...] = (project,) if rule.decision == "allow" else (project, *added)
+    bases: tuple[str, ...] = (project,) if rule.decision == "allow" else (project, *added, rule.source or project)
     if pattern.startswith("/"):
         bases = ("/",)
     if any(_is_named(path, base, _compile_pattern(pattern)) for base in bases):

@@ -15,6 +15,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Decision
+from nexus_cli.rules import denied_files
 from nexus_cli.rules.denied_files import find_denied_files
 from nexus_cli.rules.rule_set import RuleSet, parse_rule, read_rules
 
@@ -493,6 +494,11 @@ deny = ["bash(make *)"]
             assert (found is not None) == (name != "plain"), root / name
     hidden, names = find_denied_files(rules, folder, folder).paths, (".env", "keys/a.pem", "private", "keys/a.key")
     assert set(hidden) == {root / name for root in (folder, source) for name in names}
+    monkeypatch.setattr(denied_files, "MOST_ENTRIES", 9)
+    rules = read('[rules]\ndeny = ["read_file(*.key)", "agent(reviewer)", "skill(ship*)", "fetch(a.org)"]\n', folder)
+    assert len(rules.rules) == 4, "none twice"
+    hidden = find_denied_files(rules, folder, folder).paths
+    assert hidden == (folder / "keys/a.key", source / "keys/a.key"), "each is looked through by itself"
 
 
 def test_rules_of_claude_in_a_folder_of_the_project_count_from_there(tmp_path: Path) -> None:
@@ -539,7 +545,7 @@ def test_no_file_of_a_worktree_lifts_what_its_source_refuses(tmp_path: Path) -> 
         )
         found = rules.find_for_path(TOOLS["read_file"], [folder / ".env"], folder)
         assert found is not None and found.decision == "deny"
-        assert (len(rules.rules), len(rules.problems), len(rules.unread_denials)) == (8, 1, 1), rules
+        assert (len(rules.rules), len(rules.problems), len(rules.unread_denials)) == (5, 1, 1), rules
 
     put(source, *texts)
     put(folder, *texts)
