@@ -234,13 +234,13 @@ class RuleSet:
 
 
 def name_matches(decision: str, pattern: str, name: str) -> bool:
-    """Return True if the pattern of a rule names an agent or skill; `*` is any text. deny and ask rules name one of a
-    plugin with and without `PLUGIN:`."""
+    """Return True if the pattern of a rule names an agent or skill by its whole name; `*` is any text. deny and ask
+    rules name one of a plugin also without `PLUGIN:`."""
     if decision == "allow":
         return fnmatch.fnmatchcase(name, pattern)
     wanted, given = pattern.casefold(), name.casefold()
     forms = (given, given.rpartition(":")[2])
-    return wanted.endswith(f":{given}") or any(fnmatch.fnmatchcase(form, wanted) for form in forms)
+    return any(fnmatch.fnmatchcase(form, wanted) for form in forms)
 
 
 def find_by_path(
