@@ -53,6 +53,8 @@ _COMPUTED = re.compile(r"[*?\[](?:.*[*?\]])?", re.DOTALL)
 """The part of a glob that stands for other text."""
 _ANY, _END = "\x1f", "\0"
 """In words that are compared: any text, with blanks and ends of words in it; the end of a word, which none contains."""
+_EDGES = r"(?<![\w.-])", r"(?![\w.-])"
+"""Expressions for the edges of a word in text that is not read."""
 SERVER_TOOLS = "mcp__"
 """The names of tools of MCP servers begin so; a rule may name all of a server: `mcp__github__*`."""
 LONGEST_SERVER_TOOL = 64
@@ -156,13 +158,11 @@ class PermissionRule:
         return fits and (not self.is_open or keeps_form(self.argv, tuple(words)))
 
     def is_shown(self, text: str, *, partly: bool = False) -> bool:
-        """Return True if every word (`partly`: a word) of the command that the rule names occurs in `text`."""
-        shown = [
-            _holds_word(text.casefold(), part.casefold(), begins=_ANY in word)
-            for word in self.argv
-            for part in word.split(_ANY)
-            if part
-        ]
+        """Return True if every word (`partly`: a word) of the command that the rule names occurs in `text`, with an
+        edge of a word where it has no `*`."""
+        begins, ends = _EDGES
+        parts = (part for word in self.argv for part in f"{begins}{re.escape(word.casefold())}{ends}".split(_ANY))
+        shown = [re.search(part, text.casefold()) for part in parts if part not in ("", *_EDGES)]
         return any(shown) if partly else all(shown)
 
 
@@ -269,17 +269,6 @@ def _shape(word: Word, *, is_program: bool) -> str:
         has_plain_end = text != word.text and not {"$", "`", ")", "}"} & set(text)
         text = text.rstrip('"') if has_plain_end else _ANY
     return f"{text}{_END}" if word.is_single else text
-
-
-def _holds_word(text: str, word: str, *, begins: bool = False) -> bool:
-    """Return True if `word` occurs in `text` with no letter, digit or one of `_.-` beside it; `begins`: before it."""
-    place = text.find(word)
-    while place >= 0:
-        around = text[place - 1 : place] + ("" if begins else text[place + len(word) : place + len(word) + 1])
-        if not any(sign.isalnum() or sign in "_.-" for sign in around):
-            return True
-        place = text.find(word, place + 1)
-    return False
 
 
 def readings(words: Words) -> list[tuple[Words, bool]]:
