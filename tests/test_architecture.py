@@ -480,7 +480,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (48_926, 0, 85),
     "core": (42_181, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_104, 0, 46),
+    "engine": (52_100, 0, 46),
     "hooks": (7_734, 0, 21),
     "imports": (14_640, 0, 10),
     "ledger": (51_295, 0, 33),
@@ -490,7 +490,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "provider": (28_946, 0, 57),
     "reports": (90_777, 8_414, None),
     "rpc": (17_629, 0, 16),
-    "rules": (31_156, 0, 19),
+    "rules": (31_658, 0, 20),
     "runs": (23_684, 0, 42),
     "sandbox": (39_163, 0, 27),
     "sections": (36_786, 0, 63),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (976_501, 49_784)
+SUM = (976_999, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
