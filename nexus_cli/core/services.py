@@ -214,8 +214,6 @@ class SkillGuides:
     read_skill: Callable[[str, str], str]
     """Takes the name of a skill and "" or a file of it; returns the guide or the text of the file. Raises `NexusError`
     if it cannot be read. Blocks."""
-    find_name: Callable[[str], str]
-    """Takes the name of a skill; returns `PLUGIN:NAME` for one of a plugin, else the name. Blocks."""
 
 
 class TextCounter(Protocol):

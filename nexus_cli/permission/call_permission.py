@@ -107,6 +107,9 @@ class CallPermission:
         """The network that sandboxed commands share since the first background command."""
         self._denied: dict[Paths, DeniedFiles] = {}
         """By the added folders that were searched."""
+        self.find_whole_name: Callable[[str, str], str] = lambda kind, name: name
+        """Takes the name of a tool with `Tool.named`, and that of an agent or skill; returns the name with its plugin:
+        `PLUGIN:NAME`. Blocks."""
         self._told: set[str] = set()
         self._is_told = False
         """True if a result of this turn has said that a reader which failed ran read-only."""
@@ -368,7 +371,9 @@ class CallPermission:
         """Return the one of `rules` that decides on a call of `tool`: by a name, an address or its paths."""
         argument, otherwise = tool.named
         if argument:
-            return rules.find_for_text(tool, str(call.arguments.get(argument) or otherwise))
+            name = str(call.arguments.get(argument) or otherwise)
+            has_patterns = any(rule.pattern and rule.names(tool) for rule in rules.rules)
+            return rules.find_for_text(tool, self.find_whole_name(tool.name, name) if has_patterns else name)
         if address := str(call.arguments.get(tool.reaches, "")):
             return rules.find_for_text(tool, address)
         return rules.find_for_path(tool, list(call.targets.values()), self._project, self.added)

@@ -25,6 +25,8 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
     "Skill": ("skill",),
     "TodoWrite": ("todo",),
 }
+GENERAL = "general-purpose"
+"""Claude's name of an agent without a role: a worker here."""
 PATHS = ("Read", "Edit", "MultiEdit", "Write")
 """The tools whose patterns are paths."""
 _RULE = re.compile(r"([\w.*-]+)(?:\((.*)\))?", re.DOTALL)
@@ -76,7 +78,7 @@ def map_claude_rule(decision: str, written: str) -> list[str]:
         return [f"{tool}({_map_claude_path(pattern)})" for tool in tools]
     named = _NAME.fullmatch(pattern) if name in ("Agent", "Task", "Skill") else None
     if named and (name == "Skill" or not named[2]):
-        ours = "worker" if pattern == "general-purpose" else named[1]
+        ours = "worker" if TOOLS[name] == ("agent",) and pattern.casefold() == GENERAL else named[1]
         return [f"{TOOLS[name][0]}({ours}{named[2] or ''})"]
     if name == "WebFetch" and pattern.startswith("domain:"):
         host = pattern.removeprefix("domain:").strip()

@@ -19,13 +19,13 @@ from nexus_cli.core.approval import NETWORK, NO_SANDBOX, OUTSIDE
 from nexus_cli.core.limits import ALL, AUTO, Decision
 from nexus_cli.core.tool import Effect
 from nexus_cli.rules.bash_syntax import VARIABLE, read_command_line
-from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, Words, shorten
+from nexus_cli.rules.command_line import CommandLine, SimpleCommand, Word, shorten
 from nexus_cli.rules.folders import Folders, NotReadOnly
 from nexus_cli.rules.foreign_code import sets_program
 from nexus_cli.rules.passed_commands import find_passed
 from nexus_cli.rules.reader_options import can_write_nothing, is_reader, reaches_unnamed
 from nexus_cli.rules.readers import check_input, check_read_only, find_shown_files, keeps_form
-from nexus_cli.rules.rule_set import PermissionRule, RuleSet, find_by_path, readings
+from nexus_cli.rules.rule_set import CommandTexts, PermissionRule, RuleSet, command_texts, find_by_path, readings
 from nexus_cli.rules.stored_prefix import find_prefix
 from nexus_cli.rules.wrappers import SHELLS, find_inner, find_wrapper, program_name, skip_options, system_name
 from nexus_cli.rules.written_files import find_written
@@ -227,7 +227,8 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
         return CommandPart(shown, "allow", allowed.text, allowed.origin)
     if level == AUTO:
         return CommandPart(shown, "allow", None, f"level {level}")
-    narrow = next((rule for rule in search.rules.of("allow") if rule.match(command.words) == "yes"), None)
+    texts = command_texts(command.words)
+    narrow = next((rule for rule in search.rules.of("allow") if rule.match(texts) == "yes"), None)
     if reason and narrow is not None and not command.assignments:
         reason = f"allow {narrow.text} covers only read-only use, and {reason}"
     why = reason or f"{shorten(shown[0])} needs approval unless the whole command line is read-only"
@@ -337,12 +338,12 @@ Found = tuple[Decision, str, str, str]
 
 @dataclass(slots=True)
 class _Collected:
-    """The words of the commands that one command runs."""
+    """The commands that one command runs."""
 
-    sure: list[Words] = field(default_factory=list)
-    unsure: list[Words] = field(default_factory=list)
+    sure: list[CommandTexts] = field(default_factory=list)
+    unsure: list[CommandTexts] = field(default_factory=list)
     """Guesses: an option of a wrapper is not known."""
-    passed: list[Words] = field(default_factory=list)
+    passed: list[CommandTexts] = field(default_factory=list)
     """Arguments and input of programs that may run them."""
     codes: list[str] = field(default_factory=list)
     """Code in other languages."""
@@ -399,16 +400,16 @@ class _Search:
         collected = self._collect(command, list(inputs))
         asked: Found | None = None
         for rule in self.strict:
-            matches = {rule.match(words) for words in collected.sure}
+            matches = {rule.match(texts) for texts in collected.sure}
             if "yes" in matches:
                 return rule.decision, rule.text, rule.origin, f"{rule.decision} {rule.text} ({rule.origin})"
             if asked is None and (
                 "maybe" in matches
-                or any(rule.match(words) != "no" for words in collected.unsure)
+                or any(rule.match(texts) != "no" for texts in collected.unsure)
                 or any(rule.is_shown(code) for code in collected.codes)
             ):
                 asked = self._doubt(rule, f"it may match {rule.decision} {rule.text} ({rule.origin})")
-            if asked is None and any(rule.match(words) != "no" for words in collected.passed):
+            if asked is None and any(rule.match(texts) != "no" for texts in collected.passed):
                 program = shorten(program_name(command.words[0]))
                 asked = self._doubt(
                     rule, f"{program} may run a command that matches {rule.decision} {rule.text} ({rule.origin})"
@@ -448,7 +449,7 @@ class _Search:
             texts = texts_in if program_name(simple_command.words[0]) in SHELLS else []
             for words, known in readings(simple_command.words):
                 if not is_passed or words[0].is_plain:
-                    (kept if known else guessed).append(words)
+                    (kept if known else guessed).append(command_texts(words))
                 if not known or (words is not simple_command.words and program_name(words[0]) != "git"):
                     continue
                 inner = find_inner(words, simple_command.reads_pipe)

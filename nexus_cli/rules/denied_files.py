@@ -14,7 +14,7 @@ from pathlib import Path
 from nexus_cli.core.real_files import join_path
 from nexus_cli.core.shared_types import Paths
 from nexus_cli.core.tool import Effect
-from nexus_cli.rules.rule_set import RuleSet, path_matches, whole_path_pattern
+from nexus_cli.rules.rule_set import PermissionRule, RuleSet, path_matches, whole_path_pattern
 
 MOST_FILES = 200
 """Files and folders that are hidden at most: each is a mount, or takes its folder apart."""
@@ -35,15 +35,23 @@ class DeniedFiles:
 
 
 def find_denied_files(rules: RuleSet, project: Path, cwd: Path, added: Sequence[Path] = ()) -> DeniedFiles:
-    """Return the files that deny rules for reading name now, those near the top first; all paths are real.
+    """Return the files that deny rules for reading name now, those near the top first, those of a worktree's source
+    project after all others; all paths are real.
 
     Links are not followed, and `.git` is not looked into: git reads it at every command. A folder that `cwd` is in is
     never named, only what else it holds; a rule without a pattern names nothing.
     """
     strict = [rule for rule in rules.of("deny", Effect.READ) if rule.pattern]
-    roots, here = (str(project), *map(str, added)), str(cwd)
+    here = _find_below(strict, [str(project), *map(str, added)], str(cwd))
+    relative = [rule for rule in strict if rule.source and not rule.pattern.startswith(("/", "~"))]
+    there = _find_below(relative, [rule.source for rule in relative[:1]], str(cwd))
+    return DeniedFiles(tuple(dict.fromkeys((*here.paths, *there.paths))), here.is_whole and there.is_whole)
+
+
+def _find_below(strict: Sequence[PermissionRule], roots: Sequence[str], cwd: str) -> DeniedFiles:
+    """Return the files that the rules `strict` name below `roots`, and anywhere by absolute patterns."""
     exact, bases = _split_patterns([rule.pattern for rule in strict], roots)
-    found = dict.fromkeys(path for path in exact if not _is_in(here, path))
+    found = dict.fromkeys(path for path in exact if not _is_in(cwd, path))
     waiting, later, left = deque([*bases, *(path for path in exact if path not in found)]), deque[str](), MOST_ENTRIES
     while waiting or later:
         folder = waiting.popleft() if waiting else later.popleft()
@@ -51,7 +59,7 @@ def find_denied_files(rules: RuleSet, project: Path, cwd: Path, added: Sequence[
             left -= 1
             if left < 0 or len(found) >= MOST_FILES:
                 return DeniedFiles(tuple(map(Path, found)), is_whole=False)
-            if not _is_in(here, entry.path) and any(path_matches(rule, entry.path, *roots) for rule in strict):
+            if not _is_in(cwd, entry.path) and any(path_matches(rule, entry.path, *roots) for rule in strict):
                 found[entry.path] = None
             elif entry.name != ".git" and entry.is_dir(follow_symlinks=False):
                 (later if entry.name in _LATER else waiting).append(entry.path)
@@ -63,8 +71,9 @@ def find_kept_paths(
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Return the paths that deny rules for edits name, existing or not; for their patterns, regular expressions of
     folded paths. Each has the text of its rule."""
-    roots, exact, patterns = (str(project), *map(str, added)), dict[str, str](), dict[str, str]()
+    exact, patterns = dict[str, str](), dict[str, str]()
     for rule in {rule.pattern: rule for rule in rules.of("deny", Effect.EDIT) if rule.pattern}.values():
+        roots = (str(project), *map(str, added), rule.source or str(project))
         path = os.path.expanduser(rule.pattern).rstrip("/").removesuffix("/**")
         named = [join_path(root, path) for root in roots]
         if "/" not in rule.pattern.rstrip("/") or re.search(r"[*?]", path) or set(named) & set(roots):

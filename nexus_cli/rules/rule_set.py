@@ -51,8 +51,17 @@ LONGEST_PATTERN = 4096
 _SIGNS = re.compile(r"(\*\*/|\*\*|\*|\?)")
 _COMPUTED = re.compile(r"[*?\[](?:.*[*?\]])?", re.DOTALL)
 """The part of a glob that stands for other text."""
-_ANY, _END = "\x1f", "\0"
-"""In words that are compared: any text, with blanks and ends of words in it; the end of a word, which none contains."""
+_ANY, _SOME, _END, _MORE = "\x1f", "\x1e", "\0", "\x1d"
+"""In texts that are compared: any text, with blanks and ends of words in it; any text in a word; the end of a word; the
+end of a word that may be followed by further ones of the same form."""
+_RUNS_OF_ANY = re.compile(f"{_ANY}[{_ANY}{_SOME}]+")
+_UNCLEAR = re.compile(r"[^\w./:=,-].*", re.DOTALL)
+"""What is behind the beginning of a computed word that stands for itself."""
+_GLOB_WORD = re.compile(f"(?:^|(?<=[{_ANY}{_END}{_MORE}]))[^{_ANY}{_END}{_MORE}]*{_MORE}")
+CommandTexts = tuple[list[str], list[str]]
+"""The texts by which rules know a command: without the folder of its program, and with it."""
+_EDGES = r"(?<![\w.-])", r"(?![\w.-])"
+"""Expressions for the edges of a word in text that is not read."""
 SERVER_TOOLS = "mcp__"
 """The names of tools of MCP servers begin so; a rule may name all of a server: `mcp__github__*`."""
 LONGEST_SERVER_TOOL = 64
@@ -83,6 +92,8 @@ class PermissionRule:
     """True if its pattern names commands, and not paths."""
     effect: Effect | None = None
     """The effect of the tools that it holds for besides its own (`Tool.governs`); None: it holds for its own alone."""
+    source: str = ""
+    """In a worktree its source project: paths of a deny or ask rule begin there too."""
     lifts: bool = False
     """True if its commands also run with the network, or without the sandbox, when a call asks for that."""
 
@@ -116,51 +127,29 @@ class PermissionRule:
         name, star, _ = self.argv[0].partition(_ANY)
         return f"{name.rpartition('/')[2].casefold()}{'*' * bool(star)}"
 
-    def match(self, words: Sequence[Word]) -> Match:
-        """Match a simple command; "maybe" if a deciding word is not known."""
-        first = "".join(self.argv[:1])
-        shapes = [_shape(word, is_program=not place and "/" not in first) for place, word in enumerate(words)]
-        if self._differs(words, shapes):
-            return "no"
-        pattern = "".join(f"{word}{_END}" for word in self.argv) + _ANY * self.is_open
-        pattern = pattern[:-1] if pattern.endswith(_ANY + _END) else pattern
-        length = len(first.partition(_ANY)[0])  # of the program, in whose name case does not count
-        text, wanted = (one[:length].casefold() + one[length:] for one in ("".join(shapes), pattern))
-        if _fits(text, wanted):
+    def match(self, texts: CommandTexts) -> Match:
+        """Match a simple command; "maybe" if what bash computes decides."""
+        patterns, expression = _compile_words(self.argv, self.is_open)
+        forms = texts["/" in "".join(self.argv[:1])]
+        if any(expression.match(text.replace(_MORE, _END)) for text in forms):
             return "yes"
-        if _ANY not in text or (_ANY not in wanted and not _fits(wanted, text)):
-            return "no"
-        ends = ([one[::step].partition(_ANY)[0] for one in (text, wanted)] for step in (1, -1))
-        return "maybe" if all(one.startswith(other) or other.startswith(one) for one, other in ends) else "no"
-
-    def _differs(self, words: Sequence[Word], shapes: Sequence[str]) -> bool:
-        """Return True if a word in the place of one of the pattern before its first `*` cannot be that one."""
-        for wanted, word, shape in zip(self.argv, words, shapes, strict=False):
-            whole, (start, _, end) = f"{wanted}{_END}".casefold(), shape.casefold().partition(_ANY)
-            if _ANY in wanted or not word.is_single:
-                return False
-            if not (whole.startswith(start) and whole.endswith(end)):
-                return True
-            if word.has_glob:  # what follows may be in another place
-                return False
-        return len(words) < len(self.argv)
+        computed = [text for text in forms if {_ANY, _SOME} & set(text)]
+        return "maybe" if any(_can_equal(text, pattern) for text in computed for pattern in patterns) else "no"
 
     def covers(self, words: Sequence[Word]) -> bool:
         """Return True if an allow rule names this command: program found by PATH, words exactly as written."""
         if not words or not all(word.is_known for word in words):
             return False
         name = words[0].text if "/" in "".join(self.argv[:1]) else system_name(words[0])
-        fits = (not self.argv or name == self.argv[0]) and self.match(words) == "yes"
+        fits = (not self.argv or name == self.argv[0]) and self.match(command_texts(words)) == "yes"
         return fits and (not self.is_open or keeps_form(self.argv, tuple(words)))
 
     def is_shown(self, text: str, *, partly: bool = False) -> bool:
-        """Return True if every word (`partly`: a word) of the command that the rule names occurs in `text`."""
-        shown = [
-            _holds_word(text.casefold(), part.casefold(), begins=_ANY in word)
-            for word in self.argv
-            for part in word.split(_ANY)
-            if part
-        ]
+        """Return True if every word (`partly`: a word) of the command that the rule names occurs in `text`, with an
+        edge of a word where it has no `*`."""
+        begins, ends = _EDGES
+        parts = (part for word in self.argv for part in f"{begins}{re.escape(word.casefold())}{ends}".split(_ANY))
+        shown = [re.search(part, text.casefold()) for part in parts if part not in ("", *_EDGES)]
         return any(shown) if partly else all(shown)
 
 
@@ -232,13 +221,13 @@ class RuleSet:
 
 
 def name_matches(decision: str, pattern: str, name: str) -> bool:
-    """Return True if the pattern of a rule names an agent or skill; `*` is any text. deny and ask rules name one of a
-    plugin with and without `PLUGIN:`."""
+    """Return True if the pattern of a rule names an agent or skill by its whole name; `*` is any text. deny and ask
+    rules name one of a plugin also without `PLUGIN:`."""
     if decision == "allow":
         return fnmatch.fnmatchcase(name, pattern)
     wanted, given = pattern.casefold(), name.casefold()
     forms = (given, given.rpartition(":")[2])
-    return wanted.endswith(f":{given}") or any(fnmatch.fnmatchcase(form, wanted) for form in forms)
+    return any(fnmatch.fnmatchcase(form, wanted) for form in forms)
 
 
 def find_by_path(
@@ -254,30 +243,67 @@ def find_by_path(
     return None
 
 
-def _fits(text: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(text, escape(pattern).replace(_ANY, "*"))
+@lru_cache(512)
+def _compile_words(argv: tuple[str, ...], is_open: bool) -> tuple[list[str], re.Pattern[str]]:
+    """Return the patterns of a command, one for each case in which `command_texts` may have the name of its program,
+    and the expression for the texts that they fit."""
+    first = "".join(argv[:1])
+    name, star, rest = first.partition(_ANY)  # a `*` may stand for the end of the name, or for all of it and more
+    patterns = []
+    for program in dict.fromkeys((first, f"{name.casefold()}{star}{rest}", first.casefold() if name else first)):
+        words = "".join(f"{word}{_END}" for word in (program, *argv[1:]) if argv)
+        patterns.append(words.removesuffix(_END) if words.endswith(_ANY + _END) else words + _ANY * is_open)
+    return patterns, re.compile("|".join(fnmatch.translate(escape(one).replace(_ANY, "*")) for one in patterns))
 
 
-def _shape(word: Word, *, is_program: bool) -> str:
-    """Return the text of a word and its end, of a program without its folder, with `_ANY` for what bash computes."""
-    text = word.text.rpartition("/")[2] if is_program and word.is_single else word.text
-    if word.has_glob:
-        text = _COMPUTED.sub(_ANY, text)
-    elif not word.is_known:
-        has_plain_end = text != word.text and not {"$", "`", ")", "}"} & set(text)
-        text = text.rstrip('"') if has_plain_end else _ANY
-    return f"{text}{_END}" if word.is_single else text
+def command_texts(words: Sequence[Word]) -> CommandTexts:
+    """Return the texts of a command that rules match: its words, each with its end, with `_ANY` or `_SOME` for what
+    bash computes; each text as it is written, and with the name of the program in lower case."""
+    arguments = "".join(map(_shape, words[1:]))
+    names = ("".join(_shape(word, is_program=is_program) for word in words[:1]) for is_program in (True, False))
+    short, whole = ([f"{form}{arguments}" for form in dict.fromkeys((name, name.casefold()))] for name in names)
+    return [_RUNS_OF_ANY.sub(_ANY, text) for text in short], [_RUNS_OF_ANY.sub(_ANY, text) for text in whole]
 
 
-def _holds_word(text: str, word: str, *, begins: bool = False) -> bool:
-    """Return True if `word` occurs in `text` with no letter, digit or one of `_.-` beside it; `begins`: before it."""
-    place = text.find(word)
-    while place >= 0:
-        around = text[place - 1 : place] + ("" if begins else text[place + len(word) : place + len(word) + 1])
-        if not any(sign.isalnum() or sign in "_.-" for sign in around):
-            return True
-        place = text.find(word, place + 1)
-    return False
+def _shape(word: Word, *, is_program: bool = False) -> str:
+    """Return the text of a word with its end, of a program without its folder."""
+    _, slash, name = word.text.rpartition("/")
+    text = name if is_program else word.text
+    if word.is_known:
+        return f"{_COMPUTED.sub(_SOME, text)}{_MORE}" if word.has_glob else f"{text}{_END}"
+    start = "" if is_program else _UNCLEAR.sub("", text.removeprefix('"'))
+    if word.is_single and slash and not {"$", "`", ")", "}"} & set(name):
+        end = name.replace('"', _END)
+        return end if is_program else f"{start}{_SOME}/{end}"
+    return f"{start}{_SOME}{_END}" if word.is_single else f"{start}{_ANY}{_END * bool(start)}"
+
+
+def _can_equal(text: str, pattern: str) -> bool:
+    """Return True if a text exists that both stand for. The places of `text` that the signs of `pattern` lead to are
+    the bits of one number: all of them are followed at once."""
+    anything = _find_places(text, _ANY)
+    computed = anything | _find_places(text, _SOME)
+    ends = _find_places(text, _END) | _find_places(text, _MORE)
+    further = [match.span() for match in _GLOB_WORD.finditer(text)]
+    reached = 1
+    for sign in pattern:
+        reached |= (reached & computed) << 1  # it may be empty
+        if sign == _ANY:
+            reached = -(reached & -reached)  # the first place, and all behind it
+        else:
+            fits, stays = (ends, anything) if sign == _END else (_find_places(text, sign), computed)
+            reached = (reached & fits) << 1 | (reached & stays)
+        for start, end in further:
+            reached |= (reached >> end & 1) << start
+        if not reached:
+            return False
+    return (reached | (reached & computed) << 1) >> len(text) != 0
+
+
+@lru_cache(1024)
+def _find_places(text: str, sign: str) -> int:
+    """Return a number with a bit for each place of `sign` in `text`."""
+    return int("".join("01"[char == sign] for char in reversed(text)), 2)
 
 
 def readings(words: Words) -> list[tuple[Words, bool]]:
@@ -342,6 +368,8 @@ def parse_rule(
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
         raise ValueError(f"{_quote(text)} is too long, or contains `**` more than {MOST_DEEP} times")
     pattern = pattern.strip()
+    if tool.named[0] and re.search(r"[\s?\[]", pattern):
+        raise ValueError(f"{_quote(text)}: the name of an agent or skill has no blanks; only `*` stands for other text")
     if tool.reaches and ("://" in pattern or not tool.paths):
         address = pattern if "://" in pattern else f"https://{pattern}"
         pattern = address if decision == "allow" else pattern  # the others name a host by every scheme
@@ -395,9 +423,10 @@ def read_rules(own: Places, project: Path, tools: Mapping[str, Tool], cwd: Path 
         collected.add_project(root)
         for name_inside in inner:
             collected.add_project(root, name_inside)
+    rules = collected.rules
     if source != project:
-        collected.rules += _rules_of_worktree(collected.rules, source)
-    return RuleSet(tuple(collected.rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
+        rules = [replace(rule, source=str(source)) for rule in (*rules, *_rules_of_worktree(rules, source))]
+    return RuleSet(tuple(rules), tuple(collected.problems), tuple(collected.broken), tuple(collected.unread))
 
 
 def _begin_in(rule: PermissionRule, inner: str) -> PermissionRule:
@@ -407,18 +436,12 @@ def _begin_in(rule: PermissionRule, inner: str) -> PermissionRule:
 
 
 def _rules_of_worktree(rules: Iterable[PermissionRule], source: Path) -> list[PermissionRule]:
-    """Return the deny and ask rules that name places of `source` by absolute paths, for the same places here, and
-    those that name places here, for the same places there."""
+    """Return the deny and ask rules that name places of `source` by absolute paths, for the same places here."""
     permission_rules = []
     for rule in rules:
-        if rule.decision == "allow" or rule.names_commands or not rule.pattern:
-            continue
-        if rule.pattern.startswith(("/", "~")):
-            pattern = _cut_pattern(os.path.expanduser(rule.pattern), source)
-        else:
-            anywhere = "" if "/" in rule.pattern.rstrip("/") else "**/"
-            pattern = f"{source}/{anywhere}{rule.pattern.removeprefix('./')}"
-        permission_rules += [replace(rule, pattern=pattern)] if pattern else []
+        if rule.decision != "allow" and not rule.names_commands and rule.pattern.startswith(("/", "~")):
+            inside = _cut_pattern(os.path.expanduser(rule.pattern), source)
+            permission_rules += [replace(rule, pattern=inside)] if inside else []
     return permission_rules
 
 
@@ -516,7 +539,9 @@ def _fits_example(rule: PermissionRule, body: str, project: Path) -> bool:
     commands = [command.words for command in read_command_line(body).commands]
     if rule.decision == "allow":
         return any(rule.covers(words) for words in commands)
-    return any(rule.match(words) == "yes" for command in commands if command for words, _ in readings(command))
+    return any(
+        rule.match(command_texts(words)) == "yes" for command in commands if command for words, _ in readings(command)
+    )
 
 
 def _overrides(one: PermissionRule, rule: PermissionRule) -> bool:
@@ -558,10 +583,11 @@ def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> 
 
     `*` stays within one name, `**` does not. A pattern without `/` counts in every folder, `~/` and `/` begin it at
     home and at the root, all others at the project. An allow rule names a path exactly; deny and ask rules begin in the
-    `added` folders too, and name a path also as the most lenient file system reads it (`fold_name`).
+    `added` folders and the rule's `source` too, and name a path also as the most lenient file system reads it
+    (`fold_name`).
     """
     pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
-    bases: tuple[str, ...] = (project,) if rule.decision == "allow" else (project, *added)
+    bases: tuple[str, ...] = (project,) if rule.decision == "allow" else (project, *added, rule.source or project)
     if pattern.startswith("/"):
         bases = ("/",)
     if any(_is_named(path, base, _compile_pattern(pattern)) for base in bases):

@@ -55,7 +55,7 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
-from nexus_cli.session.recipes import find_agents, recipe_of, unknown_tools
+from nexus_cli.session.recipes import find_agents, find_whole_name, recipe_of, unknown_tools
 from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session
@@ -512,6 +512,7 @@ class SessionFactory:
         own = (places().config,) if find_worktree(project) else (places().config, places().data)
         permission = CallPermission(options.cwd, project, own, self.settings.sandbox, answers=options.answers)
         permission.added, permission.rules_ahead = options.add_dirs, options.rules
+        permission.find_whole_name = partial(find_whole_name, options.cwd)
         dispatcher = Dispatcher(
             registry,
             limits,

@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.plugins.installed_plugins import InstalledPlugin
 from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
-from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides, index_guides
+from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides, find_skills, index_guides
 from nexus_cli.session.agent_roles import make_agent_recipe
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import discover_tools
@@ -77,6 +77,18 @@ def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None)
 def find_agents(cwd: Path) -> dict[str, Skill]:
     """Return the agents that can work in a folder, by name. Blocks; raises nothing."""
     return {agent.name: agent for agent in find_all_agents(cwd)[0] if agent.is_usable}
+
+
+def index_named(cwd: Path, kind: str) -> dict[str, Skill]:
+    """Return the agents or skills (`kind`) that the model can name, by each of their names. Blocks; raises nothing."""
+    offered = (skill for skill in find_skills(cwd) if skill.is_offered)
+    return index_guides(find_agents(cwd).values() if kind == AGENT else offered)
+
+
+def find_whole_name(cwd: Path, kind: str, name: str) -> str:
+    """Return `PLUGIN:NAME` for the name of a plugin's agent or skill, other names as they are. Blocks."""
+    guide = index_named(cwd, kind).get(name.strip())
+    return guide.whole_name if guide else name
 
 
 def recipe_of(info: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:

@@ -110,9 +110,9 @@ async def _describe_tool(session: Session, name: str) -> ToolResult:
 
 
 def _skill_guides(session: Session) -> SkillGuides:
-    from nexus_cli.session.skill_guides import find_whole_name, read_skill  # noqa: PLC0415  (few sessions read one)
+    from nexus_cli.session.skill_guides import read_skill  # noqa: PLC0415  (few sessions read one)
 
-    return SkillGuides(partial(read_skill, session.folder), partial(find_whole_name, session.folder))
+    return SkillGuides(partial(read_skill, session.folder))
 
 
 ServiceMakers = Sequence[ServiceMaker[object]]

@@ -32,19 +32,19 @@ from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.permission.folder_rules import read_granted
 from nexus_cli.sections.skills import (
+    AGENT,
     COMMAND,
     SKILL,
     Skill,
     explain_uncallable,
     find_guides,
-    find_skills,
     index_guides,
     list_files,
     read_file_of,
     read_guide,
 )
 from nexus_cli.session.guide_model import GuideModel
-from nexus_cli.session.recipes import find_agents
+from nexus_cli.session.recipes import index_named
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 
@@ -70,7 +70,7 @@ LISTED = 20
 def read_skill(cwd: Path, name: str, file: str = "") -> str:
     """Return the guide of a skill of a folder, or a file of it. The skills are read at each call, so that a changed one
     counts no more."""
-    guides = index_guides(skill for skill in find_skills(cwd) if skill.is_offered)
+    guides = index_named(cwd, SKILL)
     chosen = guides.get(name.strip())
     if chosen is None:
         hint = suggest_name(name.strip(), guides, "")
@@ -80,12 +80,6 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     files = list_files(chosen)
     others = f'; read its other files with skill("{chosen.name}", file=...): {name_first(files, LISTED)}'
     return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{read_guide(chosen)}"
-
-
-def find_whole_name(cwd: Path, name: str) -> str:
-    """Return `PLUGIN:NAME` for the name of a plugin's skill, other names as they are. Blocks."""
-    found = index_guides(find_skills(cwd)).get(name.strip())
-    return found.whole_name if found else name.strip()
 
 
 def find_callable(cwd: Path) -> dict[str, Skill]:
@@ -127,7 +121,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
 def _ask_for_agents(text: str, cwd: Path) -> list[str]:
     """Return a block for each agent that words or guides name; a file of this name comes first."""
     named = AGENT_CALL.findall(text)
-    agents = index_guides(find_agents(cwd).values()) if named else {}
+    agents = index_named(cwd, AGENT) if named else {}
     names = dict.fromkeys(name if name in agents else name.removeprefix("agent-") for name in named)
     asked = [agents[name] for name in names if name in agents and not (cwd / name).exists()]
     return [

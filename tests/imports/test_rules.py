@@ -30,6 +30,8 @@ MAPPED = {
     "Task(reviewer)": ["agent(reviewer)"],
     "Agent(kit:reviewer)": ["agent(kit:reviewer)"],
     "Agent(general-purpose)": ["agent(worker)"],
+    "Task(General-Purpose)": ["agent(worker)"],
+    "Skill(general-purpose)": ["skill(general-purpose)"],
     "Skill(ship)": ["skill(ship)"],
     "Skill(/kit:ship)": ["skill(kit:ship)"],
 }

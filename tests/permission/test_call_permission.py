@@ -41,7 +41,7 @@ from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.sections.contributors.permission import ONLY_READING
 from nexus_cli.sections.skills import find_skills
-from nexus_cli.session import skill_guides
+from nexus_cli.session import recipes
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS, describe_ended_answers
 from nexus_cli.session.options import Options
@@ -1008,19 +1008,25 @@ def test_an_approved_command_runs_in_the_profile_of_its_question_whatever_the_le
     assert [second["profile"]] == [one.profile for one in person.asked]
 
 
-@pytest.mark.parametrize("rule", ["skill(kit*)", "skill(kit:ship)", "skill(ship)"])
-def test_a_rule_denies_a_skill_of_a_plugin_by_each_of_its_names(
-    project: Path, rule: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("pattern", ["kit*", "kit:*", "kit:ship", "ship"])
+def test_a_rule_denies_an_agent_or_skill_of_a_plugin_by_each_of_its_names(
+    project: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("ship", "land"):
-        guide = Path.home() / ".claude/skills" / name / "SKILL.md"
+    for name in ("skills/ship/SKILL", "skills/land/SKILL", "agents/ship"):
+        guide = Path.home() / ".claude" / f"{name}.md"
         guide.parent.mkdir(parents=True, exist_ok=True)
-        guide.write_text(f"---\nname: {name}\ndescription: Does it.\n---\nGo.\n")
+        guide.write_text(f"---\nname: {'land' if 'land' in name else 'ship'}\ndescription: Does it.\n---\nGo.\n")
     found = tuple(replace(one, plugin="kit" if one.name == "ship" else "") for one in find_skills(project))
-    monkeypatch.setattr(skill_guides, "find_skills", lambda cwd: found)
-    write_settings(f'[rules]\ndeny = ["{rule}", "agent(worker)"]\n')
+    agents = {name: replace(agent, plugin="kit") for name, agent in recipes.find_agents(project).items()}
+    monkeypatch.setattr(recipes, "find_skills", lambda cwd: found)
+    monkeypatch.setattr(recipes, "find_agents", lambda cwd: agents)
+    write_settings(f'[rules]\ndeny = ["skill({pattern})", "agent({pattern})", "agent(worker)"]\n')
     calls: list[Call] = [("skill", {"name": "ship"}), ("skill", {"name": "land"})]
-    ended = results(say(opened(project, calls), "go")[0])
-    assert [one.denied for one in ended] == [True, False] and rule in ended[0].error
+    session = opened(project, calls)
+    ended = results(say(session, "go")[0])
+    assert [one.denied for one in ended] == [True, False] and f"skill({pattern})" in ended[0].error
+    for recipe in ("ship", "kit:ship"):
+        agent = CheckedCall(discover_tools()["agent"], {"task": "Do it.", "recipe": recipe}, {})
+        assert session.dispatcher.permission.decide(agent, "all").is_denied
     agent = CheckedCall(discover_tools()["agent"], {"task": "Do it."}, {})
     assert CallPermission(project, project, sandbox=OFF.sandbox).decide(agent, "all").is_denied

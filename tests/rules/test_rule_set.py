@@ -15,6 +15,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, worktrees_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Decision
+from nexus_cli.rules import denied_files
 from nexus_cli.rules.denied_files import find_denied_files
 from nexus_cli.rules.rule_set import RuleSet, parse_rule, read_rules
 
@@ -48,6 +49,8 @@ def read(text: str, project: Path) -> RuleSet:
         ("bash(ls\u202e)", "is not a rule"),
         ("read_flie(x)", "Did you mean read_file?"),
         ("bash(a; b)", "single command"),
+        ("agent(code reviewer)", "has no blanks"),
+        ("skill(shi?)", "only `*` stands for other text"),
         ("bash(`a`)", "single command"),
         ("nothing_like_it", "does not name a tool"),
         ("mcp__db__" + "x" * 60, "the name that the model uses"),
@@ -136,8 +139,20 @@ def test_a_refusal_for_what_bash_computes_names_wildcards_too(tmp_path: Path) ->
         ("git * main", "git add *.py", "allow"),
         ("git * main", "git push m*n", "ask"),
         ("git * main", "make $x", "allow"),
+        ("git * main", 'git "$x" main', "deny"),
+        ("git * push main", 'git "$x" main', "allow"),
+        ("git * --force", "git add src/* docs/*", "allow"),
+        ("git * --force", "git add *", "ask"),
+        ("git * *-f", "git add src/* docs/a*", "ask"),
+        ("git * src/f", "git add a/? src/*", "ask"),
+        ("* --force", "wc -l slugify/*", "allow"),
+        ("* --force", 'cd "$HOME/x"', "allow"),
         ("git * main", "mywrap 'git push main'", "ask"),
         ("git * main", "python3 -c 'run(\"git push main\")'", "ask"),
+        ("git * main", "python3 -c \"run(['git', 'push', 'origin-main'])\"", "allow"),
+        ("git * *main", "python3 -c \"run(['git', 'push', 'origin-main'])\"", "ask"),
+        ("git *main", "python3 -c \"run(['git', 'push', 'xmain'])\"", "ask"),
+        ("git *main", "python3 -c \"run(['git', 'push', 'xmains'])\"", "allow"),
         ("git * main *", "git push main", "deny"),
         ("git * main *", "git push main x", "deny"),
         ("git*Main", "git push origin/Main", "deny"),
@@ -152,6 +167,13 @@ def test_a_refusal_for_what_bash_computes_names_wildcards_too(tmp_path: Path) ->
         ("make", 'make "$x"', "allow"),
         ("make", "make $x", "ask"),
         ("git commit*", "git commit $x", "deny"),
+        ("git commit*", 'git commit"$x"', "deny"),
+        ("git commit*", 'git push-"$x"', "allow"),
+        ("straße x", "STRASSE x", "deny"),
+        ("rm", "R*M", "ask"),
+        ("r*M x", "RxM x", "deny"),
+        ("./x.sh", '"$x/x.sh"', "ask"),
+        ("./x.sh", '"$x/y.sh"', "allow"),
         ("git push *", '"$x" -f', "allow"),
         ("*curl*", "echo x; /usr/bin/curl -V", "deny"),
         ("rm *-rf *", "rm -v -rf x", "deny"),
@@ -160,7 +182,7 @@ def test_a_refusal_for_what_bash_computes_names_wildcards_too(tmp_path: Path) ->
         ("touch '*' b*", "touch '*' bc", "deny"),
     ],
 )
-def test_a_star_behind_a_beginning_of_a_deny_rule_names_words_that_begin_so(
+def test_a_deny_rule_is_compared_with_all_that_a_command_may_become(
     pattern: str, command: str, verdict: str, tmp_path: Path
 ) -> None:
     rules = RuleSet((parse_rule("deny", f"bash({pattern})", TOOLS),))
@@ -174,7 +196,7 @@ def test_a_star_behind_a_beginning_of_a_deny_rule_names_words_that_begin_so(
         ("ship", "ship", True),
         ("ship", "Ship", True),
         ("ship", "kit:ship", True),
-        ("kit:ship", "ship", True),
+        ("kit:ship", "ship", False),
         ("ship", "shipper", False),
         ("kit:ship", "other:ship", False),
         ("ship*", "shipper", True),
@@ -499,6 +521,11 @@ deny = ["bash(make *)"]
             assert (found is not None) == (name != "plain"), root / name
     hidden, names = find_denied_files(rules, folder, folder).paths, (".env", "keys/a.pem", "private", "keys/a.key")
     assert set(hidden) == {root / name for root in (folder, source) for name in names}
+    monkeypatch.setattr(denied_files, "MOST_ENTRIES", 9)
+    rules = read('[rules]\ndeny = ["read_file(*.key)", "agent(reviewer)", "skill(ship*)", "fetch(a.org)"]\n', folder)
+    assert len(rules.rules) == 4, "none twice"
+    hidden = find_denied_files(rules, folder, folder).paths
+    assert hidden == (folder / "keys/a.key", source / "keys/a.key"), "each is looked through by itself"
 
 
 def test_rules_of_claude_in_a_folder_of_the_project_count_from_there(tmp_path: Path) -> None:
@@ -545,7 +572,7 @@ def test_no_file_of_a_worktree_lifts_what_its_source_refuses(tmp_path: Path) -> 
         )
         found = rules.find_for_path(TOOLS["read_file"], [folder / ".env"], folder)
         assert found is not None and found.decision == "deny"
-        assert (len(rules.rules), len(rules.problems), len(rules.unread_denials)) == (8, 1, 1), rules
+        assert (len(rules.rules), len(rules.problems), len(rules.unread_denials)) == (5, 1, 1), rules
 
     put(source, *texts)
     put(folder, *texts)

@@ -28,7 +28,7 @@ from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import ALL, ASK, AUTO, LEVELS, PLAN, Bound, Limits, compose_limits
 from nexus_cli.core.memo_kinds import LEVEL_SET, LIMITS_IN_FORCE
 from nexus_cli.core.message import UNKNOWN_OUTCOME, ToolCall, ToolResult
-from nexus_cli.core.services import ServerTools, SkillGuides
+from nexus_cli.core.services import ServerTools
 from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Effect, Reads, Tool, ToolContext, describe_subject
 from nexus_cli.engine.calls.call_changes import CallChanges
@@ -312,9 +312,6 @@ class CallDecider:
             if self.hooks and call.id not in self.step.refusals:
                 changed = await self.hooks.before_call(checked)
                 checked = replace(checked, arguments=changed, targets=resolve_targets(tool, changed, self.cwd))
-            if SkillGuides in tool.needs:  # rules name it with its plugin
-                name = await asyncio.to_thread(self.services[SkillGuides].find_name, checked.arguments["name"])
-                checked = replace(checked, arguments={**checked.arguments, "name": name})
         except ToolError as error:
             return ToolResult(error=f"{describe_subject(tool, call)}: {error}".removeprefix(": "), ran=False)
         return checked

@@ -38,6 +38,7 @@ from nexus_cli.hooks.hook_list import ACTIVE, CALL_EVENTS, CHANGED, Hook, list_h
 from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.rules.claude_rules import GENERAL
 from nexus_cli.sections.skills import Skill
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.cancellable_thread import run_in_thread
@@ -58,8 +59,6 @@ WAITS: Mapping[str, tuple[float, str]] = {
     "idle_prompt": (60.0, "is waiting for your input"),
 }
 """Kinds of `Notification`: the seconds without an answer or a message, as Claude has them, and what it says then."""
-GENERAL = "general-purpose"
-"""Claude's name of an agent without a role."""
 SOURCES = {"personal": "userSettings", "project": "projectSettings", "plugin": "plugin"}
 """`command_source` of a guide by its origin, in the words of Claude."""
 MODES = {EDIT: "acceptEdits", AUTO: "acceptEdits", ALL: "bypassPermissions", PLAN: PLAN}
