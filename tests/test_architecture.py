@@ -490,7 +490,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "provider": (28_946, 0, 57),
     "reports": (90_786, 8_414, None),
     "rpc": (17_629, 0, 16),
-    "rules": (31_658, 0, 20),
+    "rules": (31_664, 0, 20),
     "runs": (23_684, 0, 42),
     "sandbox": (39_190, 0, 27),
     "sections": (36_786, 0, 63),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (977_196, 49_784)
+SUM = (977_202, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

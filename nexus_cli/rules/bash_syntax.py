@@ -325,7 +325,7 @@ class _Reader:
 
     def _piped(self, start: int) -> list[str]:
         """Return the words that `echo` and `printf` put out in the pipeline that begins at `start`, -1 for none."""
-        commands = [command.words for command in self.line.commands if 0 <= start <= command.place]
+        commands = [command.words for command in self.line.commands if command.place >= start] if start >= 0 else []
         return [" ".join(word.text for word in words[1:]) for words in commands if words[0].text in ("echo", "printf")]
 
     def _add_heredoc(self, node: Node, children: list[Node]) -> None:
