@@ -17,6 +17,9 @@ from nexus_cli.tools.output_text import STYLE, decode_text
 from nexus_cli.tools.process import ProcessResult, find_shell, run_process
 from nexus_cli.tools.process_tree import find_tree
 
+WITHOUT_TERMINAL = {"TERM": "dumb", "GIT_EDITOR": "true"}
+"""Variables of a command, which nobody can type into: git takes a message or a list of commits as it is, so that
+`git rebase --continue` and `git merge` go on, and a commit without a message is refused."""
 MOST_KEPT = 1 << 20
 """Most bytes of output that are kept of a command."""
 
@@ -153,7 +156,7 @@ class BackgroundProcess:
             self.result = run_process(
                 [find_shell(self._cwd), "-c", self._command],
                 cwd=self._cwd,
-                env={**self._sandbox.env, "TERM": "dumb"},
+                env={**self._sandbox.env, **WITHOUT_TERMINAL},
                 stop=self._stop,
                 seconds=self._seconds,
                 stdin=self._source,

@@ -100,6 +100,14 @@ def test_the_environment_is_the_persons_own(desk: Any, monkeypatch: pytest.Monke
     assert "TERM=dumb" in output
 
 
+def test_git_opens_no_editor(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_EDITOR", "vim")
+    git = "git -c user.name=a -c user.email=a@b.c"
+    made = f"git init -q . && {git} commit -q --allow-empty -m first && {git} commit -q --amend --allow-empty"
+    assert desk.run("bash", command=f"{made} && git log --format=%s").output == "first\n[exit status 0]"
+    assert "empty commit message" in desk.run("bash", command=f"{git} commit --allow-empty").output
+
+
 @pytest.mark.skipif(sys.prefix == sys.base_prefix, reason="nexus runs in no virtual environment here")
 def test_commands_have_the_programs_of_the_person_and_not_those_of_nexus(
     desk: Any, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,7 @@ from nexus_cli.config.command_records import UncheckedError
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Jobs
 from nexus_cli.core.tool import CommandSandbox, ToolContext
-from nexus_cli.tools.background_process import AdoptedProcess, OutputRing
+from nexus_cli.tools.background_process import WITHOUT_TERMINAL, AdoptedProcess, OutputRing
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import NUL, decode_output
 from nexus_cli.tools.output_text import LATIN, STYLE, decode_text
@@ -79,7 +79,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
             result = run_process(
                 [shell, "-c", command],
                 cwd=context.cwd,
-                env={**sandbox.env, "TERM": "dumb", **statuses.variables},
+                env={**sandbox.env, **WITHOUT_TERMINAL, **statuses.variables},
                 stop=stop,
                 seconds=seconds,
                 show=live.feed,
