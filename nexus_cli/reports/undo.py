@@ -16,6 +16,8 @@ from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
 from nexus_cli.undo.follow_changes import KILLED_SINCE
 from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
+from nexus_cli.undo.read_references import is_reference
+from nexus_cli.undo.records import GIT_FOLDER
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
 NAMED = 100
@@ -94,11 +96,13 @@ def _count(paths: Sequence[str]) -> str:
 
 
 def _name_references(rows: Sequence[JsonObject]) -> dict[str, JsonObject]:
-    """Return references by the name that a person knows them by; the list of stashes goes with the newest."""
+    """Return references by the name that a person knows them by, other files of git's folder by their path in it; the
+    list of stashes goes with the newest."""
     found: dict[str, JsonObject] = {}
     for row in rows:
         kind, _, rest = row["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
-        name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else kind
+        own = kind if is_reference(row["name"].removeprefix("logs/")) else f"{GIT_FOLDER}/{kind}"
+        name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else own
         found.setdefault(_plain(f"{name} of {row['repository']}" if row["repository"] else name), row)
     return found
 

@@ -167,7 +167,8 @@ def test_references_of_a_repository_inside_come_back_too(world: World) -> None:
     command(world, "cd api; git commit -qam x; git branch -D feat; git stash clear; git gc -q --prune=now")
     report = world.undo()
     assert {one["repository"] for one in report["references"]} == {"api"} and read(world.path("api")) == before
-    assert "restored  branch feat of api" in find_form("undo")(report, 200)
+    text = find_form("undo")(report, 200)
+    assert "  restored  branch feat of api" in text and "  restored  .git/index of api" in text
 
 
 def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: World, tmp_path: Path) -> None:
