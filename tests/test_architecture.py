@@ -480,7 +480,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (48_926, 0, 85),
     "core": (42_206, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_099, 0, 46),
+    "engine": (52_107, 0, 46),
     "hooks": (7_734, 0, 21),
     "imports": (14_640, 0, 10),
     "ledger": (51_519, 0, 34),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (977_243, 49_784)
+SUM = (977_251, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

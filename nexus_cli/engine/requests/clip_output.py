@@ -38,6 +38,8 @@ LARGE = 200_000
 """Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
 WHAT = 80
 """Most characters of a call's main argument in the name of its drop."""
+LEAST_LINES = 40
+"""Fewest tokens of overwritten or repeated lines that are left out: the marker and its drop are worth no less."""
 LEAST_TEXT = 1000
 """Least characters of a file's text, or of a command's result, that is not sent again."""
 
@@ -106,7 +108,7 @@ async def clip_to_cap(
 
 async def leave_out_repeats(context: ContextManager, control: Control | None, text: str, what: str) -> str:
     """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
-    bar), and without most of the lines that repeat if it exceeds the output cap; unchanged if nothing is left out.
+    bar), and without most of the lines that repeat if it exceeds the output cap; unchanged if that saves too little.
     Markers name the drop with the whole output, which is sent to the front end of `control`."""
     count, log, cap = context.count, context.conversation.log, context.budget.output_cap
 
@@ -117,10 +119,10 @@ async def leave_out_repeats(context: ContextManager, control: Control | None, te
             shown, lines = fold_lines(shown)
             said = said if left else plural(lines, "repeated line")
             left += lines
-        if not left:
+        tokens = count_large(text, 1, count) - count_large(shown, 1, count) if left else 0
+        if tokens < LEAST_LINES:
             return text, None
         drop_id, now = log.next_drop(), context.conversation.now()
-        tokens = max(1, count_large(text, 1, count) - count_large(shown, 1, count))
         drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
         log.record_drop(drop)
         return f'[{said} left out: recall("{drop_id}")]\n{shown}', drop
