@@ -483,7 +483,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "engine": (52_099, 0, 46),
     "hooks": (7_734, 0, 21),
     "imports": (14_640, 0, 10),
-    "ledger": (51_519, 0, 34),
+    "ledger": (51_720, 0, 34),
     "mcp": (19_355, 0, 19),
     "permission": (13_269, 0, 48),
     "plugins": (8_134, 0, 22),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (977_196, 49_784)
+SUM = (977_397, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
