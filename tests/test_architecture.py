@@ -102,6 +102,7 @@ LAZY = {
     "plugins/python_plugins.py": {"configparser", "pluggy", "nexus_cli"},  # where there is a plugin
     "plugins/installed_plugins.py": {"nexus_cli"},  # the files of plugins, which few people have
     "mcp/server_entries.py": {"tomllib"},  # where the settings name servers
+    "mcp/tool_cache.py": {"jsonschema"},  # schemas of a server that was asked
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"nexus_cli"},  # few settings have checks and hooks
@@ -472,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_258, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_972, 0, 5),
+    "cli": (48_135, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (43_237, 0, 51),
     "config": (35_361, 0, None),
@@ -483,8 +484,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "engine": (52_107, 0, 46),
     "hooks": (7_734, 0, 21),
     "imports": (14_640, 0, 10),
-    "ledger": (51_519, 0, 34),
-    "mcp": (19_355, 0, 19),
+    "ledger": (51_720, 0, 34),
+    "mcp": (19_542, 0, 19),
     "permission": (13_269, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.run import fold_name
 from nexus_cli.ledger.blobs import BLOBS_OF
 from nexus_cli.ledger.database import Database, Row
 from nexus_cli.ledger.open_database import connect_memory
@@ -34,6 +35,8 @@ _SERVER_ALONE: Mapping[str, tuple[str, ...]] = {
     "signals": ("author",),
 }
 """By table: columns that exist only on a server."""
+_MEASURED = ("counts", "calibrations")
+"""A server has a row for each session or role, a file the first of these."""
 _AT_ONCE = 200
 """Texts that are held in memory together."""
 
@@ -66,11 +69,7 @@ def _refuse_wrong_target(db: Database) -> None:
         raise NexusError(
             "usage", what, "only the server's administrator can copy a ledger to it", "Ask the administrator"
         )
-    full = [
-        table
-        for table in _TABLES
-        if table not in ("calibrations", "counts") and db.one(f"SELECT 1 FROM {table} LIMIT 1")
-    ]
+    full = [table for table in _TABLES if table not in _MEASURED and db.one(f"SELECT 1 FROM {table} LIMIT 1")]
     if full:
         raise NexusError(
             "usage", what, f"the target is not empty: it contains {', '.join(full)}", "Use an empty database"
@@ -133,6 +132,8 @@ class _Copy:
         if self.paths and "project" in names:
             at = names.index("project")
             rows = [(*row[:at], self.paths.get(row[at], row[at]), *row[at + 1 :]) for row in rows]
+        if table == "spaces" and self.joins:
+            rows = _with_distinct_names(rows, names.index("name"), names.index("folded"))
         if table in BLOBS_OF and (self.joins or self.splits):
             home, texts = BLOBS_OF[table]
             places, whose = [names.index(name) for name in texts], names.index(home)
@@ -151,7 +152,8 @@ class _Copy:
         if rows:
             names = self._names(table) or _SERVER_ALONE[table]
             quoted, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
-            self.target.many(f"INSERT INTO {table} ({quoted}) VALUES ({places})", rows)
+            ignored = " ON CONFLICT DO NOTHING" if self.joins and table in _MEASURED else ""
+            self.target.many(f"INSERT INTO {table} ({quoted}) VALUES ({places}){ignored}", rows)
         self.result.rows[table] += len(rows)
 
     # Texts
@@ -224,11 +226,24 @@ class _Copy:
         """Raise `NexusError("ledger", ...)` if a table in the target lacks rows."""
         for table in _TABLES:
             there, here = self._count(self.source, table), self._count(self.target, table)
-            if there != here and not (table == "blobs" and (self.joins or self.splits)):
+            if there != here and not (table in ("blobs", *_MEASURED) and (self.joins or self.splits)):
                 raise NexusError("ledger", "the copy failed", f"{table}: {here} rows of {there}", "Try again")
 
     def _count(self, db: Database, table: str) -> int:
         return db.number(f"SELECT count(*) FROM {table}")
+
+
+def _with_distinct_names(rows: list[Row], name: int, folded: int) -> list[Row]:
+    """Number the spaces of several owners that have one name: in a file a name is unique."""
+    distinct = dict[str, Row]()
+    for row in rows:
+        values, number = list(row), 1
+        while values[folded] in distinct:
+            number += 1
+            values[name] = f"{row[name]}-{number}"
+            values[folded] = fold_name(values[name])
+        distinct[values[folded]] = tuple(values)
+    return list(distinct.values())
 
 
 def _columns() -> dict[str, tuple[str, ...]]:

@@ -23,11 +23,9 @@ from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt, ServerTool
-from nexus_cli.mcp.tool_cache import MOST_INSTRUCTIONS, ToolList, read_list
+from nexus_cli.mcp.tool_cache import MOST_INSTRUCTIONS, MOST_TOKENS, ToolList, read_list
 from nexus_cli.text.untrusted_text import neutralize
 
-MOST_TOKENS = 2000
-"""Tokens of all schemas up to which each tool is sent by itself."""
 PREFIX = "mcp__"
 LONGEST_NAME = 64
 """Most characters of a tool's name that every provider takes; that of its server is never cut."""

@@ -77,7 +77,7 @@ class RpcServer:
         """`host` is the name or address that it listens on, "" for a socket file; `triggers` are its services; `warn`
         gets one line for each bug, and one a minute for malformed requests, `note` one for what else comes in."""
         self._methods = methods
-        self._triggers = triggers
+        self.triggers = triggers
         self._token = token
         self._is_open = _is_wildcard(host)
         """True if it listens on every address of this machine."""
@@ -191,7 +191,7 @@ class RpcServer:
 
     def _is_from_outside(self, request: web.Request) -> bool:
         """True for a service whose sender comes through a proxy. No web page has its secret."""
-        return self._triggers is not None and self._triggers.is_from_outside(request)
+        return self.triggers is not None and self.triggers.is_from_outside(request)
 
     def _is_own_host(self, host: str) -> bool:
         """True if the host is one that a foreign web page cannot have made a browser ask for. DNS rebinding can point a
@@ -204,8 +204,8 @@ class RpcServer:
 
     def _may_enter(self, request: web.Request) -> bool:
         """True if the token matches the path: a service has its own, which opens nothing else."""
-        if self._triggers is not None and SERVICE in request.match_info:
-            return self._triggers.admits(request)
+        if self.triggers is not None and SERVICE in request.match_info:
+            return self.triggers.admits(request)
         return not refuse_unsigned("", "", self._token, request.headers, b"", 0.0)
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -251,9 +251,9 @@ class RpcServer:
         return task
 
     async def _trigger(self, request: web.Request) -> web.StreamResponse:
-        if self._triggers is None:
+        if self.triggers is None:
             return problem_response(404, "no such service")
-        return await self._triggers.answer(request)
+        return await self.triggers.answer(request)
 
     # -- events --------------------------------------------------------------------------------------------------
 

@@ -24,9 +24,9 @@ from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerRow, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
-from nexus_cli.mcp.server_tools import MOST_TOKENS, Catalogue
+from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion, ServerTool
-from nexus_cli.mcp.tool_cache import make_list, store_list
+from nexus_cli.mcp.tool_cache import MOST_TOKENS, make_list, store_list
 from nexus_cli.permission.tool_pins import DefinitionChange, read_unpinned
 from nexus_cli.session.server_inputs import attach_named
 
@@ -50,7 +50,7 @@ class ServersReport(VersionedReport):
 
     servers: list[ServerRow]
     sent: Literal["each", "one"]
-    """`each`: every tool is sent by itself; `one`: the tool `mcp` in their place."""
+    """`each`: every tool is sent by itself; `one`: the tool `use_tool` in their place."""
     problems: list[str]
     """One line for each entry that is left out."""
 

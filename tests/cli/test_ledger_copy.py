@@ -132,6 +132,8 @@ def test_a_target_that_is_not_empty_is_refused(nexus: Run, filled: Path, tmp_pat
     assert done.returncode == 2 and b"not empty: it contains sessions" in done.stderr and filled.read_bytes() == before
     done = nexus("ledger", "copy", str(tmp_path / "missing.db"), str(tmp_path / "to.db"))
     assert done.returncode == 2 and b"no such file" in done.stderr and not (tmp_path / "to.db").exists()
+    done = nexus("ledger", "copy", str(filled), "mysql://host/nexus")
+    assert done.returncode == 2 and b"neither a file nor a PostgreSQL database" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("kind", ["text", "empty", "foreign", "damaged"])

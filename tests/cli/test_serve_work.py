@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -64,7 +65,21 @@ def test_a_ledger_that_cannot_be_opened_leaves_the_agents(tmp_path: Path, monkey
     lines = list[str]()
     provider: Any = None
     assert run_server._Work.open(Settings(), tmp_path, lines.append, provider) is None
-    assert len(lines) == 1 and "schedules, services and waiting runs are not served" in lines[0]
+    assert len(lines) == 1 and "schedules, services and waiting runs begin when the ledger is available" in lines[0]
+
+
+def test_the_work_of_a_ledger_that_can_be_opened_later_begins_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = list[str]()
+    work = SimpleNamespace(door="the door", start=lambda: begun.append("work"))
+    offers = [None, None, work]
+    monkeypatch.setattr(run_server._Work, "open", lambda *given: offers.pop(0))
+    monkeypatch.setattr(run_server, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(run_server, "PoolMethods", lambda *given: None)
+    unused: Any = SimpleNamespace()
+    run, server = run_server._Run(*[unused] * 8), unused
+    assert run._open_work() is None
+    asyncio.run(asyncio.wait_for(run._open_work_later(server), 120))
+    assert begun == ["work"] and server.triggers == "the door" and not offers
 
 
 def test_a_run_that_goes_on_is_not_said_to_wait() -> None:

@@ -20,6 +20,7 @@ from search import sample
 from nexus_cli.commands.memory import keep_fact
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import MemorySlot
+from nexus_cli.core.services import Calibration
 from nexus_cli.ledger import Ledger, project_keys, schema
 from nexus_cli.ledger.copying import copy_ledger
 from nexus_cli.ledger.postgres import PostgresDatabase
@@ -233,6 +234,20 @@ def test_a_copy_in_a_file_has_the_path_of_the_clone_here(team: Any, clones: Any,
         copy_ledger(team.admin, copy, lambda made: None)
         assert {one.project for one in copy.sessions()} == {str(clones.ana)} and copy.session(session)
         assert len(copy.facts.list_facts(str(clones.ana))) == 1
+
+
+def test_a_copy_in_a_file_has_what_several_people_have_once(team: Any, tmp_path: Path) -> None:
+    for ledger in (team.ana, team.mira):
+        log = ledger.log(begin(ledger, tmp_path, "the same words"))
+        log.store_count("o200k_base", b"digest", 3)
+        log.append(user(2, "more"))
+        ledger.calibrate("m", Calibration(1.5, 1))
+        ledger.spaces.create("Alpha", AT)
+    with closing(Ledger.open(tmp_path / "copy.db")) as copy:
+        copy_ledger(team.admin, copy, lambda made: None)
+        assert len(copy.sessions()) == 2 and copy.calibration("m").factor == 1.5
+        assert copy.db.all("SELECT encoding, tokens FROM counts") == [("o200k_base", 3)]
+        assert [space.name for space in copy.spaces.list_spaces()] == ["Alpha", "Alpha-2"]
 
 
 @pytest.mark.matrix

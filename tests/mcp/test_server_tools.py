@@ -136,12 +136,26 @@ def test_a_schema_without_an_end_is_left_out() -> None:
     assert object_schema(deep) == {"type": "object", "properties": {}}
 
 
+def test_a_tool_whose_schema_providers_refuse_is_left_out_if_schemas_are_sent() -> None:
+    bad = [{"type": "nonsense"}, {"minLength": "three"}, {"items": [{"type": "string"}]}, {"required": True}]
+    tools = [ServerTool(f"t{place}", "", {"properties": {"x": part}}) for place, part in enumerate(bad)]
+    good = ServerTool("good", "", {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "$defs": {"x": {}}})
+    made = make_list(ServerOffer((*tools, good)))
+    assert [tool.name for tool in made.tools] == ["good"] and made.tokens == make_list(ServerOffer((good,))).tokens
+    assert (
+        made.left_out[1] == "tool t1 is skipped: inputSchema.properties.x.minLength: 'three' is not of type 'integer'"
+    )
+    large = ServerTool("large", "word " * 3000, {})
+    assert len(make_list(ServerOffer((*tools, large))).tools) == 5, "only the words of its schema are sent"
+
+
 def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
     assert name_tool("my.db", "read file") == "mcp__my_db__read_file"
     long = {name_tool("db", "x" * 80 + end) for end in "ab"}
     assert len(long) == 2 and all(len(one) == LONGEST_NAME for one in long)
     made = Catalogue(
-        ServerFiles({"db": ServerEntry("db")}), {"db": make_list(ServerOffer((ServerTool("bash", "", {"type": "x"}),)))}
+        ServerFiles({"db": ServerEntry("db")}),
+        {"db": make_list(ServerOffer((ServerTool("bash", "", {"type": "object"}),)))},
     )
     assert [tool.name for tool in made.tools()] == ["mcp__db__bash"]
     twins = make_list(ServerOffer((ServerTool("x_y", "", {}), ServerTool("x.y", "", {}))))

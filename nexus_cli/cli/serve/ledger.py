@@ -103,10 +103,9 @@ def _figures(result: CopyResult, checked: _Checked) -> str:
 
 
 def _place(text: str) -> LedgerPlace:
-    if not text:
-        raise NexusError(
-            "usage", "nexus ledger copy", "an argument is empty", "Give a file or postgresql://USER@HOST/NAME"
-        )
+    if not text or ("://" in text and not is_server(text)):
+        why = "an argument is empty" if not text else f"{text} is neither a file nor a PostgreSQL database"
+        raise NexusError("usage", "nexus ledger copy", why, "Give a file or postgresql://USER@HOST/NAME")
     return text if is_server(text) else Path(os.path.abspath(os.path.expanduser(text)))
 
 

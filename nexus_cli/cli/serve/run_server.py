@@ -150,10 +150,10 @@ class _Work:
     ) -> _Work | None:
         """Open the ledger and load the services. If that fails, pass the reason to `warn` and return None."""
         try:
-            ledger = Ledger.open(ledger_place())
             services, problems = load_services(settings.services, folder)
+            ledger = Ledger.open(ledger_place())
         except NexusError as error:
-            warn(f"{error.message}: schedules, services and waiting runs are not served")
+            warn(f"{error.message}; schedules, services and waiting runs begin when the ledger is available")
             return None
         for line in problems:
             warn(line)
@@ -209,6 +209,7 @@ class _Run:
         self._methods = PoolMethods(pool, folder, self._end.set)
         self._interrupt = Interrupt()
         self._settings, self._provider = settings, provider
+        self._work: _Work | None = None
         self._warned = set[str]()
         self._note = pool.note = note
 
@@ -217,7 +218,7 @@ class _Run:
         url = server_url(self._listening, self._host)
         token = secrets.token_urlsafe(32)
         path = store_token(url, token)
-        work = _Work.open(self._settings, self._folder, self._warn, self._provider, self._note)
+        work = self._open_work()
         server = RpcServer(self._methods, token, self._host, work.door if work else None, self._warn, self._note)
         asyncio.get_running_loop().set_exception_handler(self._report)
 
@@ -226,11 +227,14 @@ class _Run:
             self._leave()
 
         self._interrupt.install(self._end.set, before_exit=remove_files)
+        opening: asyncio.Task[None] | None = None
         try:
             await server.start(self._listening)
             self._print(url, path, list(work.services.values()) if work else [], json)
             if work:
                 work.start()
+            else:
+                opening = asyncio.create_task(self._open_work_later(server))
             threading.Thread(target=self._pool.prepare, name="prepare", daemon=True).start()
             if until_eof:
                 ends = partial(asyncio.get_running_loop().call_soon_threadsafe, self._end.set)
@@ -238,6 +242,9 @@ class _Run:
             await self._end.wait()
             self._methods.is_stopping = True
             self._print_running()
+            if opening:
+                opening.cancel()
+                work = self._work
             await asyncio.gather(self._pool.finish_steps(STEP_SECONDS), *([work.finish_steps()] if work else []))
             await server.stop()
             self._print_open()
@@ -245,9 +252,21 @@ class _Run:
         finally:
             path.unlink(missing_ok=True)
             self._interrupt.uninstall()
-            if work:
-                await work.aclose()
+            if self._work:
+                await self._work.aclose()
         return self._interrupt.status if self._interrupt.signal else 0
+
+    def _open_work(self) -> _Work | None:
+        self._work = _Work.open(self._settings, self._folder, self._warn, self._provider, self._note)
+        return self._work
+
+    async def _open_work_later(self, server: RpcServer) -> None:
+        """Try again until the ledger can be opened, as when the machine starts the database after nexus."""
+        while not (work := self._work):
+            await asyncio.sleep(AGAIN_SECONDS)
+            self._open_work()
+        server.triggers = work.door
+        work.start()
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Print an unhandled error of the loop as one line, instead of a traceback."""
