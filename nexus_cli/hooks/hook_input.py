@@ -58,7 +58,7 @@ def encode_input(value: JsonObject, end: str = "\n") -> bytes:
 
 
 def encode_event(common: JsonObject, own: JsonObject, *, is_codex: bool) -> bytes:
-    """Return the input of a hook as Claude Code 2.1.330 has it, or codex 0.169: those of the keys in `common` that are
+    """Return the input of a hook as Claude Code 2.1.332 has it, or codex 0.171: those of the keys in `common` that are
     not None in the order of the program, then the event's `own`."""
     left_out = NOT_OF_CODEX if is_codex else ("permission_mode",) * (common["hook_event_name"] in WITHOUT_MODE)
     keys = CODEX_KEYS if is_codex else CLAUDE_KEYS

@@ -415,6 +415,19 @@ class CallPermission:
         with self._lock:
             return self._has_rules() and self.find_refused(rule_tools()["read_file"])(path)
 
+    def find_denial(self, kind: str, name: str) -> str:
+        """Return the deny rule for the skill or agent (`kind`, as its tool is called) with this whole name, "" for
+        none. Blocks the first time."""
+        with self._lock:
+            rule = self._read_rules().find_for_text(rule_tools()[kind], name) if self._has_rules() else None
+        return f"deny {rule.text}" if rule is not None and rule.decision == "deny" else ""
+
+    def is_tool_denied(self, tool: Tool) -> bool:
+        """Return True if a rule denies every call of `tool`. Blocks the first time."""
+        with self._lock:
+            rules = self._read_rules().rules if self._has_rules() else ()
+        return any(rule.decision == "deny" and not rule.pattern and rule.names(tool) for rule in rules)
+
     def _has_rules(self) -> bool:
         """Return True if a settings file may have rules, without parsing it; look again in a turn after a change."""
         if self._settings is None:

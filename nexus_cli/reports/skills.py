@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+from nexus_cli.config.paths import project_root
+from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, apart, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
@@ -17,6 +21,7 @@ from nexus_cli.sections.skills import (
     SKILL,
     Skill,
     find_guides,
+    mark_denied,
     read_guide,
 )
 from nexus_cli.session.recipes import find_all_agents
@@ -51,6 +56,7 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
     """Return every skill, command and agent with its description and path, and how many skills do not count because the
     project is untrusted. `built_in` has the names of the commands of nexus."""
     skills, untrusted = find_guides(cwd, SKILL)
+    skills = _mark_denied(skills, cwd)
     offered = [skill for skill in skills if skill.is_offered]
     places = {id(skill): catalogue_place(number) for number, skill in enumerate(offered)}
     commands, untrusted_commands = find_guides(cwd, COMMAND)
@@ -67,7 +73,14 @@ def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
 def list_agents(cwd: Path) -> tuple[list[JsonOf[Skill]], int]:
     """Return every agent with its description and path, and how many are not trusted."""
     agents, untrusted = find_all_agents(cwd)
-    return to_json_value(agents), untrusted
+    return to_json_value([*_mark_denied(agents, cwd)]), untrusted
+
+
+def _mark_denied(guides: Iterable[Skill], cwd: Path) -> tuple[Skill, ...]:
+    """Return skills or agents with the deny rule that keeps the model from each; as they are if no rule can be read."""
+    with suppress(NexusError, OSError):
+        return mark_denied(guides, CallPermission(cwd, project_root(cwd), sandbox=SandboxSettings()).find_denial)
+    return tuple(guides)
 
 
 def agent_rows(value: JsonObject) -> list[tuple[str, str, str]]:
@@ -139,6 +152,8 @@ def _describe(skill: JsonObject) -> str:
         return f"[cannot be used: {skill['problem']}]"
     if skill["shadowed"]:
         return f"[not used: the entry above has the same name] {skill['description']}"
+    if skill.get("denied"):
+        return f"[hidden from the model: {skill['denied']}] {skill['description']}"
     return (
         f"[a built-in command has this name; use {_name_call(skill)}] {skill['description']}"
         if skill.get("built_in")

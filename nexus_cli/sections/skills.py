@@ -10,7 +10,7 @@ one, then by the order of `FOLDERS`. A plugin's guide whose name another one has
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, product
@@ -63,7 +63,7 @@ _unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
 class Skill:
     """One skill, command or agent, without its guide."""
 
-    shown: ClassVar = "name description path origin plugin shadowed problem"
+    shown: ClassVar = "name description path origin plugin shadowed problem denied"
     name: str
     """Its name: the front matter's `name`, else that of its folder or file. That of a command is its path:
     `frontend:button`."""
@@ -89,6 +89,8 @@ class Skill:
     """The plugin that it is of."""
     plugin_root: str = ""
     """The folder of that plugin."""
+    denied: str = ""
+    """The deny rule that keeps the model from it; else ""."""
 
     @property
     def whole_name(self) -> str:
@@ -108,7 +110,7 @@ class Skill:
     @property
     def is_offered(self) -> bool:
         """True if the model may read it by itself."""
-        return self.is_usable and self.fields.get("disable-model-invocation") != "true"
+        return self.is_usable and not self.denied and self.fields.get("disable-model-invocation") != "true"
 
     @property
     def is_callable(self) -> bool:
@@ -185,6 +187,12 @@ def index_guides(guides: Iterable[Skill]) -> dict[str, Skill]:
     """Return guides by name, those of plugins also by `PLUGIN:NAME`."""
     every = [*guides]
     return {guide.whole_name: guide for guide in every} | {guide.name: guide for guide in every}
+
+
+def mark_denied(guides: Iterable[Skill], find_denial: Callable[[str, str], str]) -> tuple[Skill, ...]:
+    """Return skills or agents with the deny rule for each, which `find_denial` returns for a kind and a whole name."""
+    denials = ((guide, find_denial(guide.kind, guide.whole_name)) for guide in guides)
+    return tuple(replace(guide, denied=denial) if denial else guide for guide, denial in denials)
 
 
 def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> dict[str, str]:

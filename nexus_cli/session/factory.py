@@ -431,6 +431,7 @@ class SessionFactory:
             permission=partial(permission_facts, dispatcher),
             added=partial(getattr, dispatcher.permission, "added"),
             is_denied=dispatcher.permission.is_denied,
+            find_denial=dispatcher.permission.find_denial,
             jobs=partial(_running_jobs, services),
             hooks=dispatcher.hooks.sections.copy if dispatcher.hooks else dict,
             **SessionSources(
@@ -493,6 +494,7 @@ class SessionFactory:
 
         attended = self.options.interactive and not self.options.served
         offer = ToolOffer(dispatcher.registry, self.recipe, dispatcher.limits, attended, called_for, counter.count)
+        offer.is_denied = dispatcher.permission.is_tool_denied
         offer.schemas = [*conversation.epoch.tools] if self.resumed else offer.select(self.info.window, conversation)
         if line := describe_left_out(self.info.window, offer.schemas):
             self.notices.append(line)

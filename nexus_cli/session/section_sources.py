@@ -50,7 +50,7 @@ from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer, Phase, Section
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.sections.skills import SKILL, Skill, find_guides, find_skills, may_have_skills
+from nexus_cli.sections.skills import SKILL, Skill, find_guides, find_skills, mark_denied, may_have_skills
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import CHAT, Options
 from nexus_cli.session.recipes import find_agents
@@ -70,12 +70,15 @@ class SkillCatalogue:
     cwd: Path
     about: Callable[[], str]
     """Returns the person's newest message."""
+    find_denial: Callable[[str, str], str] = lambda kind, name: ""
+    """Returns the deny rule for a kind and a whole name, "" for none."""
     _last: tuple[tuple[Skill, ...], int] | None = field(default=None)
     _is_new: bool = False
 
     def read(self) -> tuple[tuple[Skill, ...], int]:
         """Read the skills again; return them, and the number of inactive ones."""
-        self._last, self._is_new = find_guides(self.cwd, SKILL), True
+        skills, inactive = find_guides(self.cwd, SKILL)
+        self._last, self._is_new = (mark_denied(skills, self.find_denial), inactive), True
         return self._last
 
     def offered(self) -> list[JsonDict]:
@@ -88,7 +91,7 @@ class SkillCatalogue:
 
     def agents(self) -> list[JsonDict]:
         """Return name and description of the agents that the model may hand work to."""
-        return _describe(tuple(find_agents(self.cwd).values()))
+        return _describe(mark_denied(find_agents(self.cwd).values(), self.find_denial))
 
     def matching(self) -> list[JsonDict]:
         """Return those of now that fit the words of the newest message, the best first, without those that it calls."""
@@ -98,7 +101,8 @@ class SkillCatalogue:
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
         called = {match[2] or match[3] for match in _CALL.finditer(message)}
-        skills = [skill for skill in _describe(find_skills(self.cwd)) if skill["name"] not in called]
+        found = mark_denied(find_skills(self.cwd), self.find_denial)
+        skills = [skill for skill in _describe(found) if skill["name"] not in called]
         texts = [f"{skill['name'].replace('-', ' ')} {skill['description']}" for skill in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
 
@@ -419,16 +423,17 @@ def make_collector(
     runs: bool = True,
     is_run: bool = False,
     misses: Callable[[], Misses] = dict,
+    find_denial: Callable[[str, str], str] = lambda kind, name: "",
     **seams: Any,
 ) -> SectionCollector:
     """Build the section collector of one conversation.
 
     `tools` returns the names of the offered tools. `dropped` receives each new drop of a section. `runs` is true if
-    commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector;
-    `seams` are the session's fields of `Sources`.
+    commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector,
+    `find_denial` that of the catalogue; `seams` are the session's fields of `Sources`.
     """
     can_run = _can_run(tools()) and (runs or settings.sandbox.backend != "off")
-    catalogue = SkillCatalogue(options.cwd, seams.get("about", str))
+    catalogue = SkillCatalogue(options.cwd, seams.get("about", str), find_denial)
     reads_skills = SKILL_TOOL in tools()
     own: JsonDict = {
         "mode": SERVER_MODE if options.served else "",

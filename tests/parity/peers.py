@@ -35,7 +35,7 @@ OPENCODE_OFFLINE = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS
 """The variables with which opencode asks nobody but its provider."""
 MODEL = "anthropic/claude-sonnet-4-5"
 SECONDS = 300
-"""After so long a program is ended and its row fails."""
+"""After so long a program is ended, and its row was not run."""
 NEXUS = str(Path(sys.executable).with_name("nexus"))
 
 
@@ -149,10 +149,14 @@ class Bench:
 
 
 def _run(line: list[str], home: Path, tree: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a program. Raises `NotRun` if it takes too long."""
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "NO_PROXY": "127.0.0.1", **env}
-    return subprocess.run(
-        line, cwd=tree, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
-    )
+    try:
+        return subprocess.run(
+            line, cwd=tree, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NotRun(f"{Path(line[0]).name} took more than {SECONDS} s") from error
 
 
 def _claude(program: str, row: Row, server: ScriptedServer, home: Path, tree: Path) -> tuple[list[str], dict[str, str]]:

@@ -97,6 +97,12 @@ PLUGIN_ROWS = (
     *map(denied_row, ("Skill(kit:ship)", "Skill(ship)", "Skill(kit:*)", "Skill(other:*)")),
     plugin("agent is denied", has_role, {"agents/reviewer.md": REVIEWER}, CALLED, tree=denied("Agent(kit:reviewer)")),
     plugin(
+        "agent that is denied is not listed",
+        found("Reviews every change."),
+        {"agents/reviewer.md": REVIEWER},
+        tree=denied("Agent(kit:reviewer)"),
+    ),
+    plugin(
         "agent is denied by its name alone",
         has_role,
         {"agents/reviewer.md": REVIEWER},

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from parity.agent_rows import SERVERS
-from parity.rows import AGENT, DELEGATE, SKILL, Row, Step, bash, command_row, files, guide, has_role, marked, settings
+from parity.rows import (
+    AGENT,
+    DELEGATE,
+    SKILL,
+    Played,
+    Row,
+    Step,
+    bash,
+    command_row,
+    files,
+    guide,
+    has_role,
+    marked,
+    settings,
+)
 
 TOUCH: tuple[Step, ...] = (bash("touch one"), bash("cd . && touch two"), bash("FOO=1 touch three"), bash("mkdir four"))
 GRANTS = "---\nallowed-tools: {}\n---\nBEGIN Do it. END\n"
@@ -45,6 +60,20 @@ def agent_row(rule: str) -> Row:
 
 def skill_row(rule: str) -> Row:
     return Row(f"a skill is denied by {rule}", marked, SKILLS | rules("deny", rule), (("Skill", {"skill": "ship"}),))
+
+
+def offered(played: Played) -> dict[str, bool]:
+    """Return which tools, agents and skills the first request offers."""
+    names = {str(one["name"]).casefold() for one in json.loads(played.requests[0])["tools"]}
+    guides = {"Reviews every change.", "Ships it."}
+    tools = {name: name in names for name in ("bash", "agent", "skill")}
+    return tools | {text: text in played.requests[0] for text in guides}
+
+
+def offered_row(rule: str, chosen: str = "") -> Row:
+    """Return a row about what the model is offered beside a deny rule."""
+    tree = SKILLS | rules("deny", rule) | {".claude/agents/reviewer.md": AGENT.format(more="color: blue")}
+    return Row(f"what is offered beside a rule that denies {rule}", offered, tree, chosen=chosen)
 
 
 WRITE = ("Write", {"file_path": "TREE/written", "content": "x\n"})
@@ -177,6 +206,8 @@ RULE_ROWS = (
     ),
     *map(agent_row, ("Task(reviewer)", "Agent(other)", "Agent(reviewer:*)")),
     *map(skill_row, ("Skill(ship *)", "Skill(ship:*)", "Skill(shi:*)", "Skill(shi)", "Skill(shi*)")),
+    *map(offered_row, ("Agent(reviewer)", "Task(reviewer)", "Agent(rev*)", "Agent(other)", "Agent", "Skill", "Bash")),
+    offered_row("Skill(ship)", "a skill that the model may not read is not listed; Claude Code lists and refuses it"),
     Row("a denied skill is called by the person", marked, SKILLS | rules("deny", "Skill(ship)"), prompt="/ship"),
     Row(
         "a skill that has to ask",

@@ -128,6 +128,19 @@ SERVER_ROWS = (
         server(NOTE, tool("broken", inputSchema=None), tool("odd", inputSchema={"type": "string"})),
         chosen="in Claude Code it costs the server",
     ),
+    *(
+        served(
+            f"what a server offers beside a rule that denies {rule}",
+            names,
+            {
+                **server(NOTE, tool("get")),
+                ".claude/settings.json": settings(
+                    permissions={"deny": [rule]}, enableAllProjectMcpServers=True, env={"ENABLE_TOOL_SEARCH": "false"}
+                ),
+            },
+        )
+        for rule in ("mcp__memo__note", "mcp__memo")
+    ),
     served("parts of a schema that cost tokens", tools, server(tool("strict", inputSchema=STRICT)), chosen=CHECKED),
     served(
         "a schema with references",

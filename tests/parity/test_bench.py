@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from parity import move_pins
+from parity import move_pins, peers
 from parity.peers import NotRun
 from parity.rows import ROWS, Played
 from parity.run import check_ran
@@ -19,6 +19,12 @@ def test_a_program_that_sent_no_request_was_not_run(tmp_path: Path) -> None:
     with pytest.raises(NotRun, match="it sent no request, exit status 1"):
         check_ran(ROWS[0], cannot_start)
     assert check_ran(replace(ROWS[0], sends_nothing=True), cannot_start) is cannot_start
+
+
+def test_a_program_that_takes_too_long_was_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "SECONDS", 0.1)
+    with pytest.raises(NotRun, match="sleep took more than"):
+        peers._run(["sleep", "600"], tmp_path, tmp_path, {})
 
 
 def test_a_pin_whose_newest_version_cannot_be_had_stays_and_one_line_says_why(

@@ -49,6 +49,8 @@ class ToolOffer:
     count: Count
     schemas: Schemas = ()
     """Those of the newest epoch that began or was drafted."""
+    is_denied: Callable[[Tool], bool] = lambda tool: False
+    """Returns True for a tool of which a rule denies every call: it is in no schema of a new epoch."""
 
     def select(self, window: int, conversation: Conversation, words: str = "", asked: Collection[str] = ()) -> Schemas:
         """Decide on the tools of the next epoch of a conversation, in a window of so many tokens. `words` is the first
@@ -63,7 +65,9 @@ class ToolOffer:
             pattern = "|".join(map(re.escape, (tool.name, *tool.words)))
             if tool.behind and not tool.server and re.search(SPOKEN_OF.format(pattern), said):
                 wanted.add(tool.name)
-        select = partial(select_tools, self.registry, self.recipe, self.limits, attended=attended)
+        select = partial(
+            select_tools, self.registry, self.recipe, self.limits, attended=attended, is_denied=self.is_denied
+        )
         for make in (partial(select, wanted, conversation.epoch.tools), select, partial(select, wraps=False)):
             self.schemas = make()
             if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
@@ -80,8 +84,10 @@ def select_tools(
     *,
     attended: bool = False,
     wraps: bool = True,
+    is_denied: Callable[[Tool], bool] = lambda tool: False,
 ) -> Schemas:
-    """Return the schemas of the tools that `recipe` allows, without those behind `use_tool` that are not `asked` for.
+    """Return the schemas of the tools that `recipe` allows and no rule denies, without those behind `use_tool` that are
+    not `asked` for.
 
     The tools of `kept`, the schemas of the epoch before, stay whatever the recipe allows. Without `wraps` there is no
     `use_tool`, which does not name what `limits` exclude. `attended`: somebody is there to answer questions.
@@ -94,6 +100,7 @@ def select_tools(
         and (categories is None or str(tool.effect) in categories)
         and not (Workers in tool.needs and recipe.limits.sub_agents is False)
         and (attended or not tool.asks)
+        and not is_denied(tool)
     ]
     wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
     sent, behind = set[str](), list[Tool]()
