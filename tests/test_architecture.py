@@ -472,9 +472,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_258, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_972, 0, 5),
+    "cli": (47_971, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (43_237, 0, 51),
+    "commands": (43_235, 0, 51),
     "config": (35_361, 0, None),
     "context": (8_816, 0, 18),
     "conversation": (48_926, 0, 85),
@@ -501,7 +501,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_387, 0, None),
     "tools": (57_769, 27_256, 54),
     "tree undo worktrees": (68_612, 0, 61),
-    "ui": (96_972, 0, 46),
+    "ui": (96_971, 0, 46),
     "workers": (10_497, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (977_196, 49_784)
+SUM = (977_192, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
