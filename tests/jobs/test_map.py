@@ -78,7 +78,7 @@ def test_a_stopped_run_goes_on_and_pays_no_item_twice(place: Stage, reader: Read
     if ending == signal.SIGINT:
         assert child.returncode == 130 and stderr.decode().splitlines() == [
             "nexus: stopped after 4 of 8 items.",
-            "To resume, repeat the command",
+            "Resume with: the same command",
         ]
     assert [line["item"] for line in lines(Done(0, stdout, b""))] == FILES[:4]
 
@@ -150,7 +150,7 @@ def test_without_a_resume_file_the_run_names_one_that_has_the_answers(place: Sta
     stdout, stderr = child.communicate(timeout=120)
     assert child.returncode == 130, stderr.decode()
     assert [line["item"] for line in lines(Done(0, stdout, b""))] == ["0.py", "1.py", "2.py"], "all that was paid for"
-    named = re.search(r"To resume, repeat the command with --resume (\S+)", stderr.decode())
+    named = re.search(r"Resume with: the same command and --resume (\S+)", stderr.decode())
     assert named is not None
     reader.slow = set()
     done = place.run("map", PROMPT, *FILES[:4], "--resume", named[1])

@@ -294,8 +294,8 @@ class _Map:
     def _resume_line(self) -> str:
         if self._journal.path is None:
             return "The answers were not saved; use --resume FILE to save them and to resume later"
-        more = "" if self._run.options.resume else f" with --resume {quote_word(str(self._journal.path))}"
-        return f"To resume, repeat the command{more}"
+        more = "" if self._run.options.resume else f" and --resume {quote_word(str(self._journal.path))}"
+        return f"Resume with: the same command{more}"
 
     def _most_at_once(self) -> int:
         """Return the number of items that the limit of open files allows; without them an item would lack its
