@@ -152,7 +152,7 @@ class Client:
                     made = answer(event)
                     given = await made if isinstance(made, Awaitable) else made
                     if not isinstance(given, str):
-                        raise TypeError("answer must be once, session, no or a reason to refuse")
+                        raise TypeError("answer must be once, session, no or a reason for the refusal")
                     told = ("no", given) if given not in ("once", "session", "no") else (given, None)
                     await self.approve(agent_id, event["id"], *told)
                 elif event["type"] == "result":

@@ -475,7 +475,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (48_135, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (43_237, 0, 51),
+    "commands": (43_235, 0, 51),
     "config": (35_361, 0, None),
     "context": (8_816, 0, 18),
     "conversation": (48_926, 0, 85),

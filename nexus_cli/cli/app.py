@@ -247,7 +247,7 @@ def root(
         raise typer.Exit(0)
     if connect:
         if context.invoked_subcommand:
-            raise NexusError("usage", "--connect", "it cannot be combined with a command", "Omit the command")
+            raise NexusError("usage", "--connect", "cannot be combined with a command", "Omit the command")
         from nexus_cli.cli.serve.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
 
         return run_remote(connect, token_file, shared)
@@ -276,7 +276,7 @@ def _misplaced_error(context: typer.Context, given: list[str]) -> NexusError:
     has = {option for part in parts for param in part.params for option in param.opts}
     why = next((f"`{name}` has no {option}" for option in given if option not in has), "")
     hint = CD_HINT if why.endswith(" --cd") else f"See nexus {name} --help"
-    return NexusError("usage", "wrong usage", why or f"put options after the command `{name}`", hint)
+    return NexusError("usage", "wrong usage", why or f"options must follow the command `{name}`", hint)
 
 
 @cache
@@ -304,7 +304,7 @@ def run(arguments: list[str]) -> int:
         arguments = [*arguments, PICK]
     try:
         if 0 < (most := os.sysconf("SC_OPEN_MAX")) < LEAST_FILES:
-            raise NexusError("usage", "the open file limit is too low", f"it is {most}", "Try ulimit -n 256")
+            raise NexusError("usage", "the open file limit is too low", f"{most} files", "Try ulimit -n 256")
         status = build(completion=completion).main(arguments, prog_name="nexus", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except NexusError as error:
@@ -318,7 +318,7 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
-            write_stderr_line(NexusError("internal", "stdout cannot be written", why, "Check its destination").line)
+            write_stderr_line(NexusError("internal", "stdout cannot be written", why, "Check the redirection").line)
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (flushing its buffer at exit would fail again)
         else:
             write_stderr_line(_bug(error).line)
@@ -382,5 +382,5 @@ def _usage(error: Any) -> NexusError:
         why, near = f"no such command '{name}'", nearest_name(name, commands)
         hint = f"Did you mean `{path} {near}`?" if near else f"Commands: {', '.join(commands)}"
         if not near and "add" in commands and " " in name:  # a text, as behind the slash
-            hint = f"To add a text: {path} add TEXT"
+            hint = f"To add text: {path} add TEXT"
     return NexusError("usage", "wrong usage", f"{why[:1].lower()}{why[1:]}", hint)

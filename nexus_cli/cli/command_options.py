@@ -35,7 +35,7 @@ def refuse_empty(context: typer.Context, option: typer.CallbackParam, value: Any
     if given and not all(text.strip() for text in ([value] if isinstance(value, str) else value)):
         name = option.opts[0] if option.opts[0].startswith("-") else option.human_readable_name.strip("[].")
         hint = "Give a value" if option.required else f"Give a value, or omit {name}"
-        raise NexusError("usage", name, "its value is empty", hint)
+        raise NexusError("usage", name, "the value is empty", hint)
     return value
 
 
@@ -78,12 +78,14 @@ def text_option(*names: str, metavar: str, help: str, values: Sequence[str] = ()
 PICK = "?"
 """The value of --resume without an ID: the person picks a session from a list."""
 NoPlugins = Annotated[
-    bool, typer.Option("--no-plugins", help="Without plugins.", callback=_switch_plugins, expose_value=False)
+    bool, typer.Option("--no-plugins", help="Start without plugins.", callback=_switch_plugins, expose_value=False)
 ]
 SessionKey = Annotated[
     str,
     text_option(
-        "--session", metavar="ID", help="Session id, its start or end, or name; default: this folder's newest session."
+        "--session",
+        metavar="ID",
+        help="Session id (or its start or end) or name; default: the newest of this folder.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -108,7 +110,7 @@ class SharedOptions:
         typer.Option(
             "--continue",
             "-c",
-            help="Resume this folder's newest session; nexus ask also considers its own earlier runs.",
+            help="Resume the newest interactive session of this folder; nexus ask: the newest of any kind.",
         ),
     ] = False
     resume: Annotated[
@@ -173,7 +175,7 @@ class SharedOptions:
             why = f"must be {', '.join(EFFORTS)} or {DEFAULT_EFFORT}"
             raise NexusError("usage", f"--effort {self.effort[:40]!r}", why, "See nexus ask --help")
         if self.newest and self.resume:
-            raise NexusError("usage", "--continue and --resume", "they select different sessions", "Give one of them")
+            raise NexusError("usage", "--continue and --resume", "cannot be used together", "Omit one of them")
 
     @property
     def given(self) -> list[str]:
@@ -242,15 +244,18 @@ class AskOptions:
         """Raise `NexusError("usage", ...)` if options contradict each other."""
         self.shared.check()
         if self.json and self.stream_json:
-            raise NexusError(
-                "usage", "--json and --stream-json", "they are different output formats", "Give one of them"
-            )
+            raise NexusError("usage", "--json and --stream-json", "cannot be used together", "Omit one of them")
         if self.price and self.stream_json:
             raise NexusError("usage", "--price and --stream-json", "--price prints one object", "Omit --stream-json")
         if self.price and self.watch:
-            raise NexusError("usage", "--price and --watch", "the batches are not known in advance", "Omit --watch")
+            raise NexusError(
+                "usage",
+                "--price and --watch",
+                "cannot be used together, because the batches are not known in advance",
+                "Omit --watch",
+            )
         if self.require_save and self.shared.no_save:
-            raise NexusError("usage", "--require-save and --no-save", "they contradict each other", "Give one of them")
+            raise NexusError("usage", "--require-save and --no-save", "cannot be used together", "Omit one of them")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from nexus_cli.config.paths import PACKAGE
 from nexus_cli.config.settings_text import settings_text
 
 TOPICS: Mapping[str, str] = {
-    "start": "ten minutes with nexus",
+    "start": "a ten-minute introduction",
     "settings": "every setting with its default and meaning",
     "personal": "your own status line, notifications and keys",
     "subscriptions": "use GitHub Copilot or ChatGPT instead of an API key",
@@ -28,7 +28,7 @@ TOPICS: Mapping[str, str] = {
     "rules": "permission levels and rules",
     "sandbox": "what commands can access, and limits of the sandbox",
     "sessions": "list, watch, stop and export sessions; costs",
-    "context": "content of a request, compaction, the nine laws",
+    "context": "content of a request, and compaction",
     "instructions": "NEXUS.md and similar files: imports, rules by path, costs",
     "recipes": "context sections and limits of a run",
     "tools": "the model's tools, and how to add a tool",
@@ -46,7 +46,7 @@ TOPICS: Mapping[str, str] = {
     "map": "one turn per file, line or batch of a stream",
     "ci": "reviews of pull requests on GitHub, and benchmarks",
     "team": "share a ledger and projects in a team",
-    "glossary": "terms of nexus",
+    "glossary": "glossary of terms",
 }
 """Every page and its line in the list."""
 

@@ -185,7 +185,7 @@ class LoopWatchdog:
 
 def signal_error(number: int) -> NexusError:
     """Return the error of a run that the signal `number` ends."""
-    return NexusError("aborted", "stopped", f"{signal.Signals(number).name} arrived", exit_status=128 + number)
+    return NexusError("aborted", "stopped", f"received {signal.Signals(number).name}", exit_status=128 + number)
 
 
 class _SignalPipe:

@@ -30,7 +30,7 @@ def print_diff(value: JsonObject) -> None:
     else:
         stream.write_bytes(text.encode("utf-8", "surrogateescape"))
     if unread := value["unread"]:
-        why = "too large, not text, unreadable, or not kept"
+        why = "too large, binary, unreadable, or no copy kept"
         write_stderr_line(f"nexus: {plural(len(unread), 'file')} not shown ({why}): {', '.join(unread)}")
 
 

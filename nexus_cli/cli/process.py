@@ -73,7 +73,7 @@ def drop_signal_result() -> None:
 def _exit_on_signal(number: int, frame: FrameType | None) -> None:
     name = {_signal.SIGINT: "SIGINT", _signal.SIGTERM: "SIGTERM", _signal.SIGHUP: "SIGHUP"}[number]
     typed = number == _signal.SIGINT and os.isatty(0)  # Ctrl+C
-    line = b"\nCancelled.\n" if typed else f"nexus: stopped: {name} arrived.\n".encode()
+    line = b"\nCancelled.\n" if typed else f"nexus: stopped: received {name}.\n".encode()
     form = signal_result.json_form(sys.argv[1:]) if _writes_result else ""
     drop_signal_result()  # a second signal writes no second object
     for descriptor, text in ((1, signal_result.signal_result(form, 128 + number, name)), (2, line)):
@@ -153,7 +153,7 @@ def exit_process(status: int, text: str = "") -> NoReturn:
         why = reason_of(error)
         status = status or 1
         try:
-            os.write(2, f"nexus: stdout cannot be written: {why}. Check its destination.\n".encode())
+            os.write(2, f"nexus: stdout cannot be written: {why}. Check the redirection.\n".encode())
         except OSError:
             pass
     try:

@@ -167,7 +167,7 @@ def _find_confirm() -> Callable[[str], bool] | None:
 def _read_stdin() -> str:
     if os.isatty(0):
         raise NexusError(
-            "usage", "there is no message", "no TEXT was given or piped: stdin is a terminal", "Add TEXT, or pipe it"
+            "usage", "no message", "neither TEXT nor piped input was given", "Add TEXT, or pipe the message"
         )
     from nexus_cli.ui.input.piped import Reader  # noqa: PLC0415  (where something is piped)
 

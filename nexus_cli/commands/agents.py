@@ -31,7 +31,9 @@ def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
     """Print the conversation of a worker."""
     row = _find_row(source, worker)
     if not row["session"]:
-        raise NexusError("usage", f"agents {row['id']}", "it has not started", "`nexus agents list` shows the workers")
+        raise NexusError(
+            "usage", f"agents {row['id']}", "this worker has not started", "`nexus agents list` shows the workers"
+        )
     try:
         report = build_session(source, row["session"])
     except NexusError as error:
@@ -105,7 +107,10 @@ async def stop_worker(context: CommandContext, worker: WorkerId) -> Act:
     row, running = _require_running(context, worker)
     if row["state"] not in AT_WORK:
         raise usage_error(
-            "agents", f"stop {worker}", f"it has ended: {describe_state(row['state'])}", "/agents lists the workers"
+            "agents",
+            f"stop {worker}",
+            f"this worker has ended: {describe_state(row['state'])}",
+            "/agents lists the workers",
         )
     await running.manage("stop", row["id"], "")
     return print_act(f"{row['id']} was stopped. Completed steps are kept.", row["id"])
@@ -123,10 +128,13 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
         raise usage_error("agents", rest, why, f"{merge}se /agents review {first}")
     if not row["worktree"]:
         raise usage_error(
-            "agents", rest, "it has no worktree; its changes, if any, are in your folder", "/diff shows the changes"
+            "agents",
+            rest,
+            "this worker has no worktree; its changes, if any, are in your folder",
+            "/diff shows the changes",
         )
     if row["state"] in AT_WORK:
-        raise usage_error("agents", rest, "it is still running", f"/agents stop {row['id']} stops it")
+        raise usage_error("agents", rest, "this worker is still running", f"/agents stop {row['id']} stops it")
     if not row["to_review"]:
         return print_act(row["left"] or f"{row['id']} has no worktree.")
     record = find_worktree_of(context.session.dispatcher.project_root, row["worktree"])

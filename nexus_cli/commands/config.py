@@ -87,16 +87,16 @@ def set_setting(
 ) -> Act:
     """Write one setting to the personal config.toml and keep comments. In a session the change applies at once."""
     if unset == (value is not None):
-        why = "a value and --unset cannot be combined" if unset else "the value is missing"
+        why = "a value and --unset cannot be used together" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
     value = _strip_sign(value) if value and source.live else value
     is_changed = write_setting(places(), key, value)
     path, name = str(places().settings), join_key(split_key(key))
-    done = "set" if not unset else "removed" if is_changed else "there is no"
+    done = "set" if not unset else "unset" if is_changed else "no value for"
     line = f"{done} {key} in {with_tilde(path) if source.live else path}."
     loaded = _load(source)
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
-        line += f" Here {origin} overrides it: {loaded.values[name]}."
+        line += f" {origin} takes precedence here: {loaded.values[name]}."
     return report_act(line, *[name] * is_changed)
 
 

@@ -78,13 +78,13 @@ def export_session(
     flags = {MARKDOWN: markdown, "jsonl": jsonl, HTML: html}
     forms = {form, *(name for name, given in flags.items() if given)} - {""}
     if len(forms) > 1:
-        raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Give one of them")
+        raise NexusError("usage", "wrong usage", f"several formats: {', '.join(sorted(forms))}", "Use one of them")
     return _write_export(source, key, next(iter(forms), ""), output or ("." if source.live else ""), raw=raw)
 
 
 async def export_open_session(
     context: CommandContext,
-    words: Annotated[str, Option(f"[{'|'.join(FORMATS)}] [FILE]", "The format, the file.", is_argument=True)] = "",
+    words: Annotated[str, Option(f"[{'|'.join(FORMATS)}] [FILE]", "The format and the file.", is_argument=True)] = "",
     raw: Raw = False,
 ) -> None:
     """Write the whole session to a file.
@@ -98,7 +98,7 @@ async def export_open_session(
     form, name = (first.casefold(), more.strip()) if first.casefold() in FORMATS else ("", words)
     if not form and _bare(name) and not os.path.isdir(context.session.folder / name):
         hint = f"To write a file with this name: /export md {name}"
-        raise usage_error("export", words, f"formats are {', '.join(FORMATS)}", hint)
+        raise usage_error("export", words, f"expected one of {', '.join(FORMATS)}", hint)
     form, source = form or format_of_file(name), read_source(context)
     _check_raw(form, raw)
     info = source.ledger.session(context.session.id)
@@ -107,7 +107,7 @@ async def export_open_session(
 
 def _check_raw(form: str, raw: bool) -> None:
     if raw and form not in (HTML, MARKDOWN):
-        why = "it applies only to HTML pages and Markdown"
+        why = "applies only to HTML pages and Markdown"
         raise NexusError("usage", "wrong usage: --raw", why, "Choose the format html or md")
 
 
@@ -136,7 +136,7 @@ def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool
     form = form or format_of_file(output)
     if form not in FORMATS:
         why = f"must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-        raise NexusError("usage", f"wrong value for --format: '{form}'", why, "Give one of them")
+        raise NexusError("usage", f"wrong value for --format: '{form}'", why, "Use one of them")
     _check_raw(form, raw)
     to_file = output not in ("", "-")
     try:

@@ -18,7 +18,7 @@ from nexus_cli.reports.help import KEYS
 async def show_help(
     context: CommandContext,
     name: Annotated[str, Option("COMMAND", "The command to explain.", is_argument=True)] = "",
-    verb: Annotated[str, Option("VERB", "Explain this verb of the command and its options.", is_argument=True)] = "",
+    verb: Annotated[str, Option("SUBCOMMAND", "Explain this subcommand and its options.", is_argument=True)] = "",
 ) -> None:
     """List the commands and keys, or explain a command.
 
@@ -62,7 +62,7 @@ def _explain(command: Command, verb: str) -> JsonObject:
         shown |= own if verb else {}
     elif verb:
         named = ", ".join(filter(None, reversed(known)))
-        why = f"its verbs are {named}" if named else "it has no verbs"
+        why = f"expected one of {named}" if named else "has no subcommands"
         raise usage_error("help", f"{command.name} {verb}", why, f"See /help {command.name}")
     return shown
 

@@ -17,7 +17,7 @@ from nexus_cli.provider.model_table import provider_of
 
 
 async def log_in(
-    context: CommandContext, name: Annotated[str, Option("PROVIDER", "Whose key it is.", is_argument=True)] = ""
+    context: CommandContext, name: Annotated[str, Option("PROVIDER", "The provider of the key.", is_argument=True)] = ""
 ) -> Act:
     """Store an API key, and use it from now on.
 

@@ -70,8 +70,8 @@ def add(
     """
     if option := next((word for word in (name, target[0]) if word.startswith("-") and word != "--"), ""):
         url = next((word for word in target if word.startswith(SCHEMES)), "URL")
-        hint = f"Options stand before NAME; an HTTP server is added with nexus mcp add NAME {url}"
-        raise NexusError("usage", f"wrong usage: {one_line(option)}", "it is neither a name nor a program", hint)
+        hint = f"Put options before NAME; to add an HTTP server: nexus mcp add NAME {url}"
+        raise NexusError("usage", f"wrong usage: {one_line(option)}", "neither a name nor a program", hint)
     words = target[1:] if target[0] == "--" else target
     is_url = len(words) == 1 and words[0].startswith(SCHEMES)
     entry: JsonDict = {"url": words[0]} if is_url else {"command": words}
@@ -102,7 +102,9 @@ def remove(source: Source, name: Name) -> Act:
     """Remove a server from the personal config.toml."""
     if not write_server(places(), name, None):
         entry = _find(source, name, "")
-        raise NexusError("usage", f"server {name}", f"it is configured in {entry.file}", "Remove the server there")
+        raise NexusError(
+            "usage", f"server {name}", f"this server is configured in {entry.file}", "Remove the server there"
+        )
     return report_act(f"server {name} was removed.", name)
 
 
@@ -115,7 +117,12 @@ def log_in(source: Source, name: Name, directory: Directory = "") -> Act:
     """Log in to a server with OAuth: prints a URL to open in a browser."""
     entry = _find(source, name, directory)
     if not entry.url:
-        raise NexusError("usage", f"server {name}", "a stdio server has no login", "Only servers with a URL have one")
+        raise NexusError(
+            "usage",
+            f"server {name}",
+            "this server is a local program, which has no login",
+            "Only servers with a URL have a login",
+        )
     _with_host(name, lambda host: host.login(entry, lambda url: source.say(f"open {url}")))
     return report_act(f"logged in to {name}.", name)
 
@@ -149,9 +156,7 @@ def _with_host(name: str, work: Callable[[Any], Awaitable[T]]) -> T:
         return asyncio.run(run())
     except ServerError as error:
         why = one_line(str(error)).removeprefix(f"{name}: ")
-        raise NexusError(
-            "network", f"MCP server {name}", why, f"To check a correction: nexus mcp test {name}"
-        ) from error
+        raise NexusError("network", f"MCP server {name}", why, f"To test again: nexus mcp test {name}") from error
 
 
 def _read_catalogue(source: Source, directory: str) -> Catalogue:

@@ -89,7 +89,7 @@ def keep_fact(ledger: Ledger, slot: MemorySlot, text: str, root: str, at: str, s
     try:
         return ledger.facts.add(slot, text, state=FactState.KEPT, at=at, actor=PERSON, project=root, session=session)
     except ValueError as error:
-        raise NexusError("usage", "this cannot be remembered", str(error), "Give a short sentence") from error
+        raise NexusError("usage", "the fact cannot be stored", str(error), "Give a short sentence") from error
 
 
 def accept_proposals(ledger: Ledger, which: Sequence[str], root: str, at: str) -> tuple[list[Fact], list[Fact]]:
@@ -112,7 +112,7 @@ def _slots(name: str) -> tuple[MemorySlot, ...]:
     """Return the slot of this name, none for ""; raise `NexusError("usage", ...)` for another name."""
     if name and name not in SLOTS:
         hint = suggest_name(name, SLOTS, "Give one of them")
-        raise NexusError("usage", f"wrong value for --slot: '{name}'", f"it must be one of {', '.join(SLOTS)}", hint)
+        raise NexusError("usage", f"wrong value for --slot: '{name}'", f"must be one of {', '.join(SLOTS)}", hint)
     return (MemorySlot(name),) if name else ()
 
 

@@ -91,7 +91,7 @@ def _offer_left_out(context: CommandContext) -> str:
         return ""
     last = fitting[-1]
     more = f" /drops lists {len(fitting) - 1:,} more." if len(fitting) > 1 else ""
-    return f"The window now has room for {last.what} ({last.tokens:,} tokens): /drops recall {last.id}.{more}"
+    return f"The context window now has room for {last.what} ({last.tokens:,} tokens): /drops recall {last.id}.{more}"
 
 
 async def describe_cache_miss(context: CommandContext) -> str:

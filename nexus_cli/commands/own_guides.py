@@ -105,7 +105,7 @@ def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
     if not calls:
         return ""
     names, verb = join_names([f"/{name}" for name in calls]), "is" if len(calls) == 1 else "are"
-    return f"{names} {verb} built in: call yours as {join_names([*calls.values()])}"
+    return f"{names} {verb} built in; to use your own, type {join_names([*calls.values()])}"
 
 
 def _make_prompt(name: str, server: str, prompt: ServerPrompt) -> Command:

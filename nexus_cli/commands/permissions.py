@@ -156,7 +156,7 @@ async def set_level(
         return Report("permissions", await asyncio.to_thread(permissions_report, session.state))
     asked, known = parse_level(level), (PLAN, *LEVELS)
     if asked not in known:
-        raise usage_error("permissions", level, f"it must be one of {', '.join(known)}")
+        raise usage_error("permissions", level, f"must be one of {', '.join(known)}")
     session.set_level(asked)
     now = session.status().allow
     held = "" if now == asked else f" The level {asked} is more than {_describe_limit(session, asked)}."

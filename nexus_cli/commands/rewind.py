@@ -140,7 +140,7 @@ async def _go_back(context: CommandContext, turn: _Turn, part: str) -> Rewound:
             if done:
                 show_report(context, Report("undo", _merge(done, done[-1]["turn"] or turn.number)))
             raise
-        stopped = f"Stopped. /rewind {turn.number} {part} continues." if stop.is_set() else ""
+        stopped = f"Stopped. To continue: /rewind {turn.number} {part}" if stop.is_set() else ""
         report: Report[Any] = Report("undo", _merge(done, turn.number), note=stopped)
         if stopped or part == FILES:
             return report

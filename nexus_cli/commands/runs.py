@@ -59,7 +59,7 @@ def select_runs(source: Source, run: str, every: bool, plan: str, space: str, ag
     """Return the run `key`, or the open ones of a selection, oldest first; raise `NexusError` unless one is given."""
     ledger, runs = source.ledger, source.ledger.runs
     if sum(map(bool, (run, every, plan, space, agent))) != 1:
-        why = "give exactly one of a run id, --all, --plan, --space and --agent"
+        why = "expected exactly one of a run id, --all, --plan, --space or --agent"
         raise NexusError("usage", "runs", why, "`nexus runs list` lists the runs")
     if run:
         return [runs.find(run)]
@@ -99,9 +99,9 @@ def cancel_run(
         return _changed(source, befores, "cancelled")
     (before,) = befores
     if before.has_ended:
-        raise NexusError("usage", before.id, f"it is {before.state} already", f"See nexus runs show {before.id}")
-    was = "broke off" if broken_runs(source.ledger, [before]) else f"was {before.state}"
-    done = f"is cancelled (it {'waited: ' + before.waits.why if before.waits else was})"
+        raise NexusError("usage", before.id, f"already {before.state}", f"See nexus runs show {before.id}")
+    was = "it was interrupted" if broken_runs(source.ledger, [before]) else f"it was {before.state}"
+    done = f"was cancelled ({'waiting: ' + before.waits.why if before.waits else was})"
     return Report("run", run_report(source.ledger, runs.get(before.key), done))
 
 
@@ -123,7 +123,7 @@ def pause_run(
         runs.set_paused(selected_run.key, True, at) for selected_run in selected if run or runs.is_own(selected_run)
     ]
     if run and befores[0].has_ended:
-        raise NexusError("usage", befores[0].id, f"it is {befores[0].state}", f"See nexus runs show {run}")
+        raise NexusError("usage", befores[0].id, f"already {befores[0].state}", f"See nexus runs show {run}")
     return _changed(source, befores, "paused")
 
 
@@ -168,7 +168,7 @@ async def _answer(context: CommandContext, source: Source, run: Run) -> bool:
     asker = f"{run.id} ({name_origin(describe_run(source.ledger, run))})"
     name = name_person(source.ledger, context.settings)
     if approver is None or not await ask_person(source.ledger, run, approver, name, asker):
-        context.say(f"{run.id} still waits.")
+        context.say(f"{run.id} is still waiting.")
         return False
     context.work_beside(_drive(context, source.ledger, run))
     return True
@@ -195,7 +195,7 @@ def find_resumable(source: Source, run: str) -> Run:
     found = source.ledger.runs.find(run)
     if found.has_ended and found.state != FAILED:
         hint = f"`nexus ask -r {found.session}` continues its session" if found.session else "See nexus runs list"
-        raise NexusError("usage", found.id, f"it is {found.state}", hint)
+        raise NexusError("usage", found.id, f"already {found.state}", hint)
     require_own(source.ledger, found)
     return found
 
@@ -227,7 +227,7 @@ async def resume_run(
         raise NexusError(
             "usage",
             found.id,
-            f"it is {found.state}",
+            f"this run is {found.state}",
             f"If no process executes it, run in a shell: nexus runs resume {found.id}",
         )
     if found.state == WAITING and not was_paused:

@@ -81,9 +81,7 @@ def add_scheduled(
     within: Annotated[str, Option("DURATION", "Run once after this duration: '2 hours', 90m, '1d 2h'.", "--in")] = "",
     cron: Annotated[str, Option("EXPR", "Run repeatedly: @daily, or 'minute hour day month weekday'.")] = "",
     zone: Annotated[str, Option("TZ", "Time zone, such as Europe/Berlin; default: this machine's.")] = "",
-    missed: Annotated[
-        str, Option("once|skip", "Missed times: start one run for all of them (once), or none (skip).")
-    ] = "once",
+    missed: Annotated[str, Option("once|skip", "If times were missed: start one run (once), or none (skip).")] = "once",
     allow: Allow = "",
     max_cost: Annotated[float | None, Option("USD", "Maximum cost of a run in dollars.")] = None,
     max_cost_day: Annotated[float | None, Option("USD", "Maximum cost of all its runs in a day, in dollars.")] = None,

@@ -34,7 +34,7 @@ LISTED = 50
 LONGEST_NAME = 100
 KEPT = "Completed steps are kept."
 Listed = SessionsReport | Annotated[Any, "reports.running.RunningReport"]
-Key = Annotated[str, Option("ID", "Session id, its start or end, or name.", is_argument=True)]
+Key = Annotated[str, Option("ID", "Session id (or its start or end) or name.", is_argument=True)]
 TITLE = 100
 """Most characters of a title."""
 
@@ -156,7 +156,7 @@ def delete_session(
     if source.confirm and not yes and not source.confirm(question):
         return report_act("nothing was deleted.")
     if not ledger.lock(info.id):
-        raise NexusError("usage", f"session {info.id}", "it is open in another process", "Stop that process first")
+        raise NexusError("usage", f"session {info.id}", "open in another process", "Stop that process first")
     used = ledger.usage_sum(info.id)
     freed = ledger.delete_session(info.id)
     forget_session(places().data, info.id)
@@ -168,7 +168,7 @@ def delete_session(
 def _refuse_open(source: Source, session: str) -> None:
     """Raise `NexusError("usage", ...)` if the session is the one in which the command was typed."""
     if source.live and session == source.session():
-        raise NexusError("usage", f"session {session}", "it is the current session", "Leave it with /exit")
+        raise NexusError("usage", f"session {session}", "this is the current session", "Leave it with /exit")
 
 
 async def resume_session(

@@ -210,16 +210,16 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
     """Read the value of a parameter, and add it to `given`."""
     if chosen.kind is bool:
         if text:
-            raise _refuse(name, verb, f"{chosen.flag}={text}", "it takes no value", f"Use {chosen.flag}")
+            raise _refuse(name, verb, f"{chosen.flag}={text}", "takes no value", f"Use {chosen.flag}")
         given[chosen.name] = True
         return
     label, least = chosen.flag, chosen.option.least
     if not text.strip() and least:
-        raise _refuse(name, verb, label, "its value is missing")
+        raise _refuse(name, verb, label, "the value is missing")
     if choices := chosen.option.choices:
         text = text.casefold()
         if text not in choices:
-            raise _refuse(name, verb, text, f"it must be one of {', '.join(choices)}")
+            raise _refuse(name, verb, text, f"must be one of {', '.join(choices)}")
     if chosen.kind in TEXTS:
         given[chosen.name] = [*given.get(chosen.name, ()), text] if chosen.kind in LISTS else text
         return
@@ -287,7 +287,9 @@ def _describe(noun: Noun, verbs: Sequence[Verb]) -> str:
     for verb in verbs:
         text = verb.help if is_one or not verb.name else verb.help.partition("\n\n")[0]
         parts.append(f"{verb.name}: {text}" if verb.name else text)
-    more = f"/help {noun.name} VERB explains a verb with its options." if verbs[-1].name and not is_one else ""
+    more = (
+        f"/help {noun.name} SUBCOMMAND explains a subcommand and its options." if verbs[-1].name and not is_one else ""
+    )
     return "\n\n".join(filter(None, (*parts, noun.details, more)))
 
 

@@ -68,7 +68,7 @@ def create(
     agents = [*(agent or ()), *(person for person in member or () if is_agent_name(ledger, settings, person))]
     if given and not agents:
         option = {"folder": "cd", "max_cost": "max-cost"}.get(first := next(iter(given)), first)
-        raise NexusError("usage", f"--{option}", "it applies only to agents", "Name an agent: --agent NAME")
+        raise NexusError("usage", f"--{option}", "applies only to agents", "Name an agent: --agent NAME")
     for entity_name in (*(member or ()), *agents):
         check_name(entity_name, "the name")
     ledger.spaces.check_free(name)
@@ -81,7 +81,7 @@ def create(
     for agent_name, who in made_agents.items():
         others = [space.name for space in ledger.spaces.list_spaces(who) if space.id != made.id]
         if others and (before := known[agent_name]) and before.options != who.options:
-            source.say(f"These options also apply to {who.name} in {name_first(others, 3)}.")
+            source.say(f"The options also apply to {who.name} in {name_first(others, 3)}.")
     return Report("", {"version": 1, "space": to_json_value(made)}, line=made.id)
 
 
@@ -97,7 +97,7 @@ def join(
     ledger, settings = source.ledger, read_settings(source)
     found = ledger.spaces.find(space)
     if agent and not name:
-        raise NexusError("usage", "--agent", "it needs the name of the agent", "Add --as NAME")
+        raise NexusError("usage", "--agent", "requires the name of the agent", "Add --as NAME")
     if name:
         who = make_member(ledger, settings, name, source.folder(), {}, agent=agent)
     else:
@@ -125,7 +125,7 @@ def mute(
     member, who = find_member(source, read_settings(source), space, name)
     if who.kind != AGENT:
         raise NexusError(
-            "usage", f"mute {who.name}", "it is not an agent", f"`nexus space list` shows the members of {member.name}"
+            "usage", f"mute {who.name}", "not an agent", f"`nexus space list` shows the members of {member.name}"
         )
     source.ledger.spaces.mute(member, who, muted=not off)
     return report_act(f"agent {who.name} is {'no longer muted' if off else 'muted'} in {member.name}.", who.name)

@@ -26,9 +26,9 @@ def build_timeline(
     With --space list the messages of a space, with --run the states of a run.
     """
     if sum((bool(source.named), bool(space), bool(run))) > 1:
-        raise NexusError("usage", "--session, --space and --run", "they are different timelines", "Give one of them")
+        raise NexusError("usage", "--session, --space and --run", "cannot be used together", "Use one of them")
     if reader and not space:
-        raise NexusError("usage", f"--as {reader}", "it needs --space", "Add --space NAME")
+        raise NexusError("usage", f"--as {reader}", "requires --space", "Add --space NAME")
     if space:
         from nexus_cli.reports.space_timeline import find_reader, space_timeline  # noqa: PLC0415
 

@@ -67,7 +67,7 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     value["state"] = "trusted"
     if source.confirm is None:
         return report
-    when = " /reload applies its settings, your next message the rest." if source.live else ""
+    when = " /reload applies the settings; the rest applies from your next message on." if source.live else ""
     note = f"{folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.{when}"
     return report._replace(form="", note=note)
 

@@ -28,7 +28,7 @@ Turn = Annotated[
     int | None,
     Option(
         "N",
-        "Number of the turn's message; without it the newest turn with changes; for /diff all uncommitted changes.",
+        "Number of the turn; default: the newest turn with changes, for /diff all uncommitted changes.",
         is_positional=True,
     ),
 ]
@@ -64,7 +64,7 @@ def undo_files(
             )
     report = restore(source, log, replace(request, takes_unsure=everything))
     if report.value["turn"] is None and (numbers := [text for text in path or () if text.isdecimal()]):
-        source.say(f"{numbers[0]} was taken as a file name; for the turn, use --turn {numbers[0]}.")
+        source.say(f"{numbers[0]} was read as a file name; for a turn, use --turn {numbers[0]}.")
     return report
 
 

@@ -107,7 +107,7 @@ def apply_changes(source: Source, name: Name) -> Applied:
     if is_in_use(record):
         source.say(f"a session is working in worktree {name}; its later changes will not be applied.")
     if here := find_worktree(record.source):
-        source.say(f"worktree {name} was created from worktree {here.name} and is applied to it.")
+        source.say(f"worktree {name} was created from worktree {here.name}; the changes are applied to that worktree.")
     result = follow_apply(places().data, name, record.source, lambda: apply_worktree(record))
 
     def tell(log: LaneLog) -> None:
@@ -178,7 +178,7 @@ def tell_its_session(source: Source, project: str, name: str, tell: Callable[[La
                 if infos := ledger.sessions_in_worktree(project, name, workers=True):
                     tell(ledger.log(infos[0].spawner or infos[0].id))
     except NexusError as error:
-        source.say(f"its session is not told of this: {error.message}.")
+        source.say(f"the session of the worktree was not notified: {error.message}.")
 
 
 def remove(

@@ -30,21 +30,25 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     if not os.path.lexists(real):
         why = "there is no such folder"
     elif not real.is_dir():
-        why = "it is not a folder"
+        why = "not a folder"
     elif not os.access(real, os.R_OK | os.X_OK):
-        why = "it cannot be read"
+        why = "cannot be read"
     elif real.parent == real or home.is_relative_to(real):
-        why = "it is or contains your home folder" if home.is_relative_to(real) else "it is the root of the file system"
+        why = (
+            "this folder is or contains your home folder"
+            if home.is_relative_to(real)
+            else "this is the root of the file system"
+        )
     elif secrets.find(real) or secrets.are_below(real):
-        why = "it contains credentials or nexus's own files"
+        why = "this folder contains credentials or nexus's own files"
     elif real.is_relative_to(project):
-        why, hint = "it is already in the project", "Omit this folder"
+        why, hint = "this folder is already in the project", "Omit this folder"
     elif project.is_relative_to(real):
-        why, hint = "it contains the project", f"To work in the whole folder: nexus -C {real}"
+        why, hint = "this folder contains the project", f"To work in the whole folder: nexus -C {real}"
     elif path := next((path for path in added if real.is_relative_to(path)), None):
         why, hint = f"{path} is already added", "Omit this folder"
     elif path := next((path for path in added if path.is_relative_to(real)), None):
-        why, hint = f"its subfolder {path} is already added", "Only one of the two can be added"
+        why, hint = f"the subfolder {path} is already added", "Only one of the two can be added"
     else:
         return real
     raise NexusError("usage", f"{option} {one_line(named)[:200]}".rstrip(), why, hint)
@@ -66,10 +70,10 @@ def merge_folders(kept: Iterable[str], added: Sequence[Path], project: Path) -> 
             continue
         # It was real when it was added: a link has taken its place, or that of a folder above it.
         if os.path.realpath(folder) != folder:
-            notices.append(f"added folder {one_line(folder)[:200]} ignored: its path now leads through a link")
+            notices.append(f"added folder {one_line(folder)[:200]} ignored: the path now contains a symbolic link")
             continue
         try:
             folders.append(check_folder(folder, project, folders, "the added folder"))
         except NexusError as error:
-            notices.append(f"without {error.message}")
+            notices.append(f"{error.message}; ignored")
     return tuple(folders), notices

@@ -42,15 +42,15 @@ def _read_rule(line: ast.stmt, most: int) -> list[tuple[Decision, str]]:
         case ast.Expr(ast.Call(ast.Name("prefix_rule"), [], keywords)):
             given = {keyword.arg: _read_constant(keyword.value) for keyword in keywords}
         case _:
-            raise ValueError("it is not a prefix_rule")
+            raise ValueError("only prefix_rule is supported")
     pattern, decision = given.get("pattern"), given.get("decision", "allow")
     if not isinstance(decision, str) or decision not in CODEX_DECISIONS:
-        raise ValueError(f"its `decision` is none of {', '.join(CODEX_DECISIONS)}")
+        raise ValueError(f"`decision` must be one of {', '.join(CODEX_DECISIONS)}")
     choices = [part if isinstance(part, list) else [part] for part in pattern] if isinstance(pattern, list) else []
     if not choices or not all(choices):
-        raise ValueError("its `pattern` is not a list of words")
+        raise ValueError("`pattern` must be a list of words")
     if prod(map(len, choices)) > most:
-        raise ValueError(f"with it the file has more than {MOST:,} commands")
+        raise ValueError(f"the file has more than {MOST:,} commands")
     return [(CODEX_DECISIONS[decision], f"{' '.join(map(_check_word, words))} *") for words in product(*choices)]
 
 

@@ -43,7 +43,7 @@ class FileLock:
         end = time.monotonic() + seconds
         while (held := cls.take(path)) is None:
             if time.monotonic() > end:
-                raise TimeoutError(errno.ETIMEDOUT, "it is locked by another change")
+                raise TimeoutError(errno.ETIMEDOUT, "locked by another process")
             time.sleep(0.005)
         return held
 

@@ -49,13 +49,13 @@ class HookTable:
 def parse_hook(value: object) -> HookTable:
     """Return the hook of a table `[[hook]]`; raise `ValueError` with what is wrong in it."""
     if not isinstance(value, dict):
-        raise ValueError("it is not a table [[hook]]")
+        raise ValueError("not a [[hook]] table")
     if unknown := [key for key in value if key not in HookTable.__slots__]:
         raise ValueError(f"unknown key `{unknown[0]}`")
     texts = {key: value.get(key, "") for key in ("event", "command", "matcher")}
     seconds, late = value.get("timeout", SECONDS), value.get("on_timeout", "allow")
     if wrong := [key for key, text in texts.items() if not isinstance(text, str)]:
-        raise ValueError(f"`{wrong[0]}` is not a string")
+        raise ValueError(f"`{wrong[0]}` must be a string")
     if texts["event"] not in EVENTS:
         raise ValueError(f'`event` is "{texts["event"]}", not one of {", ".join(EVENTS)}')
     if not texts["command"].strip():

@@ -96,7 +96,7 @@ def unknown_key_error(key: str, where: str = "") -> NexusError:
     parts = split_key(key)
     if len(parts) == 1 and parts[0] in TABLES:
         keys = [name for name in SETTINGS if name.startswith(f"{parts[0]}.")] or [f"{parts[0]}.NAME"]
-        return NexusError("config", key, "it is a table of settings", f"Name one of them: {', '.join(keys)}")
+        return NexusError("config", key, "this is a table of settings", f"Name one of its settings: {', '.join(keys)}")
     if parts[0] in REMOVED_TABLES:
         return NexusError("config", where or "the settings", f"{key} is no longer supported", "Remove it")
     stem = f"{parts[0]}.{quote_part(parts[1])}." if len(parts) == 3 and parts[0] in NAMED_TABLES else ""

@@ -97,9 +97,9 @@ def find_named_program(name: str, folder: Path | None = None, environ: Environ =
         entries = _outside_entries(environ, closed)
         program = next(filter(None, (shutil.which(name, path=entry) for entry in entries)), None)
     if program is not None and _leads_into(program, closed):
-        raise ProgramRefused("it is in the project, and nexus does not run programs from there", name)
+        raise ProgramRefused("nexus does not run programs from the project", name)
     if program is None and shutil.which(name, path=environ.get("PATH", os.defpath)):
-        raise ProgramRefused("it is found only in the project, and nexus does not run programs from there", name)
+        raise ProgramRefused("found only in the project, and nexus does not run programs from the project", name)
     if program is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
     return program
@@ -116,7 +116,7 @@ def own_interpreter(folder: Path | None = None) -> str:
     for path in (sys.executable, REAL_INTERPRETER):
         if not _leads_into(path, closed):
             return path
-    why = "commands can change nexus's Python where it is installed: install nexus elsewhere"
+    why = "the Python of nexus is in a folder that commands can change: install nexus elsewhere"
     raise ProgramRefused(why, sys.executable)
 
 
@@ -176,7 +176,7 @@ def git_command(git: str, projects: Iterable[Path], *arguments: str) -> list[str
     """Return a command line of git; raise `ProgramRefused` if git must not run now in one of the projects whose
     repository it reads."""
     if any(is_unchecked(project, places().data) for project in projects):
-        raise ProgramRefused("changes made by a command there have not been checked yet")
+        raise ProgramRefused("changes that a command made in the repository have not been checked yet")
     return [git, *GIT_OPTIONS, *arguments]
 
 

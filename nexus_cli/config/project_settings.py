@@ -85,7 +85,7 @@ def load_settings_in(folder: Path) -> LoadedSettings:
         return loaded
     waiting = [item for key, item in configuration.items.items() if key not in in_force]
     pending = [name for item in waiting for name in item.parts]
-    why = configuration.problem or ("it has changed since you trusted it" if state == "changed" else "")
+    why = configuration.problem or ("changed since you trusted it" if state == "changed" else "")
     return _add_notice(loaded, _not_in_effect(pending or configuration.files, why))
 
 
@@ -104,7 +104,7 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
     """Parse the content of the project file `where`; raise `NexusError("config", ...)` if it is no valid TOML, not
     UTF-8 or too large."""
     if len(data) > MOST_BYTES:
-        raise NexusError("config", where, f"it is larger than {MOST_BYTES // 1024} KiB", "Make it shorter")
+        raise NexusError("config", where, f"larger than {MOST_BYTES // 1024} KiB", "Shorten the file")
     table = parse_tables(decode_settings(data, where), where)
     values: dict[str, SettingValue] = {}
     refused: dict[str, None] = {}

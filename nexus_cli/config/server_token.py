@@ -59,15 +59,15 @@ def read_token(url: str, path: Path | None = None) -> str:
             hint = "Start a server with `nexus serve`, or pass another server's token with --token-file"
             raise NexusError("config", url, "found no token for this server", hint) from error
         raise NexusError(
-            "config", f"the token file {path}", "it does not exist", "`nexus serve` prints the path of the file"
+            "config", f"the token file {path}", "does not exist", "`nexus serve` prints the path of the file"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it contains no token"
+        why = getattr(error, "strerror", None) or "contains no token"
         raise NexusError(
             "config", f"the token file {path}", why, "`nexus serve` prints the path of the file"
         ) from error
     if not token.isprintable() or not token:
         raise NexusError(
-            "config", f"the token file {path}", "it contains no token", "Restart the server, which writes a new one"
+            "config", f"the token file {path}", "contains no token", "Restart the server, which writes a new one"
         )
     return token

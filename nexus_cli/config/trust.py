@@ -141,8 +141,8 @@ def trust(project: Path, configuration: Configuration | None = None) -> None:
     if configuration.problem:
         raise NexusError("config", f"{project} is not trusted", configuration.problem, "Fix or remove the file")
     if not configuration.files:
-        why = "it has no configuration that needs trust"
-        raise NexusError("config", f"{project} is not trusted", why, "There is nothing to trust")
+        why = "the folder has no configuration that needs trust"
+        raise NexusError("config", f"{project} is not trusted", why, "No action is needed")
     items = configuration.items
     texts = {key: {name: part_text(data) for name, data in item.parts.items()} for key, item in items.items()}
     with TRUST_RECORD.change() as projects:

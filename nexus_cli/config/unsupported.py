@@ -24,9 +24,9 @@ PLACES: Mapping[str, tuple[str, str]] = {
     ".claude/workflows": ("workflows", "workflows are not run"),
     ".codex/config.toml": (
         "settings",
-        "not read: `nexus import codex` imports yours, .mcp.json has a project's servers",
+        "not read: `nexus import codex` imports your own; put the servers of a project in .mcp.json",
     ),
-    ".cursor/rules": ("rules", "rules are not read; .claude/rules are"),
+    ".cursor/rules": ("rules", "rules are not read; put them in .claude/rules"),
     ".cursor/mcp.json": ("MCP servers", "MCP servers are not read"),
     ".cursor/commands": ("commands", "commands are not read"),
     ".opencode/command": ("commands", "commands are not read"),

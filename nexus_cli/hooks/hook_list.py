@@ -202,7 +202,7 @@ def list_plugin_hooks(plugin: InstalledPlugin) -> Iterator[Hook]:
         why = "" if state == ACTIVE else f"it has changed since you accepted it; run nexus plugin update {plugin.name}"
         hook = _read_hook(item.definition, plugin.root, state, why, item, source)
         if sign := UNSET.search(hook.table.command):
-            hook = replace(hook, state=UNSUPPORTED, why=f"its command needs {sign[0]}, which nexus does not have")
+            hook = replace(hook, state=UNSUPPORTED, why=f"its command uses {sign[0]}, which nexus does not set")
         yield replace(hook, scripts=files, is_plugin=True, item=item.key)
 
 
@@ -288,9 +288,9 @@ def _read_foreign(event: str, matcher: str, hook: JsonObject) -> tuple[HookTable
     if hook.get("shell", "bash") != "bash":
         return None, f"its `shell` is {one_line(str(hook['shell']))}; only bash is supported"
     if not isinstance(hook.get("if", ""), str):
-        return None, "its `if` is not a string"
+        return None, "`if` must be a string"
     if not isinstance(args, list) or not all(isinstance(word, str) for word in args):
-        return None, "`args` is not a list of strings"
+        return None, "`args` must be a list of strings"
     value: JsonObject = {key: hook[key] for key in ("timeout", "on_timeout") if key in hook}
     command = " ".join([command, *map(shlex.quote, args)])
     return parse_hook({"event": event, "matcher": matcher, "command": command, **value}), ""

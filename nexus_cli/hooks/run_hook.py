@@ -178,7 +178,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
         return HookRun(hook, HookAnswer(), NOT_RUN, f"the hook could not be started: {one_line(str(error))}")
     seconds = round(time.monotonic() - began, 3)
     if done.timed_out:
-        return HookRun(hook, HookAnswer(), LATE, f"it took longer than {hook.table.timeout:g} s", seconds)
+        return HookRun(hook, HookAnswer(), LATE, f"timed out after {hook.table.timeout:g} s", seconds)
     stdout = _decode(done.output)
     words = _shorten(stderr or stdout)
     answer = read_answer(hook.table.event, done.status, stdout, stderr)

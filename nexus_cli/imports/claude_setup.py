@@ -91,4 +91,4 @@ def _read_servers(setup: ForeignSetup, path: Path) -> None:
                 f"server {name} for {with_tilde(folder)} only: add it to .mcp.json there, or use `nexus mcp add`"
             )
         for rule in cast("list[Any]", as_table(value).get("allowedTools") or []):
-            setup.notes.append(f"allow {rule} in {with_tilde(folder)} only: run nexus rules add --here there")
+            setup.notes.append(f"allow {rule} in {with_tilde(folder)} only: run `nexus rules add --here` there")

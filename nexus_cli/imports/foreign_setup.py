@@ -88,11 +88,11 @@ class ForeignSetup:
         except (FileNotFoundError, NotADirectoryError):
             return ""
         except (OSError, UnicodeDecodeError) as error:
-            why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+            why = "not UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
             self.skip_file(path, str(why), guards=guards)
             return ""
         if len(data) > MOST_BYTES or "\0" in text:
-            self.skip_file(path, "it is too large, or not text", guards=guards)
+            self.skip_file(path, "too large, or not text", guards=guards)
             return ""
         self.files.append(with_tilde(path))
         return text
@@ -148,7 +148,7 @@ class ForeignSetup:
         """Add the rules that `convert` returns for one of the other program, if all of them are rules of ours."""
         try:
             if redact(written, environ={}) != written:
-                raise ValueError("it seems to contain a key or another secret")
+                raise ValueError("seems to contain a key or another secret")
             rules = list(convert())
             for text in rules:
                 parse_rule(decision, text, self.tools)
@@ -188,7 +188,7 @@ class ForeignSetup:
         line = " ".join(map(str, [*entry.get("command", ()), entry.get("url", "")]))
         if is_key(line) or any(is_key(word) for word in line.replace("=", " ").split()):
             raise ValueError(
-                "its command or address seems to contain a key: store the key with `nexus login NAME`, then add the "
+                "the command or address seems to contain a key: store the key with `nexus login NAME`, then add the "
                 "server with `nexus mcp add`"
             )
         secret = [str(variable) for variable, value in env.items() if is_key(str(value), str(variable))]
@@ -252,7 +252,7 @@ class ForeignSetup:
     def note_unused(self, table: JsonObject, used: Iterable[str], where: str) -> None:
         """Report keys of a table that have no counterpart."""
         if rest := [one_line(str(key))[:40] for key in table if key not in set(used)]:
-            self.notes.append(f"{where}: no counterpart for {', '.join(rest[:30])}")
+            self.notes.append(f"{where}: no counterpart in nexus for {', '.join(rest[:30])}")
 
 
 def server_entry(table: JsonObject, *keys: str) -> JsonDict:

@@ -127,7 +127,7 @@ def _plan_settings(setup: ForeignSetup, document: Any, mine: JsonObject, asked: 
             continue
         if key in mine and mine[key] == value:
             continue
-        if key not in mine or asked.choose(f"{key} ({mine[key]}; there {text})", (MINE, THEIRS)) == THEIRS:
+        if key not in mine or asked.choose(f"{key} (yours: {mine[key]}; imported: {text})", (MINE, THEIRS)) == THEIRS:
             set_value(document, split_key(key), text)
 
 
@@ -142,7 +142,7 @@ def _plan_rules(setup: ForeignSetup, document: Any, asked: _Asked) -> None:
             continue
         answer = BOTH
         if other is not None:
-            answer = asked.choose(f"rule {other} {text} (there {decision})", (MINE, THEIRS, BOTH))
+            answer = asked.choose(f"rule {other} {text} (imported: {decision})", (MINE, THEIRS, BOTH))
         if answer != MINE:
             added[decision].append(text)
         if answer == THEIRS and other is not None:

@@ -34,7 +34,7 @@ EDITS_HERE = "edits in this project"
 EDITS = "edits"
 """First item of a scope, for every tool that edits."""
 _CALLS = {
-    "later": " call that starts such work",
+    "later": " call that starts later work",
     "send": "",
     "server": "",
     DEFINITION: ", even if its server changes its definition",

@@ -62,7 +62,7 @@ def decide(
     """
     LEVELS.index(allow)
     if allow == ASK and tool.works_later(arguments):
-        return CallDecision("ask", "it starts work that goes on after this turn and can cost money", "later")
+        return CallDecision("ask", "it starts work that continues after this turn and can cost money", "later")
     if allow == ASK and tool.sends and not answers:
         return CallDecision("ask", "others in the space will read this message", "send")
     if allow == ALL:

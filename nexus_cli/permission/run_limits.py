@@ -75,10 +75,17 @@ TABLE = (
         Limits(mode=SINGLE),
         "at least 80 % of the window is used",
     ),
-    Row("token_pressure", lambda now: now.token_pressure == "high", Limits(max_iterations=2), "the window fills up"),
+    Row(
+        "token_pressure",
+        lambda now: now.token_pressure == "high",
+        Limits(max_iterations=2),
+        "the context window is nearly full",
+    ),
     Row("recent_errors", lambda now: now.recent_errors >= 3, Limits(mode=SINGLE, confirm=True), "calls keep failing"),
     Row("recent_errors", lambda now: now.recent_errors >= 2, Limits(max_iterations=2), "two calls could not run"),
-    Row("event_class", lambda now: now.event_class == "communication", Limits(mode=SINGLE), "a message is answered"),
+    Row(
+        "event_class", lambda now: now.event_class == "communication", Limits(mode=SINGLE), "the run answers a message"
+    ),
     Row("event_class", lambda now: now.event_class == "building", Limits(confirm=True), "the run changes files"),
 )
 """The signals, in the order in which they are applied."""

@@ -124,7 +124,7 @@ def find_plugin(name: str) -> InstalledPlugin:
     if name not in known:
         there = f"Installed: {', '.join(known)}" if known else "No plugin is installed"
         hint = suggest_name(name, known, there)
-        raise NexusError("usage", f"plugin '{name[:80]}'", "it is not installed", hint)
+        raise NexusError("usage", f"plugin '{name[:80]}'", "not installed", hint)
     return _read_installed(name, known[name])
 
 

@@ -61,7 +61,7 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
         there = (
             f"Choose one as SOURCE:PLUGIN: {one_line(name_first(sorted(plugins_by_name), NAMED))}"
             if plugins_by_name
-            else "It has no plugins"
+            else "The marketplace has no plugins"
         )
         hint = f"{suggest_name(name, plugins_by_name, '')} {there}".lstrip()
         what = f"no plugin {one_line(name)[:80]!r}" if name else "no plugin was named"
@@ -79,7 +79,7 @@ def _read_place(name: str, source: object, market: JsonObject) -> PluginSource:
             return PluginSource("", inner="" if inner == "." else inner)
     if isinstance(source, dict) and (place := read_repository(source)):
         return place
-    why = f"the marketplace has no usable source for it ({one_line(str(source))[:200]})"
+    why = f"the marketplace lists no usable source for this plugin ({one_line(str(source))[:200]})"
     raise NexusError("config", f"plugin {one_line(name)[:80]}", why, "Add its folder or repository directly")
 
 

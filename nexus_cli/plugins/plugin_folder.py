@@ -91,12 +91,12 @@ def read_plugin(root: Path, skipped: frozenset[str] = SKIPPED, listed: JsonObjec
     except UnfitError as unfit:
         raise _refusal(root, one_line(str(unfit)), "Correct the files of the plugin, then try again") from None
     except OSError as error:
-        raise _refusal(root, f"it cannot be read ({error.strerror})", _HINT) from error
+        raise _refusal(root, f"cannot be read ({error.strerror})", _HINT) from error
     if listed is not None:
         files = dict(sorted(_add_listed(files, listed).items()))
     path = next((name for name in MANIFESTS if name in files), None)
     if path is None:
-        raise _refusal(root, "it has no plugin.json", _HINT)
+        raise _refusal(root, "plugin.json is missing", _HINT)
     manifest = read_json(files[path])
     if not isinstance(manifest, dict):
         raise _refusal(root, f"{path} is not a JSON object", "Correct the file")
@@ -197,7 +197,9 @@ class _Reader:
             if isinstance(named, dict):
                 yield "plugin.json", json.dumps(named if key in named else {key: named}).encode()
             elif path is None or path not in self._files:
-                self._left_out.append(f"`{key}` in the manifest: not a file in the plugin: {one_line(str(named))[:80]}")
+                self._left_out.append(
+                    f"`{key}` in the manifest names no file of the plugin: {one_line(str(named))[:80]}"
+                )
             elif path != usual:
                 yield path, self._files[path]
 

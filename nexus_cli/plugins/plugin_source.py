@@ -89,7 +89,7 @@ def open_source(source: PluginSource) -> Iterator[OpenedSource]:
         plugin = find_market_plugin(root, source.inner, is_folder=has_own)
         if plugin is None:
             if not inner.is_dir():
-                why = f"it has no folder {one_line(source.inner)}"
+                why = f"the source has no folder {one_line(source.inner)}"
                 raise NexusError("usage", one_line(pinned.shown), why, _HINT)
             yield OpenedSource(inner, pinned)
         else:
@@ -103,7 +103,7 @@ def _open_listed(market_plugin: MarketPlugin, root: Path, market: PluginSource, 
         root, pinned = _open_root(market_plugin.source, stack)
     folder = root / market_plugin.source.inner
     if not folder.resolve().is_relative_to(root.resolve()) or not folder.is_dir():
-        why = f"the marketplace refers to {one_line(market_plugin.source.inner)}, which is not a folder inside it"
+        why = f"the marketplace refers to {one_line(market_plugin.source.inner)}, which is not a folder in it"
         raise NexusError("config", one_line(market.shown), why, _HINT)
     return OpenedSource(folder, pinned, market_plugin.manifest)
 
@@ -145,7 +145,7 @@ def _fetch(source: PluginSource, folder: Path) -> PluginSource:
         why = run("ls-remote", "--", source.place, source.ref, f"{source.ref}^{{}}")
         commit = _find_commit(os.fsdecode(said), source.ref)
         if not (why or commit):
-            missing = f"it has no branch or tag {one_line(source.ref)}"
+            missing = f"the repository has no branch or tag {one_line(source.ref)}"
             raise NexusError("usage", one_line(source.place), missing, "Specify a branch, a tag or a full commit hash")
         source = replace(source, commit=commit, ref="")
     is_known = not why

@@ -501,7 +501,7 @@ def _find_reasons(
     reasons += [f"the rule in {where} cannot be read" for where in rules.broken[:1]]
     if line.is_unclear and (rules.of("deny") or rules.of("ask")):
         shown = ", ".join([*line.doubts, *line.forms])
-        reasons.append(f"it cannot be fully parsed, and deny or ask rules exist: {shown}")
+        reasons.append(f"deny or ask rules exist, and the command cannot be fully parsed: {shown}")
     elif level != AUTO:
         reasons += [f"it has {doubt}" for doubt in doubts]
     return reasons + [part.why for part in parts if part.decision == "ask"]

@@ -109,7 +109,7 @@ def keeps_form(argv: Sequence[str], words: Words) -> bool:
 def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     """Raise `NotReadOnly` unless `words`, of `command` or of one that it runs, are those of a reader."""
     if not words:
-        raise NotReadOnly("it has no program")
+        raise NotReadOnly("it names no program")
     if folders.is_lost:
         raise NotReadOnly("an earlier command changes the shell's state")
     if not HARMLESS_VARIABLES.issuperset(command.assignments):
@@ -119,7 +119,7 @@ def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     name = system_name(words[0])
     if name == "cd":
         if words is not command.words:
-            raise NotReadOnly("cd behind another command is not followed")
+            raise NotReadOnly("cd as an argument of another command is not followed")
         folders.enter(command)
         return
     texts = [word.text for word in words[1:]]

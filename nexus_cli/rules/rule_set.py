@@ -369,7 +369,9 @@ def parse_rule(
         raise ValueError(f"{_quote(text)} is too long, or contains `**` more than {MOST_DEEP} times")
     pattern = pattern.strip()
     if tool.named[0] and re.search(r"[\s?\[]", pattern):
-        raise ValueError(f"{_quote(text)}: the name of an agent or skill has no blanks; only `*` stands for other text")
+        raise ValueError(
+            f"{_quote(text)}: the name of an agent or skill has spaces, `?` or `[`; only `*` matches any text"
+        )
     if tool.reaches and ("://" in pattern or not tool.paths):
         address = pattern if "://" in pattern else f"https://{pattern}"
         pattern = address if decision == "allow" else pattern  # the others name a host by every scheme
@@ -392,9 +394,9 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     wrong = next((one for one in starred if rule.decision == "allow" or re.search(r"[?\[]|:\*$", one)), "")
     if wrong:
         claude = wrong.removesuffix(":*") if wrong.endswith(":*") else ""
-        alone = "`*` must be a separate, final word" if rule.decision == "allow" else "only `*` stands for other text"
+        alone = "`*` must be a separate, final word" if rule.decision == "allow" else "only `*` matches any text"
         advice = f"write {tool}({claude} *)" if claude else alone
-        raise ValueError(f"{_quote(text)} has {_quote(wrong)} in it: {advice}")
+        raise ValueError(f"{_quote(text)} contains {_quote(wrong)}: {advice}")
     argv = tuple(word.text.replace("*", _ANY) if word.has_glob else word.text for word in words)
     return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
 
@@ -522,7 +524,7 @@ class _Collector:
         rule = next((permission_rule for permission_rule in self.rules if permission_rule.text == written), None)
         if rule is None:
             hint = suggest_name(written, [permission_rule.text for permission_rule in self.rules], "", 0.4)
-            problem = f"{where}: there is no rule {_quote(written)} for these examples. {hint}"
+            problem = f"{where}: no rule {_quote(written)} exists for these examples. {hint}"
             self.problems.append(problem.rstrip(". "))
             return
         for example in examples:

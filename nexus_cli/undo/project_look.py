@@ -52,7 +52,7 @@ _KEPT = frozenset(form.rstrip(":") for form in (SHA256, GIT))
 _FEW = 30
 """Number of files to read up to which git's index is not asked: that would cost more."""
 
-LINKED = "covered if removed, not if overwritten in place"
+LINKED = "only a removal can be undone"
 UNREAD = "cannot be read"
 UNCOPIED = "no copy could be made"
 SPECIAL_FILE = "a socket or a device"

@@ -18,7 +18,7 @@ MODE = "+"
 """What is between the content of a file in git's folder and its permission bits, in a value of a reference."""
 MOST_LEVELS = 100
 """Most folders inside each other that are followed: each takes a descriptor, and a step to all that is below it."""
-TOO_DEEP = f"more than {MOST_LEVELS} folders inside each other"
+TOO_DEEP = f"more than {MOST_LEVELS} nested folders"
 
 
 @dataclass(frozen=True, slots=True)

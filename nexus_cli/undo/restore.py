@@ -95,7 +95,7 @@ class RestoreResult:
         above = {parent for kept in self.kept for parent in plans.folders_above(kept.path)} & whole
         self.kept[:] = [kept for kept in self.kept if kept.path not in above]
         for what, places in self.refused.items():
-            more = f", like {len(places) - 1:,} more" if places[1:] else ""
+            more = f"; also {len(places) - 1:,} more" if places[1:] else ""
             self.kept.append(KeptPath(min(places), f"restored without {what}{more}"))
 
     references: list[tuple[str, ReferenceChange]] = field(default_factory=list)

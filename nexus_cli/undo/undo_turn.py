@@ -349,7 +349,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
     for change in merge_changes(steps):
         if change.before.kind != REPOSITORY:
             continue
-        root, why = os.path.dirname(change.place), "another one exists now"
+        root, why = os.path.dirname(change.place), "another repository is there now"
         copy = find_copy(request.data, root)
         try:
             if is_back := put_back(request.data, root, dry_run=request.dry_run):
@@ -366,7 +366,7 @@ def _put_repositories_back(request: UndoRequest, steps: Sequence[Step], result: 
                 for step in steps
                 if any(place_of(step, file_change) == change.place for file_change in step.changes)
             )
-            told.append(f"{what}: the repository was not put back ({why}); to get its commits: {fetch}")
+            told.append(f"{what}: the repository was not restored ({why}); to get its commits: {fetch}")
     inner = {
         os.path.join(step.root, reference.repository).rstrip("/") for step in steps for reference in step.references
     }

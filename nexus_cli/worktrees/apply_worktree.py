@@ -61,7 +61,7 @@ DRAFT = "draft"
 """File of a record folder that names the draft being written in the project."""
 _DRAFTS = ".nexus-"
 """The beginning of the names of drafts."""
-_CHANGED = "it has changed since it was shown"
+_CHANGED = "the worktree has changed since it was shown"
 _FAILED = 128
 """`git merge-file` exits with at least this status on errors, below it with the number of conflicts."""
 
@@ -172,12 +172,14 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
     """
     require_folder(record)
     if not record.source.is_dir():
-        raise _refusal(record, f"its project is gone: {record.source}", "nexus worktree diff prints its changes")
+        raise _refusal(
+            record, f"the project no longer exists: {record.source}", "nexus worktree diff prints its changes"
+        )
     try:
         with FileLock.wait(record.home / "apply.lock"), FileLock.wait(record.lock, shared=True):
             now = read_record(record.folder) or record
             if reviewed and now.applied != record.applied:
-                raise _refusal(record, _CHANGED, "Review it again")
+                raise _refusal(record, _CHANGED, "Review the worktree again")
             return _apply(now, reviewed)
     except (GitError, OSError) as error:
         hint = "Correct the cause, then apply the worktree again"
@@ -188,12 +190,10 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
     store = open_store(record)
     tree = save_state(record)
     if reviewed not in ("", tree):
-        raise _refusal(record, _CHANGED, "Review it again")
+        raise _refusal(record, _CHANGED, "Review the worktree again")
     if list_folder(record.folder) in ([], [".git"]) and store.list_base():
-        hint = f"To forget it: nexus worktree remove {record.name} --force"
-        raise _refusal(
-            record, "its folder is empty; applying it would delete every project file that was copied into it", hint
-        )
+        hint = f"To remove it: nexus worktree remove {record.name} --force"
+        raise _refusal(record, "the worktree is empty; applying it would delete all its files from the project", hint)
     _remove_draft(record)
     changes = _list_changes(record, store, tree)
     result = ApplyResult(nothing_new=not changes)
@@ -320,7 +320,7 @@ class _Planner:
         with open_real(self.root / os.fsdecode(step.change.before)) as file:
             own = file.read()
         if blob_id(own, self._length) != ours.blob:
-            raise OSError(errno.EBUSY, "it changed meanwhile", os.fsdecode(step.change.before))
+            raise OSError(errno.EBUSY, "changed meanwhile", os.fsdecode(step.change.before))
         if f"\n>>>>>>> {self._label}\n".encode() in b"\n" + own:
             return None, 0
         texts, labels = (own, self._blobs.read(base.blob), self._blobs.read(new.blob)), ("yours", "before", self._label)
@@ -358,11 +358,11 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
     if step.writes:
         now = planner.look(path)
         if now != step.seen and not (step.seen.mode in (FOLDER, BLOCKED) and now == NO_FILE):
-            conflict = "it changed in the project meanwhile"
+            conflict = "changed in the project meanwhile"
         elif now.mode in (FOLDER, BLOCKED):
             conflict = _describe_clash(now, NO_FILE, step.result)
         elif not _write_result(planner.record, step, now.now, blobs):
-            conflict = "it changed in the project meanwhile"
+            conflict = "changed in the project meanwhile"
         else:
             result.written.append(name)
     marked = step.is_marked and conflict == step.conflict

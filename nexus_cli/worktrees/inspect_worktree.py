@@ -72,7 +72,7 @@ class WorktreeState:
         if self.commits:
             parts.append(plural(self.commits, "commit"))
         elif self.has_moved and not counts.files:
-            parts.append("its branch was moved")
+            parts.append("the branch was moved")
         if self.kept:
             parts.append(f"not in the diff: {name_first(self.kept, 3)}")
         return ", ".join(parts) or "nothing"
@@ -106,7 +106,7 @@ def inspect_worktree(record: WorktreeRecord) -> WorktreeState:
             counts,
             0,
             True,
-            (*kept, "its repository is broken, points elsewhere, or was created by nexus 0.2"),
+            (*kept, "the repository is broken, points elsewhere, or was created by nexus 0.2"),
             False,
             taken_back,
         )

@@ -109,7 +109,7 @@ def read_source(root: Path) -> SourceProject:
     common, own = (real_path(root / path) for path in lines[3:5])
     if status and is_there(common / "objects/info/alternates"):
         raise _refusal(
-            "the repository borrows objects from another one, which nexus does not read",
+            "the repository uses objects of another repository, which nexus does not read",
             "Copy them: git repack -a && rm .git/objects/info/alternates",
         )
     if status:

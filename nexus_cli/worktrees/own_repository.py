@@ -32,7 +32,7 @@ REFERENCES, PUBLISHED = "references", "published"
 to which its commits were published, each with the last one."""
 OWN_REFERENCES, HOLDS = "refs/worktree/", "refs/nexus/worktrees/"
 """References of one worktree alone, and those in the project's repository that keep what worktrees borrow."""
-UNPUBLISHED = "commits in its repository, if any, were not copied to the project's repository"
+UNPUBLISHED = "commits in the repository of the worktree, if any, were not copied to the project"
 _NOT_COPIED = ("refs/stash", OWN_REFERENCES, "refs/nexus/", "refs/bisect/", "refs/rewritten/")
 _COPIED_FILES = ("shallow", "info/exclude", "info/attributes", "info/sparse-checkout")
 _READ_FOLDERS = frozenset({"objects", "refs", "logs", "info"})

@@ -133,7 +133,7 @@ class WorktreeStay:
     def _remove_if_empty(self) -> str:
         record = read_record(self.record.folder)
         if record is None or not record.folder.is_dir():
-            return f"the folder of worktree {self.record.name} is gone: {self.record.folder}"
+            return f"the folder of worktree {self.record.name} no longer exists: {self.record.folder}"
         state = inspect_worktree(record)
         if state.is_empty(record):
             kept = _delete(record, with_branch=True)
@@ -205,7 +205,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
     record = read_record(place)
     if record is None and os.path.lexists(place):
         why = f"{place} exists, but nexus has no record of it"
-        raise NexusError("usage", f"no worktree {name}", why, "Move it away, or choose another name")
+        raise NexusError("usage", f"no worktree {name}", why, "Move the folder away, or choose another name")
     source = read_source(project_root)
     if record is None:  # left over from a removal that was killed
         _delete_tree(record_folder(place))
@@ -215,7 +215,7 @@ def _make(folder: Path, project_root: Path, name: str) -> tuple[WorktreeRecord, 
     if record is not None and record.base:
         kept = _delete(record, with_branch=False)
         branch = f"; {_tell_kept(kept, 'has published commits')}" if kept else ""
-        notices.append(f"the folder of worktree {name} was deleted: nexus created it again{branch}")
+        notices.append(f"the folder of worktree {name} was deleted and created again{branch}")
     try:
         record, more = fill_worktree(prepare_record(folder, name, source), source)
     except BaseException:
@@ -275,10 +275,10 @@ def is_in_use(record: WorktreeRecord) -> bool:
 def require_folder(record: WorktreeRecord) -> None:
     """Raise `NexusError("usage", ...)` if the folder of a worktree was deleted or its repository is missing."""
     if not record.folder.is_dir():
-        why, name = f"its folder is gone: {record.folder}", record.name
-        raise NexusError("usage", f"worktree {name}", why, f"To forget it: nexus worktree remove {name}")
+        why, name = f"the folder no longer exists: {record.folder}", record.name
+        raise NexusError("usage", f"worktree {name}", why, f"To remove it: nexus worktree remove {name}")
     if not record.repository.is_dir():
-        why = f"the repository of its project is gone: {record.repository}"
+        why = f"the repository of the project no longer exists: {record.repository}"
         raise NexusError(
             "usage", f"worktree {record.name}", why, f"Move the repository back; the worktree is in {record.folder}"
         )
@@ -350,7 +350,7 @@ def remove_worktree(record: WorktreeRecord, *, force: bool = False) -> str:
     with _explain_failure(f"worktree {name} cannot be removed"), _change_worktrees(record.folder.parent):
         alone = FileLock.take(record.lock)
         if alone is None and not force:
-            why = "a session is working in it"
+            why = "a session is working in this worktree"
             raise NexusError("usage", f"worktree {name} was not removed", why, "End that session first, or use --force")
         with alone or nullcontext():
             return _remove(record, force)
@@ -389,7 +389,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]
     lost = f"also deleted (ignored): {', '.join(built[:3])}{' and more' * bool(built[3:])}" if built else ""
-    were = f"its commits were {', '.join(commits)}; git branch NAME COMMIT keeps one" if commits else ""
+    were = f"its commits: {', '.join(commits)}; to keep a commit: git branch NAME COMMIT" if commits else ""
     lines = [line, _tell_kept(kept), lost, were]
     return "; ".join(filter(None, lines))
 
@@ -405,7 +405,7 @@ def _describe_unapplied(record: WorktreeRecord, state: WorktreeState) -> str:
     if held := [path for path in state.kept if path not in state.built]:
         return f"it has content that is not in the diff ({', '.join(held[:3])})"
     if state.unreachable or (not state.counts.files and state.has_moved):
-        return f"its branch {record.branch} was moved, or has commits that its files do not include"
+        return f"the branch {record.branch} was moved, or has commits that the files do not include"
     return ""
 
 

@@ -73,7 +73,7 @@ def test_a_byte_order_mark_is_no_content(encoding: str) -> None:
 
 
 def test_nul_characters_in_text_are_shown_and_told() -> None:
-    assert decode(b"a\0b\0", "stdin") == ("a␀b␀", "stdin: its NUL characters are shown as ␀")
+    assert decode(b"a\0b\0", "stdin") == ("a␀b␀", "stdin: NUL characters are shown as ␀")
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\ufeff")))

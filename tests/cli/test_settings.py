@@ -180,7 +180,7 @@ def test_any_name_survives_quoting(name: str) -> None:
 
 
 def test_a_table_is_no_setting_and_its_keys_are_named(here: Places) -> None:
-    with pytest.raises(NexusError, match="it is a table of settings") as raised:
+    with pytest.raises(NexusError, match="this is a table of settings") as raised:
         write_setting(here, "limits", "3")
     assert "limits.max_steps" in raised.value.hint
 
@@ -336,7 +336,7 @@ def test_an_effort_that_no_model_knows_is_refused_before_anything_is_sent(nexus:
 def test_a_negative_number_is_a_value_and_told_as_one(nexus: Run, value: str) -> None:
     done = nexus("config", "set", "limits.max_cost", value)
     assert done.returncode == 2 and b"limits.max_cost" in done.stderr and b"option" not in done.stderr
-    assert b"--unset cannot be combined" in nexus("config", "set", "limits.max_cost", value, "--unset").stderr
+    assert b"--unset cannot be used together" in nexus("config", "set", "limits.max_cost", value, "--unset").stderr
     assert b"no such option: -x" in nexus("config", "set", "limits.max_cost", "-x").stderr
 
 

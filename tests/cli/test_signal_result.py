@@ -57,7 +57,7 @@ def test_every_option_with_a_value_is_known() -> None:
 
 @pytest.mark.parametrize("number", STATUS)
 def test_the_object_is_the_one_of_every_run_without_a_session(number: signal.Signals) -> None:
-    error = NexusError("aborted", "stopped", f"{number.name} arrived", exit_status=STATUS[number])
+    error = NexusError("aborted", "stopped", f"received {number.name}", exit_status=STATUS[number])
     line = signal_result("--json", STATUS[number], number.name)
     assert list(json.loads(line).items()) == list(failure_result(error).items()) and line.count(b"\n") == 1
     value = json.loads(signal_result("--stream-json", STATUS[number], number.name))
@@ -95,7 +95,7 @@ def test_a_signal_during_the_imports_and_while_stdin_is_awaited_ends_in_the_resu
         assert child.wait(timeout=120) == STATUS[number]
         assert child.stdout and child.stderr
         lines = child.stdout.read().splitlines()
-        assert child.stderr.read() == f"nexus: stopped: {number.name} arrived.\n".encode()
+        assert child.stderr.read() == f"nexus: stopped: received {number.name}.\n".encode()
     if not way:
         assert lines == []
         return

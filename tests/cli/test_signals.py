@@ -96,7 +96,7 @@ def test_a_second_signal_ends_at_once_and_still_says_how_to_resume() -> None:
     child.send_signal(signal.SIGINT)
     _, stderr = child.communicate(timeout=120)
     assert child.returncode == 130
-    assert stderr.splitlines()[-2:] == [b"nexus: stopped: SIGINT arrived.", b"Resume with: nexus ask -r 01FAKE"]
+    assert stderr.splitlines()[-2:] == [b"nexus: stopped: received SIGINT.", b"Resume with: nexus ask -r 01FAKE"]
 
 
 @pytest.mark.matrix
@@ -140,7 +140,7 @@ def test_a_signal_ends_a_wait_for_stdin() -> None:
     time.sleep(0.2)
     child.send_signal(signal.SIGINT)
     assert child.stdout
-    assert child.stdout.read() == b"nexus: stopped: SIGINT arrived.\n"
+    assert child.stdout.read() == b"nexus: stopped: received SIGINT.\n"
     assert child.wait(timeout=120) == 130
     assert child.stdin
     child.stdin.close()

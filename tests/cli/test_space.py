@@ -100,7 +100,7 @@ def test_the_options_of_agents_come_from_the_command_line_the_settings_and_the_f
     assert of["Ana"].options == mine == of["nexus"].options
     assert of["bob"].options == {**mine, "allow": "edit"}
     told = space("create", "B", "--agent", "Ana", "--allow", "run").stderr
-    assert told == b"nexus: These options also apply to Ana in A.\n"
+    assert told == b"nexus: The options also apply to Ana in A.\n"
     assert space("create", "C", "--agent", "Ana", "--allow", "run").stderr == b"", "she has them already"
     ledger = Ledger.open(places().ledger)
     ana = ledger.spaces.find_entity("ANA")
@@ -137,7 +137,7 @@ BAD = [
     (["create", "x" * 65], "64"),
     (["create", "a space", "--member", "a@b"], "printable"),
     (["create", "A"], "already exists"),
-    (["create", "B", "--allow", "edit"], "--allow: it applies only to agents"),
+    (["create", "B", "--allow", "edit"], "--allow: applies only to agents"),
     (["create", "B", "--agent", "Ana", "--allow", "more"], "ask, edit, auto or all"),
     (["create", "B", "--agent", "Ana", "--max-cost", "-1"], "above 0"),
     (["create", "B", "--agent", "Ana", "--recipe", "nope"], "nope"),

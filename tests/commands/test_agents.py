@@ -452,6 +452,6 @@ def test_what_was_not_shown_is_neither_applied_nor_discarded(context: FakeContex
         git(record.folder, "commit", "-qam", "work")
         context.pick = lambda choices: pick
         await typed(context, "review w1")
-        assert "its commits were" in context.said[-1] and not list_worktrees(project)
+        assert "its commits:" in context.said[-1] and not list_worktrees(project)
 
     over(context, session, work)

@@ -313,7 +313,7 @@ def test_a_stop_ends_after_a_turn_and_leaves_the_conversation(
     undo_files_restore, before = undo_files.restore_files, context.session.id
     asyncio.run(stopped("2 both"))
     monkeypatch.undo()
-    assert context.session.id == before and context.said[-1] == "Stopped. /rewind 2 both continues."
+    assert context.session.id == before and context.said[-1] == "Stopped. To continue: /rewind 2 both"
     assert work.path("a").read_text() == f"ONE\n{BETWEEN}two\n" and not work.path("b").exists()
     context.run("rewind 2 both")
     assert work.path("a").read_text() == f"one\n{BETWEEN}two\n" and context.session.id != before

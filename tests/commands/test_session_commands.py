@@ -171,7 +171,7 @@ def test_a_session_is_deleted_once_the_person_agrees_and_the_open_one_never(cont
     with the_ledger() as ledger:
         lost = dollars(before - usage_report(ledger)["total"]["known_usd"])
     assert told.startswith(f"Deleted session {first}, ") and f" Its {lost} no longer counts in " in told
-    with pytest.raises(NexusError, match="it is the current session"):
+    with pytest.raises(NexusError, match="this is the current session"):
         context.run(f"sessions delete {context.session.id} --yes")
     with the_ledger() as ledger:
         assert [one.id for one in ledger.sessions()] == [context.session.id]
@@ -301,7 +301,7 @@ def test_a_word_that_is_no_format_is_no_file_either(context: FakeContext, tmp_pa
     context.turn("words")
     (tmp_path / "folder").mkdir()
     for word in ("pdf", "docx", "JSON"):
-        with pytest.raises(NexusError, match="formats are md, jsonl"):
+        with pytest.raises(NexusError, match="expected one of md, jsonl"):
             context.run(f"export {word}")
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == []
     for line, made in (("MD notes", "notes"), ("./pdf", "pdf"), ("folder", "folder/")):

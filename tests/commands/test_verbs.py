@@ -226,10 +226,10 @@ def test_a_text_is_the_rest_of_the_line(context: FakeContext, line: str, given: 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("rows --until", "its value is missing"),
+        ("rows --until", "the value is missing"),
         ("rows --until 'a", "the quote ' is not closed"),
         ("--untill a", "there is no option --untill"),
-        ("--level middle", "it must be one of low, high"),
+        ("--level middle", "must be one of low, high"),
     ],
 )
 def test_what_an_option_does_not_take_is_one_line(context: FakeContext, line: str, why: str) -> None:
@@ -246,7 +246,7 @@ def test_an_empty_word_is_none_of_several(context: FakeContext) -> None:
 
     asyncio.run(give(context, [Verb(touch)], "a 'b c'"))
     assert context.said == ["a b c"]
-    with pytest.raises(NexusError, match="its value is missing"):
+    with pytest.raises(NexusError, match="the value is missing"):
         asyncio.run(give(context, [Verb(touch)], "a ''"))
 
 

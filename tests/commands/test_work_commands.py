@@ -234,7 +234,7 @@ def test_config_writes_a_setting_and_applies_it(context: FakeContext, monkeypatc
             context.run(f"config {wrong}")
     monkeypatch.setenv("NEXUS_MODEL", "openai/other")
     context.run("config model openai/mine")
-    assert context.said[-1].endswith(". Here environment NEXUS_MODEL overrides it: openai/other.")
+    assert context.said[-1].endswith(". environment NEXUS_MODEL takes precedence here: openai/other.")
     complete = discover()["config"].complete
     assert complete is not None and "ui.theme" in complete(context)
 
@@ -338,5 +338,5 @@ def test_what_the_project_would_do_once_trusted_is_shown_and_nothing_is_trusted(
 def test_plugins_are_listed_and_one_that_is_not_there_is_not_removed(context: FakeContext) -> None:
     assert context.run("plugin").shown[-1] == context.run("plugin list").shown[-1]
     assert context.shown[-1][1]["plugins"] == []
-    with pytest.raises(NexusError, match="it is not installed"):
+    with pytest.raises(NexusError, match="not installed"):
         context.run("plugin remove hookify")

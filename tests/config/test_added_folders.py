@@ -18,9 +18,9 @@ def test_folders_that_overlap_are_refused(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "link").symlink_to(library)
     assert check_folders([str(tmp_path / "link")], project) == (library,)
     for named, added, why in (
-        (project.parent, (), "it contains the project"),
+        (project.parent, (), "this folder contains the project"),
         (library / "inner", (library,), f"{library} is already added"),
-        (library, (library / "inner",), "its subfolder .*/inner is already added"),
+        (library, (library / "inner",), "the subfolder .*/inner is already added"),
         (tmp_path, (), "home folder"),
     ):
         with pytest.raises(NexusError, match=why) as refused:

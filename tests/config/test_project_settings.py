@@ -53,7 +53,7 @@ def test_what_is_not_trusted_is_not_in_effect_and_said_once(tmp_path: Path) -> N
     assert load(tmp_path).settings.project == Limits(max_steps=1, allow="ask")
     (tmp_path / ".nexus" / "config.toml").write_text("[limits]\nmax_steps = 100000\n")
     loaded = load(tmp_path)
-    assert "it has changed since you trusted it" in notice(loaded) and loaded.settings.project == Limits()
+    assert "changed since you trusted it" in notice(loaded) and loaded.settings.project == Limits()
 
 
 def test_a_project_cannot_set_what_runs_beside_the_screen(tmp_path: Path) -> None:

@@ -125,11 +125,11 @@ prefix_rule(pattern=[], decision="forbidden")
     assert [*found.items] == [f"rule .codex/rules/a.rules: {rule}" for rule in rules_of_a]
     said = [str(one) for one in found.left_out]
     for line, why in (
-        ("a.rules line 4: ", "it is not a prefix_rule"),
+        ("a.rules line 4: ", "only prefix_rule is supported"),
         ("a.rules line 5: ", "an argument is not a constant"),
         ("a.rules line 6: ", "'a b' is not a plain word"),
-        ("a.rules line 7: ", "its `pattern` is not a list of words"),
-        ("a.rules line 8: ", "with it the file has more than 1,000 commands"),
+        ("a.rules line 7: ", "`pattern` must be a list of words"),
+        ("a.rules line 8: ", "the file has more than 1,000 commands"),
         ("a.rules ", "has rules that allow calls: a project cannot allow calls"),
         ("b.rules ", "cannot be parsed"),
         ("c.rules ", "cannot be parsed"),

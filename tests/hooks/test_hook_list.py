@@ -142,9 +142,9 @@ def test_what_a_hook_only_writes_is_no_part_of_its_trust(project: Path, command:
     [
         ("PreToolUse", "Bash(git *", "expected TOOL or TOOL(PATTERN)"),
         ("PreToolUse", "NotebookEdit(a)", "nexus has no such tool"),
-        ("PreToolUse", ["Bash"], "its `if` is not a string"),
+        ("PreToolUse", ["Bash"], "`if` must be a string"),
         ("SessionStart", "Bash(git *)", "SessionStart is not a tool call event"),
-        ("PreToolUse", "Bash(git ?ain)", "`bash(git ?ain)` has `?ain` in it: only `*` stands for other text"),
+        ("PreToolUse", "Bash(git ?ain)", "`bash(git ?ain)` contains `?ain`: only `*` matches any text"),
         ("PreToolUse", "Bash(* --force)", ""),
         ("PreToolUse", "Bash(git *)", ""),
         ("PreToolUse", "Bash(git commit*)", ""),

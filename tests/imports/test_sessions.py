@@ -458,7 +458,7 @@ def test_records_that_no_ledger_takes_cost_themselves_alone(tmp_path: Path) -> N
     session = read_claude_session(tmp_path / "a.jsonl")
     assert session.folder == "/srv/\ufffd" and session.bad_lines == ["line 2 is nested too deeply"]
     assert [one.message.content for one in session.entries] == ["a\ufffdb \U0001f600"] * 2
-    assert read_claude_session(tmp_path / "b.jsonl").bad_lines == ["it is not a regular file"]
+    assert read_claude_session(tmp_path / "b.jsonl").bad_lines == ["not a regular file"]
 
 
 @pytest.mark.parametrize(

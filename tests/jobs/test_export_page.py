@@ -164,7 +164,7 @@ def test_a_browser_shows_it_in_the_width_of_the_screen(place: Stage, width: int,
 def test_bad_input_is_one_line(place: Stage) -> None:
     for words, why in (
         (("export", "--html", "--jsonl"), "several formats"),
-        (("export", "--jsonl", "--raw"), "it applies only to HTML pages and Markdown"),
+        (("export", "--jsonl", "--raw"), "applies only to HTML pages and Markdown"),
         (("export", "--html", "nope"), "nope"),
         (("sessions", "export", "nope", "--html"), "nope"),
     ):

@@ -273,7 +273,7 @@ def test_ten_thousand_items_do_not_open_as_many_sessions(place: Stage) -> None:
             (("map", "x", "-j", "0", "0.py"), "at least 1"),
             (("map", "x", "0.py", "--max-cost", "0"), "--max-cost"),
             (("map", "x", "0.py", "--resume", "."), "is a directory"),
-            (("map", "x", "0.py", "--resume", "/dev/null"), "it is not a regular file"),
+            (("map", "x", "0.py", "--resume", "/dev/null"), "not a regular file"),
             (("map", "x", "0.py", "--resume", "1.py"), "line 1 is not a result of `nexus map --resume`"),
             (("map", "x", "0.py", "--recipe", "nope"), "nope"),
             (("map", "x", "0.py", "-C", "nowhere"), "no such folder"),

@@ -126,10 +126,10 @@ def test_plugins_of_a_repository_are_added_by_name_and_change_by_an_update_alone
     for source, text in ((second, "is installed"), ("main", "is installed"), (second, "is installed")):
         done = place.run("plugin", "update", "docs", source, "--all")
         assert done.status == 0 and text in done.told[-1], "a source at the same commit is kept too"
-    assert "It is pinned to this commit" in place.run("plugin", "update", "docs").told[-1]
+    assert "It is pinned to a commit" in place.run("plugin", "update", "docs").told[-1]
     assert place.run("plugin", "update", "docs", first, "--all").status == 0
     (kept,) = place.run("plugin", "update", "docs").told
-    assert "It is pinned to this commit; for a newer one: nexus plugin update docs BRANCH" in kept
+    assert "It is pinned to a commit; to use a newer one: nexus plugin update docs BRANCH" in kept
     git = ["git", "-C", str(tools), "-c", "user.name=x", "-c", "user.email=x@y.z"]
     subprocess.run([*git, "commit", "-q", "--amend", "-m", "Forced", "--reset-author"], check=True)
     forced = place.run("plugin", "update", "docs", "main", "--all")
@@ -183,9 +183,9 @@ def test_a_folder_and_names_of_settings_lead_to_a_marketplace(place: Stage, tool
 
 def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: Path) -> None:
     for name, why in (
-        ("far", "has no usable source for it"),
-        ("lost", "refers to nowhere, which is not a folder inside it"),
-        ("out", "has no usable source for it"),
+        ("far", "lists no usable source for this plugin"),
+        ("lost", "refers to nowhere, which is not a folder in it"),
+        ("out", "lists no usable source for this plugin"),
         ("dosc", "Did you mean docs?"),
     ):
         done = add(place, f"file://{tools}:{name}")
@@ -196,7 +196,10 @@ def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: P
         (tools / ".claude-plugin/marketplace.json").write_text(market({"name": "own", "source": source}))
         commit(tools)
         done = add(place, f"file://{tools}:own")
-        assert done.status == 2 and len(done.told) == 1 and "has no usable source for it" in done.told[0], (lie, done)
+        assert done.status == 2 and len(done.told) == 1 and "lists no usable source for this plugin" in done.told[0], (
+            lie,
+            done,
+        )
     git = ["git", "-c", "user.name=x", "-c", "user.email=x@y.z", "commit-tree", "-mx", "HEAD^{tree}"]
     loose = subprocess.run(git, cwd=own, check=True, capture_output=True, text=True).stdout.strip()
     (tools / ".claude-plugin/marketplace.json").write_text(

@@ -117,7 +117,7 @@ def test_an_old_session_is_found_continued_and_taken_out_again(place: Stage, tmp
     assert newest["first_text"] == "Hello", "what was used here comes first"
     assert done.status == 0 and "3 sessions were imported" in done.text and "2,750 tokens in" in done.text, done
     again = place.run("import", "claude", "--sessions")
-    assert "0 sessions were imported, 0 continued, 3 unchanged" in again.text
+    assert "0 sessions were imported, 0 updated, 3 unchanged" in again.text
     assert "walrus test passes" in place.run("sessions", "search", "walrus").text
 
     listed = json.loads(place.run("sessions", "list", "--json").text)["sessions"]
@@ -158,7 +158,7 @@ def test_what_grew_there_is_added_unless_it_was_continued_here(place: Stage) -> 
     plain, two, _ = make_sessions(str(place.folder))
     plain.user("And salt?").reply("No salt.").write(place.home / ".claude")
     done = place.run("import", "claude", "--sessions")
-    assert "0 sessions were imported, 1 continued, 2 unchanged: 2 entries" in done.text, done
+    assert "0 sessions were imported, 1 updated, 2 unchanged: 2 entries" in done.text, done
     Session("44444444-dddd", str(place.folder), 4).user("Salt?").reply("Yes.").write(place.home / ".claude")
     assert "1 session was imported" in place.run("import", "claude", "--sessions").text
     listed = json.loads(place.run("sessions", "list", "--json").text)["sessions"]
@@ -168,7 +168,7 @@ def test_what_grew_there_is_added_unless_it_was_continued_here(place: Stage) -> 
     assert place.ask("-r", mine, "Go on").status == 0
     two.user("Thanks").reply("You are welcome.").write(place.home / ".claude")
     done = place.run("import", "claude", "--sessions")
-    assert f"session {mine} was continued here" in done.text and "0 continued" in done.text
+    assert f"session {mine} was continued here" in done.text and "0 updated" in done.text
     other = Session("11111111-aaaa", str(place.folder)).user("Something else").reply("Yes.")
     other.write(place.home / ".claude")
     done = place.run("import", "claude", "--sessions")

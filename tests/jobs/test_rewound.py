@@ -178,7 +178,7 @@ def test_ctrl_c_stops_between_two_turns_and_says_so(here: Place) -> None:
         repl.send("/rewind 2 both" + ENTER)
         repl.wait_for(lambda _: is_now(here, before[5]))
         repl.send(ctrl("c"))
-        repl.wait_for("Stopped. /rewind 2 both continues.")
+        repl.wait_for("Stopped. To continue: /rewind 2 both")
         assert now(here) == before[5]
         repl.send("/rewind 2 both" + ENTER)
         repl.wait_for("Rewound to before message 2.")

@@ -257,7 +257,7 @@ def test_in_the_prompt_a_command_is_offered_completed_and_sent(place: Stage) -> 
     place.script(answers(seen, "Reviewed."))
     assert place.run("trust").status == 0
     with opened(place) as repl:
-        repl.wait_for(lambda one: "/help is built in: call yours as $help" in one.text, 30, back=False)
+        repl.wait_for(lambda one: "/help is built in; to use your own, type $help" in one.text, 30, back=False)
         repl.send("/insp")
         repl.wait_for(lambda one: "Review the changes of a file" in one.text, 30)
         repl.send("ect shop.py" + ENTER)

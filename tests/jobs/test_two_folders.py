@@ -163,11 +163,11 @@ def test_its_settings_and_instructions_do_not_count(place: Stage) -> None:
     sample(
         [
             ("/", "contains"),
-            ("..", "it is or contains your home folder"),
-            (".", "it is already in the project"),
-            ("sub", "it is already in the project"),
-            ("link", "it is already in the project"),
-            ("app.py", "it is not a folder"),
+            ("..", "this folder is or contains your home folder"),
+            (".", "this folder is already in the project"),
+            ("sub", "this folder is already in the project"),
+            ("link", "this folder is already in the project"),
+            ("app.py", "not a folder"),
             ("nowhere", "there is no such folder"),
         ],
         3,

@@ -93,7 +93,7 @@ def test_a_message_binds_a_recipe_with_signals_to_one_step_and_a_chat_to_nothing
     assert end.ok
     ran = results(events)
     assert [one for one, _ in ran] == [True, True, False, False]
-    assert all("in only one step (a message is answered). Answer now" in text for one, text in ran if not one)
+    assert all("in only one step (the run answers a message). Answer now" in text for one, text in ran if not one)
     assert len(end.denied) == 2
 
     events, end = say(opened(Played(calls_until(2, *look)), tmp_path, recipe="chat"), "look")

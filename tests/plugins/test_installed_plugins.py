@@ -81,7 +81,7 @@ def test_each_change_of_the_copy_is_seen_in_the_same_process(tmp_path: Path) -> 
     skill.unlink()
     assert "skill writing-rules" in find_plugin("hookify").changed
     (root / ".claude-plugin" / "plugin.json").unlink()
-    assert "plugin hookify is off: it has no plugin.json" in find_plugin("hookify").describe_change()
+    assert "plugin hookify is off: plugin.json is missing" in find_plugin("hookify").describe_change()
     assert find_guides(tmp_path, COMMAND)[0] == ()
 
 

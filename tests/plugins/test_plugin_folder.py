@@ -100,7 +100,7 @@ def test_a_hash_covers_what_an_item_can_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("manifest", "told"),
     [
-        (None, "it has no plugin.json"),
+        (None, "plugin.json is missing"),
         ("{", "is not a JSON object"),
         ("[" * 100_000, "is not a JSON object"),
         ('["x"]', "is not a JSON object"),

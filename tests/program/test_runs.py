@@ -68,13 +68,13 @@ def test_a_person_resumes_without_waiting_on_and_cancels(tmp_path: Path) -> None
             "I looked at it as it is",
         )
         cancelled = place.run("runs", "cancel", "2")
-        assert cancelled.status == 0 and b"run-2 is cancelled (it waited: ci.log changes)." in cancelled.stdout
+        assert cancelled.status == 0 and b"run-2 was cancelled (waiting: ci.log changes)." in cancelled.stdout
         for words in (["cancel", "2"], ["resume", "run-1"], ["show", "9"], ["show", "x\n"], ["list", "--state", "x"]):
             bad = place.run("runs", *words)
             assert bad.status == 2 and len(bad.stderr.decode().splitlines()) == 1, words
         assert place.run("runs", "resume", "run-1", "--answer", "maybe").status == 2
         of_all = place.run("runs", "resume", "--all", "--answer", "yes")
-        assert of_all.status == 2 and b"--answer yes: it needs a run id" in of_all.stderr
+        assert of_all.status == 2 and b"--answer yes: the run id is missing" in of_all.stderr
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
@@ -143,7 +143,7 @@ def test_a_run_that_broke_off_is_not_said_to_have_been_running_when_it_is_cancel
         with closing(ledger_of(place)) as ledger:
             key = ledger.runs.queue("plan", "make it", {"type": "plan"}, {"folder": str(place.folder)}, AT)
             assert ledger.runs.claim(key or 0, "here:7", 60.0, AT) is not None
-        assert place.run("runs", "cancel", "1").text.startswith("run-1 is cancelled (it broke off).")
+        assert place.run("runs", "cancel", "1").text.startswith("run-1 was cancelled (it was interrupted).")
 
 
 def test_a_run_whose_answer_nobody_has_taken_up_yet_is_listed_as_answered(tmp_path: Path) -> None:

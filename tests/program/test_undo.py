@@ -47,7 +47,7 @@ def test_an_edit_whose_process_was_killed_before_its_record_is_taken_back(place:
     assert place.ask("--allow", "edit", "change a.py", bug=DIES).status == -9
     assert (place.folder / "a.py").read_text() == "new\n"
     assert place.ask("-c", "go on").status == 0
-    assert "was killed in it" in place.run("undo").told[-1]
+    assert "was killed before the end" in place.run("undo").told[-1]
     done = place.run("undo", "--turn", "1", "--json")
     assert done.result["restored"] == ["a.py"] and (place.folder / "a.py").read_text() == "old\n"
 
@@ -59,7 +59,7 @@ def test_a_turn_is_taken_back_shown_and_brought_back(place: Stage) -> None:
     work.turn(lambda: [work.write("src/a.py", "new\n"), work.write("made.txt", "x\n")])
     for verb in ("undo", "diff"):
         nothing = place.run(verb, "")
-        assert nothing.status == 2 and "PATH: its value is empty" in nothing.told[0], nothing
+        assert nothing.status == 2 and "PATH: the value is empty" in nothing.told[0], nothing
     shown = place.run("diff")
     assert shown.status == 0 and "-old\n+new\n" in shown.text and "+++ b/made.txt" in shown.text
     assert place.run("diff", "--turn", "1", "src").text.count("+++") == 1

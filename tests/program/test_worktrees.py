@@ -171,7 +171,7 @@ def test_a_live_session_keeps_its_worktree(place: Stage) -> None:
         assert until(lambda: bool(place.server.requests))
         assert worktrees(place)[0]["in_use"]
         refused = place.run("worktree", "remove", "fix")
-        assert refused.status == 2 and "working in it" in refused.told[-1]
+        assert refused.status == 2 and "working in this worktree" in refused.told[-1]
     finally:
         end(child)
     assert place.run("worktree", "remove", "fix").status == 0
@@ -211,7 +211,7 @@ def test_a_worktree_has_no_trust_of_its_own(place: Stage) -> None:
     sample(
         [
             (("ask", "-w", "a/b", "hi"), "no worktree 'a/b'"),
-            (("ask", "--worktree=", "hi"), "its value is empty"),
+            (("ask", "--worktree=", "hi"), "the value is empty"),
             (("ask", "-w", "-x", "hi"), "no worktree '-x'"),
             (("worktree", "diff", "none"), "worktree none: "),
             (("worktree", "apply", "../.."), "no worktree"),

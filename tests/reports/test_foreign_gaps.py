@@ -16,7 +16,7 @@ from nexus_cli.sections import skills
 def test_odd_files_are_named_and_never_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list_gaps(tmp_path) == []
     (tmp_path / ".cursor/rules").mkdir(parents=True)
-    assert list_gaps(tmp_path) == [".cursor/rules: rules are not read; .claude/rules are"]
+    assert list_gaps(tmp_path) == [".cursor/rules: rules are not read; put them in .claude/rules"]
     with monkeypatch.context() as at_home:
         at_home.setenv("HOME", str(tmp_path))
         assert list_gaps(tmp_path) == [] and find_unsupported(tmp_path) == (), "there they are the person's own"

@@ -271,7 +271,7 @@ async def test_a_worktree_in_which_an_agent_works_cannot_be_removed(tmp_path: Pa
     async with serving(project, allow="edit") as served:
         await served.client.create_agent("a", cwd=str(record.folder))
         await refused(served.client.create_agent("b", cwd=str(record.folder), recipe="nonsense"), -32602)
-        assert "working in it" in await refused(served.client.worktree_remove("one"), -32602)
+        assert "working in this worktree" in await refused(served.client.worktree_remove("one"), -32602)
         await served.client.destroy_agent("a")
         assert (await served.client.worktree_remove("one"))["removed"]
 
@@ -374,7 +374,7 @@ async def test_an_answer_that_is_no_text_is_named(tmp_path: Path) -> None:
     calls: Reply = [("bash", {"command": "touch made"})]
     async with serving(tmp_path, Answering(lambda request: calls)) as served:
         await served.client.create_agent("a")
-        with pytest.raises(TypeError, match="answer must be once, session, no or a reason to refuse"):
+        with pytest.raises(TypeError, match="answer must be once, session, no or a reason for the refusal"):
             await served.client.run("go", answer=lambda ask: True)  # type: ignore[arg-type, return-value]
     assert not (tmp_path / "made").exists()
 

@@ -79,7 +79,9 @@ def take_back(place: Stage, session: str) -> set[str]:
         assert done.status == (1 if kept else 0) and not [*problems(value, UndoReport)], done
         if value["turn"] is None:
             return stays
-        assert all(one["why"].startswith("older than the command") for one in kept) and not value["unfollowed"], value
+        assert (
+            all(one["why"].startswith("an older file that the command") for one in kept) and not value["unfollowed"]
+        ), value
         stays.update(one["path"] for one in kept)
     raise AssertionError("undo never ends")
 

@@ -63,5 +63,5 @@ def test_a_pager_of_the_project_that_the_environment_names_is_one_clear_line(
     at.wait_for("attached: output of `seq 99`")
     at.idle()
     at.send(ctrl("o"))
-    at.wait_for("it is in the project, and nexus does not run programs from there. Set PAGER to another program.")
+    at.wait_for("nexus does not run programs from the project. Set PAGER to another program.")
     assert not (tmp_path / "planted.log").exists()

@@ -70,7 +70,7 @@ def test_a_session_of_another_terminal_is_stopped_from_the_list(repl: Opens, pla
     (first_id,) = (row.split()[1] for row in second.lines() if "the first task" in row and "idle" in row)
     (own_id,) = (row.split()[1] for row in second.lines() if "the second task" in row and "idle" in row)
     second.send(f"/sessions --stop {own_id}" + ENTER)
-    second.wait_for("it is the current session")
+    second.wait_for("this is the current session")
     second.send(f"/sessions --stop {first_id}" + ENTER)
     second.wait_for("was asked to stop")
     first.wait_for("Resume with")

@@ -61,7 +61,7 @@ def test_a_folder_replaced_by_a_link_is_not_followed(world: World, victim: Path)
     report = world.undo()
     assert tree(victim) == before and os.readlink(world.path("src")) == str(victim)
     kept = {one["path"]: (one["why"], one["aside"]) for one in report["kept"]}
-    why = "a folder above it is now a link or a file"
+    why = "a parent folder is now a link or a file"
     put_aside = {f"src/{name}": (why, f"src.nexus-undo/{name}") for name in ("a", "b", "deep/c")}
     assert kept == put_aside | {"src/new": (why, None)}
     assert world.path("src.nexus-undo/deep/c").read_text() == "old deep/c\n"

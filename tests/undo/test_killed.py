@@ -143,7 +143,7 @@ def test_what_was_changed_is_found_while_git_cannot_be_run(tmp_path: Path, monke
 
 
 def refuse(*_: object, **__: object) -> None:
-    raise GitError("git could not be started (changes made by a command there have not been checked yet)")
+    raise GitError("git could not be started (changes that a command made in the repository have not been checked yet)")
 
 
 @pytest.mark.matrix

@@ -313,7 +313,7 @@ def test_what_a_file_system_refuses_is_told_in_one_line(world: World, monkeypatc
     assert report["kept"] == [
         {
             "path": "one",
-            "why": "restored without attributes (operation not supported), like 1 more",
+            "why": "restored without attributes (operation not supported); also 1 more",
             "aside": None,
         }
     ]

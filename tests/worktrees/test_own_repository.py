@@ -142,7 +142,7 @@ def test_a_linked_worktree_of_an_earlier_version_is_told_applied_and_removed(pro
     assert (
         "1 file changed" in said
         and "was created by nexus 0.2" in said
-        and "commits in its repository, if any, were not copied" in said
+        and "commits in the repository of the worktree, if any, were not copied" in said
     )
     assert apply_worktree(stay.record).written == ["one"]
     with pytest.raises(NexusError, match="was created by nexus"):
@@ -213,7 +213,7 @@ def test_a_clone_with_the_objects_of_another_repository_is_told_how_to_have_its_
     clone = project.parent / "shared"
     with pytest.raises(NexusError) as failed:
         enter_worktree(clone, "one")
-    assert "borrows objects" in str(failed.value) and "repack -a" in failed.value.hint
+    assert "uses objects of another repository" in str(failed.value) and "repack -a" in failed.value.hint
     git(clone, "repack", "-qa")
     (clone / ".git/objects/info/alternates").unlink()
     enter_worktree(clone, "one").leave()
@@ -231,7 +231,7 @@ def test_git_that_only_reads_runs_unasked_in_a_worktree_and_not_with_objects_of_
     (record.folder / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n")
     with pytest.raises(NotPlain, match="objects from another"):
         check_repository(str(record.folder))
-    assert "its repository is broken" in inspect_worktree(record).describe()
+    assert "the repository is broken" in inspect_worktree(record).describe()
 
 
 @pytest.mark.matrix
@@ -398,7 +398,9 @@ def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_workt
         enter_worktree(folder, "inner")
     assert git(project, "for-each-ref") == before
     assert secret not in git(project, "cat-file", "--batch-check", "--batch-all-objects")
-    assert "commits in its repository, if any, were not copied" in remove_worktree(stay.record, force=True)
+    assert "commits in the repository of the worktree, if any, were not copied" in remove_worktree(
+        stay.record, force=True
+    )
     assert os.listdir(out) == ["file"] and (out / "file").read_text() == "mine\n"
     assert "nexus" not in git(project, "for-each-ref")
 

@@ -223,7 +223,7 @@ def test_caches_of_tools_are_nothing(project: Path) -> None:
 
 def test_nobody_removes_a_worktree_in_which_a_session_works(project: Path) -> None:
     stay = enter_worktree(project, "fix")
-    with pytest.raises(NexusError, match="working in it"):
+    with pytest.raises(NexusError, match="working in this worktree"):
         remove_worktree(stay.record)
     assert describe_worktree(stay.record)["in_use"]
     remove_worktree(stay.record, force=True)
@@ -387,7 +387,7 @@ def test_no_commit_of_an_applied_worktree_is_lost_unsaid(
     apply_worktree(record)
     record, tip = read_record(record.folder) or record, git(record.folder, "rev-parse", "HEAD").strip()
     if not is_full:
-        assert f"its commits were {tip[:12]}; git branch NAME COMMIT" in remove_worktree(record)
+        assert f"its commits: {tip[:12]}; to keep a commit: git branch NAME COMMIT" in remove_worktree(record)
         git(project, "branch", "again", tip[:12])
         assert git(project, "show", "again~1:app.py") == "an earlier state\n"
         return
@@ -396,10 +396,10 @@ def test_no_commit_of_an_applied_worktree_is_lost_unsaid(
         raise GitError("no space left on device")
 
     monkeypatch.setattr("nexus_cli.worktrees.worktrees.publish_branch", fail)
-    with pytest.raises(NexusError, match="not copied to the project's repository: no space left"):
+    with pytest.raises(NexusError, match="not copied to the project: no space left"):
         remove_worktree(record)
     assert (record.folder / ".git").is_dir()
-    assert "not copied to the project's repository: no space left" in remove_worktree(record, force=True)
+    assert "not copied to the project: no space left" in remove_worktree(record, force=True)
 
 
 def test_build_output_holds_no_worktree_whose_changes_were_applied(project: Path) -> None:
@@ -527,7 +527,7 @@ def test_a_link_to_another_repository_is_not_followed(project: Path, tmp_path: P
     (record.folder / ".git").write_text(f"gitdir: {other}/.git\n")
     (record.folder / "work.txt").write_text("work\n")
     state = inspect_worktree(record)
-    assert state.counts.files == 1 and "its repository is broken" in state.describe()
+    assert state.counts.files == 1 and "the repository is broken" in state.describe()
     assert not (tmp_path / "sprung").exists()
 
 
@@ -715,7 +715,7 @@ def test_of_a_project_that_was_moved_the_place_of_the_work_is_told(project: Path
     record = made(project)
     (record.folder / "made").write_text("work")
     project.rename(project.parent / "elsewhere")
-    with pytest.raises(NexusError, match="project is gone") as told:
+    with pytest.raises(NexusError, match="project no longer exists") as told:
         diff_worktree(record)
     assert str(record.folder) in told.value.hint and "gone" in describe_worktree(record)["problem"]
     (project.parent / "elsewhere").rename(project)

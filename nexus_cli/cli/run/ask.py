@@ -124,7 +124,7 @@ def _watch_options(context: typer.Context, watch: bool, lines: int, pause: float
             source = context.get_parameter_source(name)
             if source is not None and source.name == "COMMANDLINE":
                 option = f"--{name.replace('_', '-')}"
-                raise NexusError("usage", option, "it has no effect without --watch", f"Add --watch, or omit {option}")
+                raise NexusError("usage", option, "has no effect without --watch", f"Add --watch, or omit {option}")
         return None
     from nexus_cli.cli.run.watch import WatchOptions  # noqa: PLC0415  (few runs watch a stream)
 
@@ -137,7 +137,7 @@ def require_limit(name: str, value: float | None) -> None:
         raise NexusError("usage", f"wrong value for {name}: inf", "an infinite limit has no effect", f"Omit {name}")
     if value is not None and not value > 0:
         raise NexusError(
-            "usage", f"wrong value for {name}: {value:g}", "it must be above 0", "Correct the value, or omit the option"
+            "usage", f"wrong value for {name}: {value:g}", "must be above 0", "Correct the value, or omit the option"
         )
 
 

@@ -55,7 +55,7 @@ WatchLines = Annotated[
     int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: maximum lines in a batch.")
 ]
 WatchPause = Annotated[
-    float, typer.Option(metavar="SECONDS", help="With --watch: seconds without input that end a batch.")
+    float, typer.Option(metavar="SECONDS", help="With --watch: seconds without input after which a batch ends.")
 ]
 RequireSave = Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")]
 ExplainContext = Annotated[

@@ -72,6 +72,6 @@ def told_lines(plan: JsonObject) -> list[str]:
 
 
 def _section(section: JsonObject) -> str:
-    whole = "what was read" if section.get("unread_bytes") else "the whole"
-    drop = f" ({whole} is {section['drop']})" if section.get("drop") else ""
+    whole = "text read" if section.get("unread_bytes") else "full text"
+    drop = f" ({whole}: {section['drop']})" if section.get("drop") else ""
     return f"{section['layer']} {section['id']}: {section.get('reason') or section['form']}{drop}"

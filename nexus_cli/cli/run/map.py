@@ -81,7 +81,7 @@ def map_items(
         raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")
     if files and null:
         raise NexusError(
-            "usage", "--null", "it applies to items on stdin, but files are given", "Omit --null, or the files"
+            "usage", "--null", "applies only to items on stdin, but files are given", "Omit --null, or the files"
         )
     if not files and os.isatty(0):
         why = "no files are given, and stdin is a terminal"

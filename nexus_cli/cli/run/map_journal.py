@@ -155,7 +155,7 @@ def _open(path: Path) -> IO[bytes]:
     file = open(handle, "r+b", buffering=0)  # noqa: SIM115
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NexusError("usage", named, "it is not a regular file", "Name a new file")
+            raise NexusError("usage", named, "not a regular file", "Name a new file")
         with suppress(OSError):  # a closed stdout
             if os.path.sameopenfile(handle, 1):
                 raise NexusError("usage", named, "stdout is also redirected to it", "Name another file")

@@ -109,7 +109,7 @@ class MapBudget:
     def end(self) -> None:
         """Let every further item fail: what is left does not pay for one."""
         rest = max(0.0, (self._limit or 0.0) - self._spent)
-        why = f"${rest:.4f} is left, less than the next item could cost"
+        why = f"${rest:.4f} is left, but the next item could cost more"
         self.error = NexusError("limit", "not started: max_cost is too low", why, "Continue with a higher --max-cost")
 
 
@@ -293,7 +293,7 @@ class _Map:
 
     def _resume_line(self) -> str:
         if self._journal.path is None:
-            return "The answers were not saved for another run; --resume FILE saves them"
+            return "The answers were not saved; use --resume FILE to save them and to resume later"
         more = "" if self._run.options.resume else f" and --resume {quote_word(str(self._journal.path))}"
         return f"Resume with: the same command{more}"
 

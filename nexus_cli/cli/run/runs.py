@@ -60,7 +60,7 @@ def resume_run(
     if not run:
         if answer:
             raise NexusError(
-                "usage", f"--answer {answer}", "it needs a run id", f"Run: nexus runs resume ID --answer {answer}"
+                "usage", f"--answer {answer}", "the run id is missing", f"Run: nexus runs resume ID --answer {answer}"
             )
         return end_pause(source, every, plan, space, agent)
     ledger, found = source.ledger, find_resumable(source, run)
@@ -100,7 +100,7 @@ def _signal(source: Source, run: Run, answer: str) -> None:
     elif asks and (approver := _make_approver(Stream(2))):
         asyncio.run(ask_person(ledger, run, approver, _name_person(source), run.id))
     elif asks:
-        why = f"it needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin or stderr is not a terminal"
+        why = f"needs an answer ({run.waits.why.removeprefix('approval: ')}), but stdin or stderr is not a terminal"
         raise NexusError("usage", run.id, why, f"Answer with: nexus runs resume {run.id} --answer yes (or no)")
     else:
         ledger.runs.signal(run.key, "person", {}, utc_now())

@@ -22,7 +22,7 @@ sys.path.insert(0, os.getcwd())
 from importlib import import_module
 made = getattr(import_module(sys.argv[1]), sys.argv[2])
 if not hasattr(made, "model_json_schema"):
-    sys.exit("it is not a pydantic model")
+    sys.exit("not a pydantic model")
 with open(out, "w", encoding="utf-8") as stream:
     json.dump(made.model_json_schema(), stream)
 """
@@ -44,14 +44,14 @@ def _read_text(value: str, named: str, most: int) -> str:
         with open(os.path.expanduser(value), "rb") as file:
             return file.read(most + 1).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise NexusError("usage", named, "it is not UTF-8 text", _FORMS) from error
+        raise NexusError("usage", named, "not UTF-8 text", _FORMS) from error
     except (FileNotFoundError, ValueError) as error:
         match = None if value.endswith(".json") else _CLASS.fullmatch(value)
         if match is None:
             raise NexusError("usage", named, "there is no such file", _FORMS) from error
         return _import_schema(match["module"], match["name"], named)
     except OSError as error:
-        raise NexusError("usage", named, error.strerror or "it cannot be read", _FORMS) from error
+        raise NexusError("usage", named, error.strerror or "cannot be read", _FORMS) from error
 
 
 def _import_schema(module: str, name: str, named: str) -> str:

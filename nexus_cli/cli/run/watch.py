@@ -76,9 +76,9 @@ def check_watch(words: tuple[str, ...], *, is_terminal: bool, until: str) -> Non
     """Raise `NexusError("usage", ...)` if there is no prompt or no stream."""
     if not " ".join(words).strip() or words == ("-",):
         raise NexusError(
-            "usage", "--watch", "it needs a prompt in addition to stdin", 'Try tail -f LOG | nexus ask --watch "..."'
+            "usage", "--watch", "requires a prompt in addition to stdin", 'Try tail -f LOG | nexus ask --watch "..."'
         )
     if is_terminal:
         raise NexusError("usage", "--watch", "stdin is a terminal", 'Try tail -f LOG | nexus ask --watch "..."')
     if until:
-        raise NexusError("usage", "--watch and --until", "they cannot be combined", "Give one of them")
+        raise NexusError("usage", "--watch and --until", "cannot be used together", "Omit one of them")

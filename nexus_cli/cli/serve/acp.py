@@ -77,17 +77,17 @@ async def _pass_messages(
 ) -> None:
     """Pass the lines that are JSON objects on; answer any other with an error: one would end the SDK's connection."""
     while True:
-        code, why = -32700, "no JSON"
+        code, why = -32700, "not JSON"
         try:
             if not (line := await source.readline()):
                 break
             if isinstance(json.loads(line), dict):
                 messages.feed_data(line)
                 continue
-            code, why = -32600, "no object"
+            code, why = -32600, "not an object"
         except (ValueError, RecursionError):  # also a line that is too long
             pass
-        error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": f"a message is {why}"}}
+        error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": f"the message is {why}"}}
         writer.write(json.dumps(error).encode() + b"\n")
     messages.feed_eof()
 

@@ -32,7 +32,7 @@ def run_remote(url: str, token_file: str, shared: SharedOptions) -> int:
     if others := [option for option in shared.given if option not in TAKEN]:
         raise NexusError("usage", f"{others[0]} and --connect", "the session runs on the server", f"Omit {others[0]}")
     if not (os.isatty(0) and os.isatty(1)):
-        raise NexusError("usage", "no terminal", "--connect needs one", "`nexus_cli.client` is for programs")
+        raise NexusError("usage", "no terminal", "--connect requires a terminal", "Programs can use `nexus_cli.client`")
     refuse_bad_url(url)
     other_way = f". {WITHOUT_SERVER}" if shared.resume else ""
     try:

@@ -311,5 +311,5 @@ class _Run:
         for agent in self._pool.list():
             if agent.session.is_open() and agent.session.saved:
                 write_stderr_line(
-                    f"nexus: {agent.agent_id} was cut short. Resume with: nexus ask -r {agent.session.id}"
+                    f"nexus: {agent.agent_id} was interrupted. Resume with: nexus ask -r {agent.session.id}"
                 )

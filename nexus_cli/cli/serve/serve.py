@@ -44,12 +44,12 @@ def serve(
     if once:
         given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
         if any(given):
-            why = "it starts no server; schedules and services have their own model, folder and level"
+            why = "does not start a server; schedules and services have their own model, folder and level"
             raise NexusError("usage", "--once", why, "Omit all options except --json")
         block_imports_from(str(working_folder()))
         return serve_once(lambda: open_ledger("write"), json=source.is_json)
     if socket_path and (port is not None or host != "127.0.0.1"):
-        raise NexusError("usage", "--socket and --host or --port", "they name different addresses", "Give one of them")
+        raise NexusError("usage", "--socket and --host or --port", "cannot be used together", "Omit one of them")
     folder = working_folder(directory)
     block_imports_from(str(folder))
     settings = settings_in(folder)

@@ -100,7 +100,7 @@ def _import_setup(
     value["in_use"] += setup.in_place
     _print_lines(source, "Restrictions that were not imported:", setup.lost)
     _print_lines(source, "Not imported:", [*setup.notes, *plan.kept])
-    _print_lines(source, "Already in use:", setup.in_place)
+    _print_lines(source, "Already used by nexus:", setup.in_place)
     if not plan.changes:
         _print_wrapped(source, f"Nothing new from {', '.join(setup.files) or home}. {there}".rstrip())
         return
@@ -132,7 +132,7 @@ def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: b
     with closing(open_ledger("read" if dry_run else "create")) as ledger:
         done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
     if not (done.new or done.grown or done.same or done.empty or done.problems):
-        raise NexusError("usage", "no sessions", f"{home} has none", "See nexus docs moving")
+        raise NexusError("usage", "nothing to import", f"{home} has no sessions", "See nexus docs moving")
     left_out = [*done.problems, *_left_out(done)]
     _print_lines(source, "Not imported:", left_out)
     _print_wrapped(source, _describe(done, dry_run))
@@ -150,7 +150,7 @@ def _describe(done: SessionsImport, dry_run: bool) -> str:
     verb = "would be" if dry_run else "was" if done.new == 1 else "were"
     empty = f" {plural(done.empty, 'file')} without a message."
     lines = [
-        f"{plural(done.new, 'session')} {verb} imported, {done.grown} continued, {done.same} unchanged:"
+        f"{plural(done.new, 'session')} {verb} imported, {done.grown} updated, {done.same} unchanged:"
         f" {plural(done.entries, 'entry', 'entries')}.{empty if done.empty else ''}"
     ]
     for model, usage in sorted(done.usage.items()):

@@ -64,7 +64,7 @@ def login(
     provider, *further = words or ("",)
     if further:
         why = "only PROVIDER is expected; as an argument, a key is visible in the shell's history and the process list"
-        hint = "Run `nexus login PROVIDER` and paste or pipe the key. A key that you typed here should be revoked"
+        hint = "Run `nexus login PROVIDER` and paste or pipe the key. Revoke the key if you typed it here"
         raise NexusError("usage", "wrong usage", why, hint)
     if not provider:
         hint = f"Use nexus login PROVIDER. Providers: {', '.join(LOGIN_NAMES)}"
@@ -82,7 +82,7 @@ def login(
     else:
         key = clean_key(name, _piped())
     place = store_key(stored_name(name, key_name), key)
-    next_step = f"\nTo use it: -m {key_name}:{name}/MODEL." if key_name else _what_next(name)
+    next_step = f"\nTo use this key: -m {key_name}:{name}/MODEL." if key_name else _what_next(name)
     line = f"The {SHAPES[name].title} key{key_name and f' `{key_name}`'} is stored in {place}.{next_step}"
     return print_act(line, stored_name(name, key_name))
 
@@ -117,7 +117,7 @@ def _piped() -> str:
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
-        raise NexusError("usage", "stdin", f"it has {len(lines)} lines, but a key has only one", "Pipe only the key")
+        raise NexusError("usage", "stdin", f"{len(lines)} lines, but a key has only one", "Pipe only the key")
     return lines[0] if lines else ""
 
 

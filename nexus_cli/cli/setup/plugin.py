@@ -58,7 +58,7 @@ def add(
     with open_source(named) as opened:
         plugin = read_plugin(opened.folder, listed=opened.manifest)
         if any(installed_plugin.name == plugin.name for installed_plugin in installed_plugins()):
-            hint = f"To update it: nexus plugin update {plugin.name}. To remove it: nexus plugin remove {plugin.name}"
+            hint = f"To update: nexus plugin update {plugin.name}. To remove: nexus plugin remove {plugin.name}"
             raise NexusError("usage", f"plugin {plugin.name}", "a plugin with this name is installed", hint)
         return _accept(source, plugin, opened.source, named, None, accept_all, yes or ())
 
@@ -102,7 +102,7 @@ def _accept(
     """Show the plugin, ask for its items, and store it with those that are accepted."""
     if not plugin.items:
         raise NexusError(
-            "config", f"plugin {plugin.name}", "nexus found no skills, commands, agents, hooks or servers in it", ""
+            "config", f"plugin {plugin.name}", "contains no skills, commands, agents, hooks or servers", ""
         )
     diff = compare_files(before.folder, plugin) if before else ""
     states = {key: _compare(item, before) for key, item in plugin.items.items()}
@@ -110,7 +110,7 @@ def _accept(
     kept = [key for key, state in states.items() if state == "active"]
     is_same = before is not None and (place, named) == (before.source, before.named)
     if before and is_same and not diff and not before.changed and len(kept) == len(states):
-        pinned = f" It is pinned to this commit; for a newer one: nexus plugin update {plugin.name} BRANCH"
+        pinned = f" It is pinned to a commit; to use a newer one: nexus plugin update {plugin.name} BRANCH"
         source.say(f"{plugin.name} has not changed since you accepted it.{pinned if named.commit else ''}")
     else:
         asking = [key for key in states if key not in kept]
@@ -169,7 +169,7 @@ def _choose(
     if not asking:
         return []
     if source.confirm is None:
-        why = "its items need your approval, and stdin is not a terminal"
+        why = "the items need your approval, but stdin is not a terminal"
         hint = f"Accept items with --yes ITEM or --all; items: {_names(asking)}"
         failed = "was not updated" if diff or "new" not in states.values() else "was not installed"
         raise NexusError("usage", f"plugin {shown['name']} {failed}", why, hint)

@@ -64,7 +64,7 @@ async def _run_tour(screen: TourScreen, keep: bool) -> int:
         if not interrupt.signal:
             raise
         name = signal.Signals(interrupt.signal).name
-        write_stderr_line("Cancelled." if name == "SIGINT" else f"nexus: stopped: {name} arrived.")
+        write_stderr_line("Cancelled." if name == "SIGINT" else f"nexus: stopped: received {name}.")
         return interrupt.status
     finally:
         clean_up()

@@ -139,7 +139,7 @@ def read_attachment(name: str, what: str, folder: str = "") -> ReadFile:
         if stat.S_ISDIR(kind):
             raise NexusError("usage", what, "this is a folder", "Attach its files instead")
         if not stat.S_ISREG(kind) and not stat.S_ISFIFO(kind):
-            raise NexusError("usage", what, "it is not a file or a pipe", "Attach a file")
+            raise NexusError("usage", what, "not a file or a pipe", "Attach a file")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         raise _unreadable(name, what, error, folder) from error
@@ -209,7 +209,7 @@ def _chosen_lines(read: Input, name: str, what: str, lines: tuple[int, int]) -> 
     if not 1 <= first <= last:
         raise NexusError("usage", what, f"{first}-{last} is not a valid line range", "Use FIRST-LAST, counting from 1")
     if last > count:
-        which = f"only its first {KEPT >> 20} MiB can be attached: " if read.uncounted else "it has "
+        which = f"only its first {KEPT >> 20} MiB can be attached: " if read.uncounted else "the file has "
         raise NexusError("usage", what, f"{which}{plural(count, 'line')}", "Choose other lines")
     chosen = "\n".join(read.text.split("\n", last)[first - 1 : last])
     record = AttachedFile(name, TEXT, len(chosen.encode(errors="replace")), first, last, count)

@@ -126,7 +126,7 @@ def append(path: Path, line: bytes) -> None:
     real = real_path(path)
     private_dir(real.parent)
     if os.path.lexists(real) and not real.is_file():
-        raise OSError(22, "it is not a regular file")
+        raise OSError(22, "not a regular file")
     with ExitStack() as stack:
         with suppress(OSError):
             stack.enter_context(FileLock.wait_for(real, _WAIT))
@@ -161,7 +161,7 @@ def _tail(path: Path, end: int) -> bytes:
     try:
         kind = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(kind):
-            raise OSError(21, "it is a folder" if stat.S_ISDIR(kind) else "it is not a regular file")
+            raise OSError(21, "is a folder" if stat.S_ISDIR(kind) else "not a regular file")
         start = max(0, end - TAIL)
         data = os.pread(descriptor, end - start, start)
         return _whole_lines(data) if start else data

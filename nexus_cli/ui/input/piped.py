@@ -70,7 +70,7 @@ class Reader:
         if extra:
             rest = f"only the first {KEPT:,} bytes were kept; {extra:,} more were discarded"
             if not self._ended:
-                rest = f"it did not end within {COUNTED:,} bytes; only the first {KEPT:,} were kept"
+                rest = f"more than {COUNTED:,} bytes; only the first {KEPT:,} were kept"
             notice = "; ".join(filter(None, (notice, f"{self._name}: {rest}")))
         return Input(text, extra, notice)
 
@@ -90,5 +90,5 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> tuple[str, str]:
     text, remarks = read.plain, [read.remark] if read.remark else []
     if "\0" in text:
         text = text.replace("\0", NUL)
-        remarks.append(f"its NUL characters are shown as {NUL}")
+        remarks.append(f"NUL characters are shown as {NUL}")
     return text, f"{name}: {', and '.join(remarks)}" if remarks else ""

@@ -57,7 +57,7 @@ def folder_diff_lines(value: JsonObject, width: int, theme: Theme) -> Iterator[s
     if unread := value["unread"]:
         yield from [
             "",
-            *filled("Not shown (too large, not text, unreadable, or not kept):", width),
+            *filled("Not shown (too large, binary, unreadable, or no copy kept):", width),
             *_names(unread, width),
         ]
     if more := value["untracked_count"] - len(value["untracked"]):

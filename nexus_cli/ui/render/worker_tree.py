@@ -140,7 +140,7 @@ class WorkerTree:
     def _note_work(self, worker: ShownWorker, inner: e.Event) -> None:
         match inner:
             case e.StepStart():
-                worker.doing = "waits for the model"
+                worker.doing = "waiting for the model"
             case e.Retry() | e.CompactionStart():
                 worker.doing = one_line(describe_event(inner)[:LONGEST])
             case e.ToolCallEvent():
@@ -231,7 +231,7 @@ def _doing(worker: ShownWorker) -> str:
     if worker.has_ended:
         return str(worker.row["state"])
     if worker.is_waiting:
-        return "waits for a place"
+        return "waiting for a free slot"
     return "asks you" if worker.asked else worker.doing
 
 

@@ -51,7 +51,7 @@ def _run(setting: str, command: str, folder: Path, given: JsonObject, stop: Stop
     decoded = decode_output(done.output)
     line = one_line(without_codes(decoded.plain if decoded else "").strip().partition("\n")[0])
     if done.timed_out or done.status:
-        why = f"it took longer than {SECONDS:g} s" if done.timed_out else f"exit status {done.status}: {line}"
+        why = f"timed out after {SECONDS:g} s" if done.timed_out else f"exit status {done.status}: {line}"
         raise NexusError("config", setting, why.rstrip(": "), "Fix the command; see nexus docs personal")
     return cut(line, LENGTH, "...")
 

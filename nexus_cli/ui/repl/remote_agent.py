@@ -320,7 +320,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 why = str(error)
             self._failed += 1
             if self._failed > TRIES:
-                kept = f"Once the server has ended, nexus --resume {self.status.session} continues its session there"
+                kept = f"After the server has exited, resume the session there: nexus --resume {self.status.session}"
                 self.repl.show_note(f"nexus: disconnected from {self.agent_id} at {self._url}: {why}. {kept}.", "error")
                 self.status_code = 1
                 self.repl.request_exit()

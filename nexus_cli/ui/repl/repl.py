@@ -212,7 +212,7 @@ class Repl:
             self.jobs.stop()
         elif work.stopped == 2:
             kill_all()
-            self.show_note("still stopping; press Ctrl+C again to end nexus")
+            self.show_note("still stopping; press Ctrl+C again to exit")
         else:
             kill_all()
             self.view.leave()

@@ -83,7 +83,9 @@ def describe_wait(session: Session) -> str:
     from nexus_cli.runs.live_wait import waiting_run  # noqa: PLC0415
 
     run = waiting_run(session)
-    return f"{run.id} is waiting: {run.waits.why}. It will continue here automatically." if run and run.waits else ""
+    return (
+        f"{run.id} is waiting: {run.waits.why}. The run will continue here automatically." if run and run.waits else ""
+    )
 
 
 def _may_wait(session: Session) -> bool:

@@ -120,7 +120,7 @@ class ApprovalQuestions:
         elif answers:
             self._show_note(f"already answered: {_describe_answers(answers, question)}", "dim")
         else:
-            self._show_note(f"{name} ({run.id}) asks no more", "dim")
+            self._show_note(f"{name} ({run.id}) no longer needs approval", "dim")
 
 
 def _describe_answers(answers: RunAnswers, question: _OpenQuestion) -> str:

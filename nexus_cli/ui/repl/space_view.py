@@ -154,15 +154,15 @@ class SpaceChat(ReplController):
         for run in self._working:
             name = names.get(run.entity or 0, "somebody")
             if run.state == WAITING and (run.key, run.fence) in self._answers:
-                states.append(f"{one_line(name)} has its answer")
+                states.append(f"{one_line(name)} received an answer")
             elif run.state == WAITING and run.waits is not None:
                 who = ["you" if key == self._member.key else names[key] for key in self._missing.get(run.key, ())]
                 why = run.waits.why.removesuffix(f' in "{self._space.name}"')
                 if who:
                     why = " and ".join(who) if "you" in who else f"a reply of {' and '.join(who)}"
-                states.append(one_line(f"{name} waits for {why}"))
+                states.append(one_line(f"{name} is waiting for {why}"))
             else:
-                states.append(f"{one_line(name)} {'works...' if run.state == RUNNING else 'is asked'}")
+                states.append(f"{one_line(name)} {'is working...' if run.state == RUNNING else 'is queued'}")
         return list(dict.fromkeys(states))
 
     # Actions of the person
@@ -190,7 +190,7 @@ class SpaceChat(ReplController):
             self._on_agent(name, rest)
         elif name == "approve":
             if not self._approvals.ask_again():
-                self.show_note("no approval question was left unanswered")
+                self.show_note("no approval is pending")
             self._changed.set()
         else:
             way = "/help lists the commands; with a leading space it is posted as text"
@@ -208,7 +208,7 @@ class SpaceChat(ReplController):
         ]
         if not agents or (not wanted and action != "stop"):
             names = ", ".join(member.name for member in self._space.members if member.kind == AGENT)
-            self.show_note(f"/{action} needs an agent name: {names or 'there is no agent here'}", "warn")
+            self.show_note(f"/{action} needs an agent name: {names or 'this space has no agents'}", "warn")
         elif action == "stop":
             self._stop_runs({agent.key for agent in agents}, (RUNNING, WAITING, QUEUED))
         else:

@@ -127,15 +127,15 @@ def bind_own_keys(wanted: Mapping[str, str], base: KeyBindingsBase, reach: Scree
             keys = ()
         others = [binding.keys for binding in bindings.bindings]
         if not keys or Keys.Any in keys:
-            problems.append(f"{name} is not a key")
+            problems.append(f"{name} is not a valid key")
         elif keys[0] in FIXED or keys == (Keys.Escape,):
-            problems.append(f"{name.split()[0]} keeps its meaning")
+            problems.append(f"{name.split()[0]} cannot be rebound")
         elif len(keys[0]) == 1:
-            problems.append(f"{name} types text")
+            problems.append(f"{name} is needed for typing text")
         elif any(
             keys[: len(other_keys)] == other_keys[: len(keys)] for other_keys in others
         ) or base.get_bindings_starting_with_keys(keys):
-            problems.append(f"{name} is the same as, or the beginning of, another key")
+            problems.append(f"{name} conflicts with another key binding")
         else:
             bindings.add(*keys)(_own_key(action, base, reach))
     return bindings, f"[bindings]: {'; '.join(problems)} (see nexus docs personal)" if problems else ""

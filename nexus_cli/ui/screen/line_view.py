@@ -335,7 +335,7 @@ class LineView:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
         self._prompted = False
         self.draft = f"{self.draft}\n{pasted.decode('utf-8', 'replace')}".strip("\n")
-        self.put("Pasted lines are not taken as an answer. They are kept: answer first, then Enter sends them.\n")
+        self.put("Pasted lines are not used as an answer. Answer first, then press Enter to send them.\n")
 
     def _ended(self) -> None:
         """Ctrl+D: the text of a line counts as a line; an empty line is the end."""

@@ -271,10 +271,10 @@ def test_a_file_that_is_really_called_like_that_wins(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("b.txt:4-6", "it has 5 lines"),
+        ("b.txt:4-6", "the file has 5 lines"),
         ("b.txt:5-3", "5-3 is not a valid line range"),
         ("b.txt:0-2", "0-2 is not a valid line range"),
-        ("empty:1-1", "it has 0 lines"),
+        ("empty:1-1", "the file has 0 lines"),
         ("shot.png:1-2", "an image has no lines"),
         ("src:1-2", "this is a folder"),
         ("binary:1-2", "binary"),

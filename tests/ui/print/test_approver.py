@@ -172,7 +172,7 @@ def test_a_question_says_that_a_command_or_a_worker_goes_on_in_the_background() 
     assert text.endswith("  sandboxed: read-only, no network · runs in the background")
     task = {"task": "test it", "wait": False}
     decision = decide(discover_tools()["agent"], task, allow="ask", cwd=Path("/p"), project=Path("/p"))
-    assert decision.why == "it starts work that goes on after this turn and can cost money"
+    assert decision.why == "it starts work that continues after this turn and can cost money"
     assert (
         ask_text(Question(ToolCall("c1", "agent", task), "agent test it", decision.why, kind="later")) == "Start this?"
     )

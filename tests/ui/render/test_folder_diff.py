@@ -25,7 +25,7 @@ def test_line_ends_that_change_are_marked_and_every_untracked_file_is_counted() 
     assert shown[:4] == ["x  +2 -2", "1 - a", "1 + a^M", "2   b"] and shown[4].strip() == "⋮"
     assert shown[5:7] == ["9 - c", "9 + d"]
     rest = "\n".join(shown[7:])
-    assert "Not shown (too large, not text, unreadable, or not kept):" in rest
+    assert "Not shown (too large, binary, unreadable, or no copy kept):" in rest
     assert "  n\\n.png" in rest and "[10 lines more]" in rest
     assert "[and 1,400 untracked files not listed]" in rest
 

@@ -110,7 +110,7 @@ def test_each_worker_is_one_line_in_the_place_of_its_call() -> None:
     seen.now = 7.0
     assert seen.live() == [
         "● agent w1 fix the parser so that it takes 漢字 names · bash pytest -q · 1 step · 2k tokens · $0.0100  7 s",
-        "○ agent w2 write the docs · waits for a place",
+        "○ agent w2 write the docs · waiting for a free slot",
     ]
     assert "running" in seen.renderer.spinner() and seen.pieces == []
 
@@ -129,7 +129,7 @@ def test_workers_of_workers_stand_below_theirs_and_give_way_first() -> None:
     seen = two_at_work(80).feed(told("w1.1", "running", task="look deeper"), *of("w1.1", e.StepStart(1)))
     first, nested, second = seen.live()
     assert first.startswith("● agent w1 ") and second.startswith("○ agent w2")
-    assert nested == "    ● w1.1 look deeper · waits for the model  0 s"
+    assert nested == "    ● w1.1 look deeper · waiting for the model  0 s"
     assert [line[:10] for line in seen.live(2)] == ["● agent w1", "○ agent w2"]
     assert seen.live(1) == ["... and 2 more"]
 
@@ -265,7 +265,7 @@ def test_the_figures_of_a_running_worker_yield_to_its_task() -> None:
     task = "In src/humanize/number.py add roman() with tests, from 1 to 3999"
     seen = Seen(80).feed(e.TurnStart("x"), e.ToolCallEvent(CALL, task), told("w1", "running", task=task))
     seen.feed(*of("w1", e.StepEnd(1, "tool_calls", Usage(8_400, 100, cost_usd=0.0166)), e.StepStart(2)))
-    assert seen.live() == ["● agent w1 In src/humanize/number.py add roman() wi… · waits for the model  0 s"]
+    assert seen.live() == ["● agent w1 In src/humanize/number.py add roman() … · waiting for the model  0 s"]
 
 
 def test_the_totals_of_a_turn_say_that_its_workers_are_in_them() -> None:

@@ -41,7 +41,7 @@ def test_the_first_line_of_the_output_counts_without_codes(tmp_path: Path) -> No
     [
         ("echo no such thing >&2; exit 3", "exit status 3: no such thing"),
         ("exit 1", "exit status 1"),
-        ("sleep 60", "it took longer than 0.2 s"),
+        ("sleep 60", "timed out after 0.2 s"),
     ],
 )
 def test_a_command_that_fails_or_does_not_end_is_one_line(
