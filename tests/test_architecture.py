@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_258, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (48_135, 0, 5),
+    "cli": (48_134, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (43_235, 0, 51),
     "config": (35_361, 0, None),
@@ -481,15 +481,15 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (48_926, 0, 85),
     "core": (42_206, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (52_107, 0, 46),
+    "engine": (52_157, 0, 46),
     "hooks": (7_734, 0, 21),
     "imports": (14_640, 0, 10),
     "ledger": (51_720, 0, 34),
     "mcp": (19_542, 0, 19),
-    "permission": (13_269, 0, 48),
+    "permission": (13_405, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (90_816, 8_414, None),
+    "reports": (90_928, 8_414, None),
     "rpc": (17_629, 0, 16),
     "rules": (31_664, 0, 20),
     "runs": (23_684, 0, 42),
@@ -502,7 +502,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_387, 0, None),
     "tools": (57_780, 27_256, 54),
     "tree undo worktrees": (68_612, 0, 63),
-    "ui": (96_972, 0, 46),
+    "ui": (96_971, 0, 46),
     "workers": (10_497, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (977_802, 49_784)
+SUM = (978_298, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
