@@ -250,7 +250,7 @@ def test_a_run_that_a_limit_stopped_is_told_its_new_budget_when_it_is_resumed(pl
     assert place.run("runs", "resume", "run-1").status == 0
     told = str(place.server.requests[-1].body["messages"][-1]["content"])
     assert "A person resumed this run after it had failed (stopped at its limit" in told, told
-    assert "Your budget: 2 requests" in told and told.index("no call runs any more") < told.index("A person resumed")
+    assert "Your budget: 2 requests" in told and told.index("no more calls will run") < told.index("A person resumed")
 
 
 def test_equal_rows_of_the_list_are_one_and_a_missed_event_is_named(place: Stage) -> None:
