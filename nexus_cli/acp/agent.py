@@ -463,7 +463,10 @@ class EditorAgent:
                 raise NexusError("usage", f"option {config_id!r}", f"must be one of {', '.join(OPTIONS)}")
             if config_id != LEVEL and session.lock.locked():
                 raise NexusError(
-                    "usage", f"the {config_id} cannot change", "a turn is running", "Try again when the turn has ended"
+                    "usage",
+                    f"the {config_id} cannot be changed",
+                    "a turn is running",
+                    "Try again when the turn has ended",
                 )
             if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[MODEL]].verbs):
                 raise NexusError("usage", f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")

@@ -427,7 +427,7 @@ class ContextManager:
         epoch = self.conversation.epoch
         sections = {str(section["id"]): int(section["tokens"]) for section in epoch.section_rows}
         rest = epoch.system_tokens - sum(sections.values())
-        name = "what joins them" if sections else "system text"
+        name = "text between sections" if sections else "system text"
         return {**sections, name: rest, "tool schemas": epoch.tools_tokens}
 
     def learn(self, counted: int, reported: int) -> None:

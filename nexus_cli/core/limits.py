@@ -204,4 +204,4 @@ def describe_budget(limits: Limits) -> str:
         (limits.timeout, "{:.0f} seconds"),
     )
     budget = ", ".join(form.format(value) for value, form in rows if value is not None)
-    return f"Your budget: {budget}. No call runs in the last request, which is for the report." if budget else ""
+    return f"Your budget: {budget}. The last request is for the report: no calls run in it." if budget else ""

@@ -211,7 +211,10 @@ class PostgresDatabase(Database):
                 if error.sqlstate == "25006":  # it only reads: a new connection may write again
                     self._server.close()
                 if is_unknown:
-                    what, why = "it is unknown whether the ledger was written", "the connection was lost in the commit"
+                    what, why = (
+                        "it is unknown whether the ledger was written",
+                        "the connection was lost during the commit",
+                    )
                     raise LedgerAwayError(what, why, "Check what was recorded before you repeat the change") from error
                 raise server_error(error, what, self._url) from error
             except BaseException:

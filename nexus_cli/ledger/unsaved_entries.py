@@ -139,7 +139,7 @@ def _save_file(db: Database, session: str, path: Path) -> list[str]:
         raise
     except Exception as error:  # whatever a bad line leads to
         aside = path.rename(path.with_suffix(".refused"))
-        why = f"the ledger does not accept it ({error})"
+        why = f"the ledger rejected it ({error})"
         return [f"work of another process in session {session} was not saved: {why}. It is kept in {aside}"]
     path.unlink()
     return [f"session {session}: work done while the ledger was unreachable is now saved"] if lines else []

@@ -179,7 +179,7 @@ class ServerHost:
             state.silences += 1
             state.rests_until = now + REST_SECONDS * state.silences
         limit, rest = self._find_limit(target), state.rests_until - now
-        until = f"; until it answers its calls end after {limit:g} s, for the next {rest:.0f} s"
+        until = f"; its calls now time out after {limit:g} s, until it answers or {rest:.0f} s have passed"
         return ServerError("silent", f"{error}{until if limit < target.call_seconds else ''}")
 
     async def _settle(self, target: Target, connection: ServerConnection, error: ServerError) -> None:

@@ -604,9 +604,7 @@ class CallPermission:
             env, left_out = use_project_environment(env, self._project, self._cwd, is_sandboxed=is_walled)
             notes += [left_out] if left_out else []
         if rights.denied and not denied.is_whole:
-            notes.append(
-                f"deny rules match more than {len(denied.paths)} files; commands can read those beyond this limit"
-            )
+            notes.append(f"deny rules match more than {len(denied.paths)} files; commands can read the rest")
         if rights.denied and rights.writable and held.backend == "landlock":
             notes.append("a file created in a folder that holds a denied file is not readable until the next command")
         untold = tuple(note for note in notes if note not in self._told)

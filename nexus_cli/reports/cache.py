@@ -182,9 +182,9 @@ def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) 
 def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
     if not asked.row.was_answered:
         why = f" ({asked.row.finish})" if asked.row.finish else ""
-        return Diagnosis("unanswered", why=f"it was not answered{why}")
+        return Diagnosis("unanswered", why=f"the request was not answered{why}")
     if not asked.row.reported:
-        return Diagnosis("unreported", why="the provider reported no figures for it")
+        return Diagnosis("unreported", why="the provider reported no figures for this request")
     verdict = facts.diagnose()
     first = "" if facts.before else _first_reason(asked.row.manifest.step, facts.read)
     return replace(verdict, why=first) if first else verdict

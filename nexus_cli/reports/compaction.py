@@ -12,7 +12,7 @@ from nexus_cli.reports.pins import describe_pin
 from nexus_cli.reports.text.lines import Lines, block, dollars, filled, number, plural
 
 SOURCES = {
-    "window": "the window itself",
+    "window": "the current context",
     "transcript": "a transcript of these messages",
     "originals": "the original messages, not the earlier summary",
 }
@@ -64,8 +64,7 @@ def _goes(goes: JsonObject) -> str:
     inside = [str(entry) for entry in goes["without"]]
     if not inside:
         return f"{text}."
-    kept = "is" if len(inside) == 1 else "are"
-    return f"{text}. {name_first(inside, NAMED)} {kept} kept: your last request."
+    return f"{text}. Kept: {name_first(inside, NAMED)} (your last request)."
 
 
 def _words(rows: Sequence[JsonObject], width: int) -> Lines:
@@ -85,11 +84,11 @@ def _pin_rows(rows: Sequence[JsonObject], width: int) -> Lines:
 
 def _cost(cost: JsonObject, width: int) -> Lines:
     now = cost["now"]
-    rows = [("input of", "warm", "cold"), ("the summary now", dollars(now["warm"]), dollars(now["cold"]))]
+    rows = [("input of", "warm", "cold"), ("the summary", dollars(now["warm"]), dollars(now["cold"]))]
     for row in cost["next"]:
-        what = "next request" if row["requests"] == 1 else f"next {row['requests']}"
+        what = "next request" if row["requests"] == 1 else f"next {row['requests']} requests"
         for name in ("without", "with"):
-            rows.append((f"{what} {name} it", dollars(row[name]["warm"]), dollars(row[name]["cold"])))
+            rows.append((f"{what} {name} compaction", dollars(row[name]["warm"]), dollars(row[name]["cold"])))
     priced = all("-" not in row for row in rows)
     return [*(block("cost", rows, width) if priced else ()), "", *filled(_sum(cost), width)]
 

@@ -131,7 +131,7 @@ def _facts(value: JsonObject) -> Iterator[tuple[str, Sequence[str]]]:
     notices, rewrite = list(value["notices"]), value["rewrite"]
     if rewrite:
         text = describe_rewrite(rewrite)
-        now = [f"{text}; /compact does it now"] if rewrite["by"] == "summary" else []
+        now = [f"{text} (now: /compact)"] if rewrite["by"] == "summary" else []
         notices = notices[:-1] if rewrite["by"] == "epoch" else notices  # the last one repeats it in more words
         yield "Next", [*now, text]
     yield "More", ["/context all: sections, tools, drops, limits"]
@@ -146,6 +146,6 @@ def _left_out(drops: Sequence[JsonObject], missed: int | None) -> Sequence[str]:
     tokens = number(sum(drop["tokens"] for drop in drops))
     if len(drops) == 1:
         return [f"{cut_line(drops[0]['what'], 30)}, {tokens} tokens; /drops {drops[0]['id']} prints it"]
-    counted = "" if missed in (None, len(drops)) else f" ({missed:,} in the status line)"
+    counted = "" if missed in (None, len(drops)) else f" ({missed:,} counted in the status line)"
     text = f"{len(drops):,} parts{counted}, {tokens} tokens; /drops lists them"
     return [f"{text}; the model can recall them", text]

@@ -147,14 +147,14 @@ def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -
     value |= {"ran": result is not None and result.ran, "decision": None, "level": level, "profile": None, "rule": None}
     value |= {"from": None, "parts": [], "answer": None}
     if result is None:
-        value["why"] = "it has no result"
+        value["why"] = "the call has no result"
     elif result.text.strip() == UNKNOWN_OUTCOME:
         value |= {"ran": True, "why": "the decision was not recorded: nexus ended while the call ran"}
     elif result.ran:
         layer = _find_layer("allow", level, entry, limits)
         value |= {"decision": "allow", "from": f"level {level}", "bound_by": layer, "why": ""}
     else:
-        value["why"] = f"it could not run: {result.text.strip()[:200]}"
+        value["why"] = f"the call could not run: {result.text.strip()[:200]}"
     return cast("DecisionObject", {**value, "at": last.at})
 
 

@@ -86,7 +86,7 @@ def describe_missed(value: JsonObject) -> str:
     """Say how many drops the status line counts, "" if all that are left out."""
     missed = value.get("missed")
     is_same = missed in (None, value.get("left_out"))
-    return "" if is_same else f"; the status line counts {missed:,} (no outputs of tools)"
+    return "" if is_same else f"; the status line counts {missed:,} (without tool outputs)"
 
 
 def describe_drop(drop: JsonObject) -> str:

@@ -367,7 +367,7 @@ def _sandbox_hint(setting: str) -> str:
 def _terminal(settings: Settings) -> Check:
     kinds = [name for number, name in enumerate(("stdin", "stdout", "stderr")) if os.isatty(number)]
     term = os.environ.get("TERM", "")
-    return Check("terminal", "ok", f"{term or 'TERM is not set'}; {', '.join(kinds) or 'none of the streams'} on it")
+    return Check("terminal", "ok", f"{term or 'TERM is not set'}; terminal streams: {', '.join(kinds) or 'none'}")
 
 
 CHECKS: tuple[Callable[..., Check], ...] = (

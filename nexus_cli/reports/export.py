@@ -52,7 +52,7 @@ SUFFIXES = MappingProxyType({".jsonl": "jsonl", ".html": HTML, ".htm": HTML})
 """Formats by the ending of a file's name; md for others."""
 LOCAL = "%Y-%m-%d %H:%M %z"
 """Times in Markdown have their zone, because a file is read in other places too."""
-CUT_OFF = "\n*no end of this turn is recorded*\n"
+CUT_OFF = "\n*the end of this turn was not recorded*\n"
 """The line behind a turn whose process was killed, or that still runs."""
 _FENCE = re.compile("`{3,}")
 _WORD = re.compile(r"\w+")

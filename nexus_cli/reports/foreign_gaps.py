@@ -133,7 +133,7 @@ def _instructions(project: Path) -> Iterator[str]:
         names = (*INSTRUCTION_FILES[1:], *BESIDE)
         unread = [name for name in names if (project / name).is_file() and os.path.realpath(project / name) not in read]
         if unread:
-            yield f"{', '.join(unread)}: not read beside {own.name}; to import a file, write @{unread[0]} there"
+            yield f"{', '.join(unread)}: not read, because of {own.name}; to import a file, write @{unread[0]} there"
 
 
 def _servers(project: Path) -> Iterator[str]:

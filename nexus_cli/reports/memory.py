@@ -136,7 +136,7 @@ def memory_text(value: JsonObject, width: int) -> Lines:
         nothing = "Nothing is remembered yet."
         if value.get("project"):
             nothing = "Nothing is remembered for this project yet; --all lists the facts of every project."
-        yield from filled("Nothing remembered matches." if "text" in value else nothing, width)
+        yield from filled("No remembered facts match." if "text" in value else nothing, width)
     if waiting:
         yield from [*filled(_waits(waiting), width), *_whole(waiting, width), *([""] if kept else [])]
     if value.get("whole"):
@@ -154,7 +154,7 @@ def fact_text(value: JsonObject, width: int) -> Lines:
     facts, done = value["facts"], value.get("done", "kept")
     gone = facts if done == "forgotten" else value.get("forgotten", [])
     if not facts and not gone:
-        return filled("Nothing to do.", width)
+        return filled("No facts to change.", width)
     lines = [line for fact in gone for line in _forgotten(fact, width, value["here"])]
     if done == "forgotten":
         return lines
@@ -165,7 +165,7 @@ def _forgotten(fact: JsonObject, width: int, here: str) -> Lines:
     """List the fact and every session in which it stays readable until that is deleted: no later report could name
     them."""
     held = fact["told_in"]
-    done = "Forgotten" if held else "Forgotten for good"
+    done = "Forgotten" if held else "Forgotten permanently"
     yield from filled(f"{done}: {fact['id']} ({fact['slot']}) {fact['text']}", width, "    ", "")
     if held:
         which = "1 session still contains it; its model can read it until you delete the session:"
@@ -191,7 +191,7 @@ def _whole(facts: list[JsonObject], width: int) -> Lines:
         yield from [*filled(head, width, "    ", ""), *filled(_statement(fact), width, "    ")]
         if worded:
             accept = name_commands(f"nexus memory accept {fact['id']}")
-            how = f"active in your own words; wording proposed by the model (to accept: {accept}): {fact['text']}"
+            how = f"active as you worded it; the model proposes this wording (to accept: {accept}): {fact['text']}"
             yield from filled(how, width, "    ")
         if fact["state"] == "proposed" and fact.get("quote"):
             own = fact["actor"] == "agent"
@@ -218,7 +218,7 @@ def changed_facts_text(value: JsonObject, width: int) -> Lines:
     for fact in value["forgotten"]:
         lines += filled(f"- {fact['id']} {fact['text']}", width, "      ", "")
     head = f"{plural(value['looked_at'], 'fact')} reviewed"
-    head += f", {value['left']} older ones not" if value["left"] else ""
+    head += f", {value['left']} older facts were not" if value["left"] else ""
     head += "." if lines else "; nothing changed."
     said = [line for text in value["answer"].splitlines() for line in filled(text, width)]
     return [*filled(head, width), *lines, *([""] if said else []), *said]

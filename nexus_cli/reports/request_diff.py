@@ -110,7 +110,7 @@ def request_difference(ledger: Ledger, session: str, settings: Settings, step: i
 
 def compare_requests(before: RequestView | None, after: RequestView) -> DifferenceReport:
     """Return the difference as JSON; without `before` everything of `after` is new."""
-    assert after.row is not None and after.session is not None, "only requests that were sent are compared"
+    assert after.row is not None and after.session is not None, "only sent requests can be compared"
     one, two = _entries(before), _entries(after)
     same = before is not None and before.request.epoch.id == after.request.epoch.id
     old, new = _sections(before), _sections(after)
@@ -219,7 +219,7 @@ def between_text(value: JsonObject, width: int) -> Lines:
     ]
     yield from block("system sections", [("", "id", "tokens", "form"), *rows], width)
     told = [("+", section["id"], *_seen_cells(section)) for section in value["told"]]
-    yield from block("sent with it", [("", "id", "tokens", "form"), *told], width)
+    yield from block("event sections", [("", "id", "tokens", "form"), *told], width)
     named = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
     yield from block("tools", [("", "name", ""), *named], width)
     moved = [_entry_cells("+", entry) for entry in entries["added"]] + [

@@ -423,7 +423,7 @@ def _parts(value: JsonObject) -> Iterator[str]:
         yield name_commands(f"to answer: nexus runs resume {value['id']}")
     joined = [one for one in value["signals"] if one["kind"] == JOINED][SHOWN_EVENTS:]
     for signal in (one for one in value["signals"] if one not in joined):
-        later = "" if signal["taken"] else ", not taken yet"
+        later = "" if signal["taken"] else ", not processed yet"
         yield f"{format_local_minute(signal['at'])} {name_signal(signal['kind'], signal['value'])}{later}"
     if joined:
         yield f"and {plural(len(joined), 'further event')}"

@@ -243,7 +243,7 @@ def _facts(row: JsonObject) -> Iterator[str]:
         case "signal":
             yield row["text"]
             yield row["why"]
-            yield "" if row["taken"] else "not taken yet"
+            yield "" if row["taken"] else "not processed yet"
         case "hook":
             yield row["text"]
             yield f"{row['seconds']:g} s" if row["seconds"] else ""
@@ -272,7 +272,7 @@ def _decided(row: JsonObject) -> str:
 def _request(row: JsonObject) -> Iterator[str]:
     if row["finish"] in (None, "lost"):
         state = "waiting for the" if row.get("running") else "no recorded"
-        yield f"{state} response to about {short(row['input'])} tokens"
+        yield f"{state} response to a request of about {short(row['input'])} tokens"
     else:
         yield describe_tokens(row)
         yield _cost(row)

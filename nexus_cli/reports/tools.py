@@ -84,7 +84,7 @@ def _asks(tool: Tool, level: str, has_sandbox: bool) -> str:
     if tool.later and level in (PLAN, ASK):
         return f"{'refused ' if level == PLAN else ''}for work in the background"
     if tool.feeds and level != ALL:
-        return "for what it writes"
+        return "for input to a job"
     if level == ALL or effect is Effect.NONE:
         return "no"
     if effect is Effect.RUN and has_sandbox:

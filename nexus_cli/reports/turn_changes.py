@@ -52,7 +52,7 @@ class TurnCount:
     def offer_undo(self, turn: int) -> str:
         """Return the figures of the newest turn, with what /undo needs or cannot do."""
         if not self.is_kept:
-            return f"{self.text}; /undo {turn} leaves files of which the earlier content was not kept"
+            return f"{self.text}; /undo {turn} cannot restore files whose earlier content was not kept"
         return f"{self.text}: /undo {turn} to revert" if self.was_killed else self.text
 
 

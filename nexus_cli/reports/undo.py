@@ -68,7 +68,7 @@ def undo_text(value: JsonObject, width: int) -> Lines:
         yield from folded(moved["command"], width, "  ")
     if unsure:
         yield from filled(
-            f"{describe_unsure(unsure)} To revert them, undo the turn with --all, or with their paths.",
+            f"{describe_unsure(unsure)} To revert them, undo the turn with --all, or name their paths.",
             width,
         )
     for what in value["unfollowed"]:

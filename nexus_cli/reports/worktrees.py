@@ -76,7 +76,7 @@ def applied_text(value: JsonObject, width: int) -> Lines:
         return filled(text, width)
     conflicts = {one["path"] for one in value["conflicts"]}
     lines = [f"applied   {path}" for path in value["written"] if path not in conflicts]
-    lines += [f"the same  {path}" for path in value["there"]]
+    lines += [f"identical {path}" for path in value["there"]]
     for conflict in value["conflicts"]:
         where = "" if conflict["is_marked"] else f"; other version: {value['folder']}/{conflict['path']}"
         lines.append(f"conflict  {conflict['path']}: {conflict['why']}{where}")

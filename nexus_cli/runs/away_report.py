@@ -66,7 +66,7 @@ def describe_rest(ledger: Ledger, run: Run) -> str:
     if facts["came"]:
         return f"{origin} will continue when nexus serve runs: {facts['came']}"
     if broken_runs(ledger, [run]):
-        return f"{origin} broke off; to resume it: nexus runs resume {run.id}"
+        return f"{origin} was interrupted; to resume it: nexus runs resume {run.id}"
     if run.waits is None:
         return f"{origin} {run.state}: {_quote(run)}".removesuffix(": ")
     acts = {APPROVAL: f"nexus runs resume {run.id}"}

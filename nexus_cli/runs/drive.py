@@ -153,7 +153,9 @@ class RunDriver:
         folder = Path(self.run.options.get("folder") or Path.home())
         if not folder.is_dir():
             why = "there is no such folder"
-            raise NexusError("usage", f"folder {folder}", why, "Restore the folder, or start the work in another one")
+            raise NexusError(
+                "usage", f"folder {folder}", why, "Restore the folder, or start the work in another folder"
+            )
         return folder
 
     def end_after_step(self) -> None:

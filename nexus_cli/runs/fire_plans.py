@@ -56,7 +56,7 @@ def decide_firing(plan: Plan, now: float) -> Firing:
     if missed and plan.missed == "once":
         facts |= {"missed": missed, "missedSince": format_moment(first)}
         which = f"{plural(missed, 'run')} of this plan since {facts['missedSince']}"
-        note = f"[nexus: missed {which}. This run makes up for every missed one.]"
+        note = f"[nexus: missed {which}. This run replaces all missed runs.]"
         facts["instruction"] += f"\n\n{note}"
     return Firing(facts, next_at)
 

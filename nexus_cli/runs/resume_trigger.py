@@ -63,9 +63,9 @@ def describe_signal(wait: Wait, signal: Signal) -> str:
             return f"the wait timed out ({wait.why})"
         case "person":
             said = str(signal.value.get("text") or "").strip()
-            return "somebody resumed this run without waiting any longer" + (f", and said: {said}" if said else "")
+            return "somebody resumed this run before the wait was over" + (f", and said: {said}" if said else "")
         case "reply":
-            return "the reply has come"
+            return "the reply has arrived"
         case "unanswered" if "run" not in signal.value:
             return f"{signal.value['name']} left the space without an answer"
         case "unanswered":
@@ -80,7 +80,7 @@ def _describe_missed(run: Run, taken: Sequence[Signal]) -> str:
         return ""
     reasons = ", ".join(list(dict.fromkeys(miss["why"] for miss in missed))[-MOST_REASONS:])
     count = f"{len(missed)} event{'s' if missed[1:] else ''}"
-    return f"; {count} of {run.waits.value['service']} came, none matched: {reasons}"
+    return f"; {count} of {run.waits.value['service']} arrived, none matched: {reasons}"
 
 
 def event_lines(run: Run, signals: Sequence[Signal]) -> list[str]:

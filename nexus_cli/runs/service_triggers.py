@@ -297,8 +297,8 @@ def name_joined(events: Sequence[Signal], service: str) -> str:
     """Return the message that tells a run of further events with its key, a line for each, as data."""
     lines = [f"{event.at} {event.value['line']}" for event in events[:MOST_TOLD]]
     lines += [f"and {len(events) - MOST_TOLD} more"] if events[MOST_TOLD:] else []
-    came = f"{plural(len(events), 'further event')} of {service} came for what this run works on"
-    other = f"no other run looks into {'them' if events[1:] else 'it'}"
+    came = f"{plural(len(events), 'further event')} of {service} arrived about the subject of this run"
+    other = f"no other run handles {'them' if events[1:] else 'it'}"
     block = payload_block("\n".join(lines))
     return f"{came}; {other}.\n\n{block}"
 

@@ -121,7 +121,7 @@ class CommandGuard:
                 "change files that other tools load"
             )
         if links := [path.removeprefix(f"{project}/") for path in self.snapshot.links_out()]:
-            lines.append(f"links to unprotected files outside the project: {', '.join(links[:3])}")
+            lines.append(f"these links lead to unprotected files outside the project: {', '.join(links[:3])}")
         new = [line for line in lines if (project, line) not in _told_of]
         _told_of.update((project, line) for line in new)
         return new

@@ -15,10 +15,10 @@ from nexus_cli.sandbox.profile import SandboxProfile, is_below
 
 ASK_NETWORK = "ask for network access with network=true"
 ASK_OUTSIDE = "ask to run it outside the sandbox with outside=REASON"
-ASK_WRITE = "write=true asks the person"
-NOBODY_WRITE = "nobody can be asked for write=true, which level auto allows"
-AUTO_WRITE = "with write=true it may write to the project"
-NOBODY = "nobody can be asked for it"
+ASK_WRITE = "write=true asks the person for write access"
+NOBODY_WRITE = "write=true needs permission level auto, because nobody can be asked"
+AUTO_WRITE = "with write=true the command may write to the project"
+NOBODY = "nobody can be asked to allow it"
 IN_PLACE = "change existing files in place, with edit_file or > FILE"
 VIEW = "[nexus: in the sandbox: only its own processes and network are visible]"
 """The line in results of programs that look at the machine: they see less than there is, and do not say so."""
@@ -166,7 +166,7 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
             and not os.path.lexists(path)
             and any(is_below(str(one), [folder]) for one in profile.denied)
         ):
-            return f"[sandbox: a deny rule hides a file in {folder}: no new file there is readable; {IN_PLACE}]"
+            return f"[sandbox: a deny rule hides a file in {folder}: new files there cannot be read; {IN_PLACE}]"
     return ""
 
 

@@ -49,7 +49,7 @@ MOST = 100
 """Most imported files of a session."""
 MOST_FOLDERS = 100
 """Most folders beside those of the session that have instructions."""
-SKILL_HEADER = "Skills for work in this folder. Before work that one fits, read its file."
+SKILL_HEADER = "Skills for work in this folder. If a skill fits your task, read its file first."
 """What a request says before the skills of a folder below."""
 LIMIT = 1024 * 1024
 """Bytes of one imported file that are read."""

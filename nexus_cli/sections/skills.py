@@ -204,7 +204,7 @@ def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> di
         found |= {guide.name: f"{guide.path} is not trusted; run nexus trust" for guide in waiting}
     for guide in chain.from_iterable(find_guides(cwd, kind)[0] for kind in kinds):
         if not (guide.is_callable or guide.shadowed):
-            found[guide.name] = f"{guide.path} {guide.problem or 'is only for the model (user-invocable)'}"
+            found[guide.name] = f"{guide.path} {guide.problem or 'can only be used by the model (user-invocable)'}"
     return found
 
 

@@ -44,7 +44,7 @@ def _read_skills(named: str, cwd: Path) -> Iterator[str]:
     """Yield the text of each skill that an agent begins with, or that it is not there."""
     known = index_guides(skill for skill in find_skills(cwd) if skill.is_usable) if named else {}
     for name in re.findall(r"[^\s,]+", named):
-        yield read_guide(known[name]) if name in known else f"[there is no skill {one_line(name)} here]"
+        yield read_guide(known[name]) if name in known else f"[skill {one_line(name)} was not found]"
 
 
 def read_limits(agent: Skill, cwd: Path) -> Limits:
@@ -64,7 +64,7 @@ def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield field, f"nexus ignores the pattern of {one_line(named)}; to restrict calls, use nexus rules add"
             is_known = name in _ALL or name.startswith(_SERVER) or find_our_tools(name) or name in known
             if not is_known:
-                yield field, f"there is no tool {one_line(name)} here"
+                yield field, f"unknown tool {one_line(name)}"
     if _read_steps(fields.get("maxturns", "1")) is None:
         yield "maxturns", "maxTurns must be a whole number above 0, with at most 6 digits"
     if fields.get("isolation", WORKTREE) != WORKTREE:

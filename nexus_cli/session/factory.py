@@ -254,9 +254,9 @@ def _record_resume(ledger: Ledger, info: SessionInfo, model: str, options: Optio
         ledger.touch_session(info.id, model=model, recipe=options.recipe or None, front=front)
     if info.worktree == options.worktree and not os.path.isdir(info.folder):
         facts = ledger.move_session(info.id, options.cwd)
-        notices.append(f"this session worked in {info.folder}, which is gone; it continues in {options.cwd}")
+        notices.append(f"this session worked in {info.folder}, which no longer exists; it continues in {options.cwd}")
         if facts:
-            notices.append(f"{plural(facts, 'fact')} of {info.project} taken over: this project has moved")
+            notices.append(f"kept {plural(facts, 'fact')} of {info.project}, the former folder of this project")
 
 
 def open_log(

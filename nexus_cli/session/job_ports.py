@@ -94,7 +94,11 @@ class JobPort:
             why = self.why or "not decided yet"
             return f"{job} listens on port {self.listener.port}, for commands only: the person cannot open it ({why})"
         is_moved = not self.url.endswith(f":{self.listener.port}")
-        moved = f" ({self.listener.port} is taken there; commands use {self.listener.port})" if is_moved else ""
+        moved = (
+            f" (port {self.listener.port} is in use outside the sandbox; commands use {self.listener.port})"
+            if is_moved
+            else ""
+        )
         return f"{job} {self.url}{moved}: the person can open it until {job} ends"
 
 
@@ -197,7 +201,7 @@ class JobPorts:
         if not is_typed and state.engine.settings.jobs.forward == OFF:
             return "jobs.forward is off"
         if not is_typed and not (state.options and state.options.interactive and not state.options.spawner):
-            return "nobody is here"
+            return "this session is not interactive"
         return ""
 
     async def _decide(self, job: str, port: JobPort, asks: bool) -> None:

@@ -30,7 +30,7 @@ CHANGED = "the limits have changed"
 """Beginning of the notice for the model."""
 NEWEST = 500
 """Messages at the end of a session whose decisions are read when it is resumed."""
-PLAN_ENDS = "Plan mode is over. The plan above holds, unless the next message changes it."
+PLAN_ENDS = "Plan mode is over. Follow the plan above unless the next message changes it."
 
 
 def at_level(state: SessionState, level: str) -> SessionState:

@@ -105,7 +105,7 @@ class SessionFacts(Facts):
         if fact is None:
             return None
         if fact.state is FactState.KEPT:  # kept facts were stated or accepted by the person, in any slot
-            raise ValueError(f"{fact.id} is for the person to forget, tell them: /memory forget {fact.id}")
+            raise ValueError(f"only the person can forget {fact.id}; tell them to run /memory forget {fact.id}")
         self._require_saving("forgotten")
         return self.ledger.facts.forget(fact.id, format_utc(self.clock()))
 

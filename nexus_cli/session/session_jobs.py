@@ -281,7 +281,7 @@ class SessionJobs(Jobs):
     async def connect_to(self, address: str) -> Callable[[], socket.socket] | None:
         if not self.running():
             ends = "; ".join(f"job {job.id} {job.describe()}" for job in self._jobs.values())
-            raise NexusError("usage", "no job runs", f"nothing of this session can answer there ({ends})")
+            raise NexusError("usage", "no job is running", f"nothing can answer at this address ({ends})")
         await self._look()
         parts = urlsplit(address)
         return self._ports.find(parts.port or (443 if parts.scheme == "https" else 80))

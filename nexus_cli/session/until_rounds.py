@@ -112,8 +112,10 @@ class UntilRounds(Continuation):
         self._stale = self._stale + 1 if digest in self._seen else 0
         self._seen.add(digest)
         if self._stale >= STALE:
-            why = f"it {self._describe_end(result)}, and {STALE} rounds in a row led to files and output seen before"
-            raise NexusError("limit", f"stopped after {self._rounds} rounds of {self._named}", why, "Say what to try")
+            why = f"it {self._describe_end(result)}, and {STALE} rounds in a row repeated earlier files and output"
+            raise NexusError(
+                "limit", f"stopped after {self._rounds} rounds of {self._named}", why, "Tell the model what to try next"
+            )
         return await self._message(result)
 
     def close(self, ended: event.Outcome) -> event.Outcome:
@@ -124,7 +126,7 @@ class UntilRounds(Continuation):
         left = [line for line in last.text.splitlines() if line.strip()][-SHOWN:] if last and has_left else []
         has_seen = self._state.has_more_turns and ended.finish == "aborted"  # it was on the screen a moment ago
         if left and not has_seen:
-            self._state.engine.control.emit_notice(f"remaining, according to {self._named}:", warning=False)
+            self._state.engine.control.emit_notice(f"last output of {self._named}:", warning=False)
             for line in left:
                 self._state.engine.control.emit_notice(f"| {line}", warning=False)
         status = last.status if last else None

@@ -110,7 +110,7 @@ class SpaceService(Spaces):
 
         def work() -> ToolResult:
             add_goal(self.ledger, self.agent, text, priority, long_term=long_term, by=AGENT)
-            return ToolResult("It is a goal of yours now, also in your later runs.")
+            return ToolResult("The goal was added; it also applies to your later runs.")
 
         return _answer(work)
 
@@ -125,7 +125,7 @@ class SpaceService(Spaces):
         def work() -> ToolResult:
             message = self.ledger.spaces.posted_by(self.session, call)
             if message is None:
-                return ToolResult(error="not sent: the process ended before. Send it again if it is still wanted.")
+                return ToolResult(error="not sent: the process ended first. Send it again if it is still needed.")
             space = self.ledger.spaces.get(message.space)
             return self._result(space, Posted(message), wait=message.waits)
 
@@ -138,10 +138,12 @@ class SpaceService(Spaces):
     ) -> ToolResult:
         others = [member for member in space.members if member.key != self.agent.key]
         if wait and not others:
-            raise NexusError("usage", _named(space), "nobody else is in it who could answer")
+            raise NexusError("usage", _named(space), "it has no other member who could answer")
         if wait and not find_mentions(text, [entity.name for entity in others]) and (called := _CALLED.search(text)):
             names = ", ".join(entity.name for entity in others)
-            raise NexusError("usage", f"nobody in {_named(space)} is called {called[1][:80]!r}", f"there are: {names}")
+            raise NexusError(
+                "usage", f"nobody in {_named(space)} is called {called[1][:80]!r}", f"the other members are {names}"
+            )
         if wait and not self.log.is_saving:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
         run = self._run()
@@ -169,7 +171,7 @@ class SpaceService(Spaces):
         lines = [f"{message.id} is posted in {_named(space)}."]
         lines += [f"It started run-{key} of {agent.name}." for agent, key in posted.triggered]
         if message.quiet:
-            lines.append(f"It started nobody{' else' if posted.triggered else ''}: {message.quiet}. Ask a person.")
+            lines.append(f"It started no{' other' if posted.triggered else ''} agent: {message.quiet}. Ask a person.")
         others = [member for member in space.members if member.key != self.agent.key]
         named = find_mentions(message.text, [entity.name for entity in others])
         asked = [entity for entity in others if entity.name in named]
@@ -227,7 +229,9 @@ class SpaceService(Spaces):
         if name:
             return self._find_space(name)
         if (active := self.active_space()) is None:
-            raise NexusError("usage", "no space is active", f"enter one, or name it; yours are {self._own_names()}")
+            raise NexusError(
+                "usage", "no space is active", f"enter a space, or name one; yours are {self._own_names()}"
+            )
         return active
 
     def _find_space(self, name: str) -> Space:
@@ -237,7 +241,7 @@ class SpaceService(Spaces):
             candidate for candidate in own if candidate.key == key
         ]
         if not spaces:
-            why = f"you are not in a space of this name; yours are {self._own_names()}"
+            why = f"you are not in a space with this name; your spaces are {self._own_names()}"
             raise NexusError("usage", f"the space {name[:80]!r}", why)
         return spaces[0]
 
@@ -248,7 +252,7 @@ class SpaceService(Spaces):
         key = parse_key(text.strip().strip("[]"), "msg")
         message = self.ledger.spaces.message(key) if key else None
         if message is None or message.space not in {space.key for space in self._own_spaces()}:
-            raise NexusError("usage", f"the message {text[:40]!r}", "there is none of this id in your spaces")
+            raise NexusError("usage", f"the message {text[:40]!r}", "no message in your spaces has this id")
         return message
 
     def _members(self, space: Space) -> str:

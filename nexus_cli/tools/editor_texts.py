@@ -34,7 +34,7 @@ from nexus_cli.tools.files import (
 
 LARGEST = 8 << 20
 """Most bytes of a file for whose text the editor is asked: it answers in one line of JSON."""
-UNKNOWN = "it does not give its text now"
+UNKNOWN = "its text could not be read"
 
 
 def read_shown_file(path: Path, services: Mapping[type, Any]) -> FileContent:
@@ -71,7 +71,7 @@ def write_shown_file(
         return
     stop.raise_if_pressed()
     if why := editor.write(path, data.decode()):  # a refusal of the person's, perhaps: not for the disk either
-        raise ToolError(f"the editor does not save it: {why}")
+        raise ToolError(f"the editor did not save it: {why}")
     _complete(path, data, expected, stop)
     with suppress(OSError, ToolError):  # if the editor has taken the text, what it shows next is typed
         _find_text(path, read_real_file(path), editor)

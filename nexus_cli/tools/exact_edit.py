@@ -142,7 +142,7 @@ def _describe_no_change(old: str, new: str) -> str:
     """Return the reason why an edit changes nothing, "" if it changes something."""
     if to_lf(old) != to_lf(new):
         return ""
-    return "`old` and `new` are the same" + (" but for line ends, which an edit keeps" * (old != new))
+    return "`old` and `new` are the same" + (" except for line ends, which an edit keeps" * (old != new))
 
 
 def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> tuple[str, int]:
@@ -254,7 +254,9 @@ def describe_nearest(text: str, old: str, stop: StopFlag, what: str = "`old`") -
         which = f"line {first}" if count == 1 else f"lines {first}-{first + count - 1}"
         changes = _diff_lines(to_lf(old).removeprefix(_BOM).strip("\n").split("\n"), exact.split("\n"), first)
         if len(changes) < len(exact):
-            return f" ({differs}). {which[0].upper()}{which[1:]} would match if you changed {what} so:\n{changes}"
+            return (
+                f" ({differs}). {which[0].upper()}{which[1:]} would match if you changed {what} as follows:\n{changes}"
+            )
         return f" ({differs}). Use {which} as {what}:\n{exact}"
     blanks, places = _find_candidates(text, old, stop)
     why = " (only white space differs)" if blanks else ""

@@ -140,7 +140,7 @@ def _read_ready(file: io.FileIO, most: int) -> bytes:
     """Read bytes that are there now; raise `ToolError` for a file that would wait for more, as some of `/proc` do."""
     part = file.read(most)
     if part is None:
-        raise ToolError("has no more content now, and reading it would wait")
+        raise ToolError("has no more content now; reading more would block")
     return part
 
 

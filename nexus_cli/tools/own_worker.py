@@ -85,5 +85,5 @@ def find_library(name: str, project: Path) -> list[str]:
     # A project that is `/` or the home folder contains the person's own programs.
     is_whole = root in (os.sep, os.path.realpath(os.path.expanduser("~")))
     if not is_whole and Path(folder).is_relative_to(root):
-        raise ToolError(f"{name} lies in the project, where nexus starts no code itself")
+        raise ToolError(f"{name} is in the project, and nexus does not run code from there")
     return [folder]

@@ -40,7 +40,7 @@ class PathPattern:
             raise ToolError(f"the list has more than {_MOST} patterns")
         self._parts = [_PatternChoice(part) for part in parts] if len(parts) > 1 else []
         if sum(len(part.choices) for part in self._parts) > 2 * _MOST:
-            raise ToolError(f"the braces stand for more than {2 * _MOST} patterns")
+            raise ToolError(f"the braces expand to more than {2 * _MOST} patterns")
 
     def matches(self, path: str) -> bool:
         """Return True if the pattern matches this relative path (with `/`)."""
@@ -151,7 +151,7 @@ def _expand_braces(pattern: str) -> list[str]:
             waiting += [current[:start] + part + current[end:] for part in reversed(parts)]
         count = len(done) + len(waiting)
         if count > _MOST or (count > 1 and count * len(pattern) > _MOST_TEXT):
-            raise ToolError(f"the braces stand for more than {_MOST} patterns")
+            raise ToolError(f"the braces expand to more than {_MOST} patterns")
     return done
 
 

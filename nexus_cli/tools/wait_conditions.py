@@ -161,7 +161,7 @@ def describe_event(kind: str, came: JsonObject) -> str:
         case "service":
             at = f" at {came['came']}" if "came" in came else ""
             return f"{came['service']} has sent {came['event'] or 'an event'}{at}"
-    return "the time has come"
+    return "the time was reached"
 
 
 def describe_process(pid: int) -> JsonObject | None:

@@ -42,7 +42,7 @@ async def refresh_reviews(workers: Iterable[Worker], project: Path) -> None:
         if record is None or unapplied is None:
             worker.close_review("applied or discarded")
         elif not unapplied.paths and unapplied.tree != record.base:
-            worker.left = f"worktree {record.folder}: all of it is applied; `steer` {worker.id} continues there"
+            worker.left = f"worktree {record.folder}: all changes are applied; `steer` {worker.id} continues there"
 
 
 async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, path: str) -> ToolResult:
@@ -70,13 +70,13 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
     except NexusError as error:
         return ToolResult(error=f"{error.message}. {error.hint}".rstrip(". "), ran=False)
     if result.nothing_new:
-        return ToolResult("nothing to apply: all of it is in the project")
+        return ToolResult("nothing to apply: the project already has all changes")
     marked = {conflict.path for conflict in result.conflicts}
     lines = [f"applied {path}" for path in result.written if path not in marked]
-    lines += [f"the same in the project: {path}" for path in result.there]
+    lines += [f"identical in the project: {path}" for path in result.there]
     for conflict in result.conflicts:
-        sides = f"`yours` is the project's side, `worktree {record.name}` that of {worker.id}"
-        other = f"not written: the file is the project's side, `diff` with this path shows that of {worker.id}"
+        sides = f"`yours` marks the project's version, `worktree {record.name}` that of {worker.id}"
+        other = f"not written: the project's version is kept; `diff` with this path shows that of {worker.id}"
         where = sides if conflict.is_marked else other
         lines.append(f"conflict in {conflict.path}: {conflict.why}; {where}")
     return ToolResult("\n".join(lines), changed=tuple(result.written), warning=_describe_conflicts(result.conflicts))
@@ -97,7 +97,7 @@ async def _show_changes(worker: Worker, record: WorktreeRecord, path: str) -> To
         worker.seen_state = (record.created, changes.tree)
     text = changes.diff.decode(errors="replace") or "nothing has changed"
     if since not in ("", changes.tree):
-        text = f'[since your last diff; the whole: `path` "."]\n{text}'
+        text = f'[changes since your last diff; to see all changes: `path` "."]\n{text}'
     counts = changes.counts
     return ToolResult(text, counts={"files": counts.files, "added": counts.added, "removed": counts.removed})
 

@@ -144,7 +144,7 @@ class Worker:
         self.seconds = time.monotonic() - self._began
         match each:
             case event.StepStart():
-                self.doing = "asks the model"
+                self.doing = "waiting for the model"
             case event.ToolCallEvent():
                 self.doing = f"{each.call.name} {each.subject}".strip()
             case event.ApprovalRequest():
@@ -170,7 +170,7 @@ class Worker:
             self.failed[command] = statuses[0]
 
     def _end(self, outcome: event.Outcome) -> None:
-        cut = f"It finished no report. Cut short: {self.doing}" if outcome.has_failed and self.doing else ""
+        cut = f"It did not finish its report. Last activity: {self.doing}" if outcome.has_failed and self.doing else ""
         self.doing, self.report, self.denied = "", f"{outcome.text}\n{cut}".strip("\n"), len(outcome.denied)
         self.changed = tuple(dict.fromkeys((*self.changed, *outcome.changed)))
         self.usage = self._before + outcome.usage

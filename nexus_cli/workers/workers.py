@@ -90,7 +90,7 @@ async def first_message(worker: Worker, session: Session, rights: Limits) -> str
 
 def name_sender(text: str, source: str) -> str:
     """Return a later message to a worker; that of a model begins with a line that no text of its can pass for."""
-    return text if source == "person" else f"[nexus: the agent that started you writes, not the person]\n{text}"
+    return text if source == "person" else f"[nexus: from the agent that started you, not from the person]\n{text}"
 
 
 def find_reader(session: Session) -> Tool | None:
@@ -190,9 +190,9 @@ class SessionWorkers(RunningWorkers[Session]):
         limits = self.session.state.rights()
         wanted = task.limits
         if not task.task.strip():
-            raise NexusError("usage", "it has no task", "`task` is empty")
+            raise NexusError("usage", "the task is missing", "`task` is empty")
         if not task.wait and limits.mode not in (None, "plan_execute"):
-            raise NexusError("limit", "it would work in the background", f"the mode of this run is {limits.mode}")
+            raise NexusError("limit", "background workers are not allowed", f"the mode of this run is {limits.mode}")
         if self._depth > MOST_DEPTH:
             raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
         self._refuse_without_place()
@@ -230,7 +230,12 @@ class SessionWorkers(RunningWorkers[Session]):
         wait could last for ever."""
         running = len(self.running())
         if self._depth > 1 and (self._places.locked() or running >= self._budget()):
-            raise NexusError("limit", "all places are taken", f"running workers: {running}", "Do it yourself, or later")
+            raise NexusError(
+                "limit",
+                "the limit of workers is reached",
+                f"running workers: {running}",
+                "Do the work yourself, or try later",
+            )
 
     def _reserve(self, worker: Worker, wanted: Limits, spending: Spending) -> Limits:
         """Reserve the budget of a worker: workers that one message asks for get equal parts."""
@@ -454,7 +459,9 @@ class SessionWorkers(RunningWorkers[Session]):
         try:
             await asyncio.wait([worker.running, released], return_when=asyncio.FIRST_COMPLETED)
             if released.done() and not worker.running.done():
-                return ToolResult(f"The person moved {worker.id} to the background. Go on; its report comes by itself.")
+                return ToolResult(
+                    f"The person moved {worker.id} to the background. Continue; its report will arrive automatically."
+                )
         except asyncio.CancelledError:
             await run_shielded(self._stop(worker))
             stopped(f"[{worker.figures()}]\n{worker.report}")
@@ -535,7 +542,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if worker.running is not None and worker.has_ended:
             await asyncio.wait([worker.running])  # it closes its session
         if worker.session is not None and worker.session.engine.spending.ending:
-            why = f"{worker.id} writes its report, its budget is used up. Steer it after that."
+            why = f"{worker.id} is writing its report, because its budget is used up. Steer it after that."
             return ToolResult(error=why, ran=False)
         if worker.session is not None and worker.session.busy:
             worker.session.steer(name_sender(text, source), source=source)
@@ -562,9 +569,9 @@ class SessionWorkers(RunningWorkers[Session]):
     def _never_again(self, worker: Worker) -> str:
         """Return the reason that a worker cannot be resumed, "" if it can."""
         if not worker.has_ended:
-            return "has not begun"
+            return "has not started yet"
         if worker.spawner:
-            return f"works for session {worker.spawner}, of which this one is a copy. Start another worker."
+            return f"belongs to session {worker.spawner}, of which this session is a copy. Start another worker."
         if self.session.state.rights().sub_agents is False:
             return "cannot continue: this run may not start workers"
         if not worker.session_id:

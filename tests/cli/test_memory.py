@@ -32,7 +32,7 @@ def test_facts_are_added_listed_found_and_forgotten(nexus: Run, tmp_path: Path) 
     text = nexus("memory", "list").stdout
     assert b"m1" in text and b"likes" in text and b"\x1b" not in text
     assert [one["id"] for one in json.loads(nexus("memory", "search", "npm", "--json").stdout)["facts"]] == ["m1"]
-    assert nexus("memory", "forget", "m1").stdout == b"Forgotten for good: m1 (project) use pnpm, never npm\n"
+    assert nexus("memory", "forget", "m1").stdout == b"Forgotten permanently: m1 (project) use pnpm, never npm\n"
     assert [one["id"] for one in json.loads(nexus("memory", "list", "--json").stdout)["facts"]] == ["m2"]
     assert b"pnpm" not in b"".join(path.read_bytes() for path in places().data.glob("ledger.db*"))
 
@@ -86,7 +86,7 @@ def test_proposals_are_accepted_by_id_or_all_at_once(nexus: Run, tmp_path: Path)
     assert b"3 facts proposed by the model" in listed and b"a deleted session" in listed
     assert [one["state"] for one in json.loads(nexus("memory", "accept", "m2", "--json").stdout)["facts"]] == ["kept"]
     assert {one["id"] for one in json.loads(nexus("memory", "accept", "all", "--json").stdout)["facts"]} == {"m1", "m3"}
-    assert b"Nothing to do" in nexus("memory", "accept", "all").stdout
+    assert b"No facts to change" in nexus("memory", "accept", "all").stdout
 
 
 @pytest.mark.parametrize(

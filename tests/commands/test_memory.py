@@ -54,7 +54,7 @@ def test_the_person_adds_finds_and_forgets(context: FakeContext) -> None:
     for line in ("m1  project", "m2  user", "m3  agent", "typed by you  Likes tabs"):
         assert line in listed
     assert "Deploys with fly" in shown(context.run("memory search deploying")) and "tabs" not in shown(context)
-    assert shown(context.run("memory forget m1")) == "Forgotten for good: m1 (project) Deploys with fly"
+    assert shown(context.run("memory forget m1")) == "Forgotten permanently: m1 (project) Deploys with fly"
     assert "Deploys" not in shown(context.run("memory"))
 
 
@@ -90,7 +90,7 @@ def test_all_that_waits_is_accepted_at_once(context: FakeContext) -> None:
     form, value = context.shown[-1]
     assert form == "fact" and len(value["facts"]) == 3 and {one["state"] for one in value["facts"]} == {"kept"}
     assert value["forgotten"] == []
-    assert "Nothing to do" in shown(context.run("memory accept all"))
+    assert "No facts to change" in shown(context.run("memory accept all"))
 
 
 @pytest.mark.matrix

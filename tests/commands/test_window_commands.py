@@ -279,7 +279,7 @@ def test_tools_say_what_they_do_cost_and_ask(context: FakeContext) -> None:
     assert asks["ask"]["recall"] == "no" and asks["ask"]["read_file"] == "outside the project"
     assert asks["auto"]["fetch"] == "yes" and asks["plan"]["fetch"] == "refused"
     assert asks["ask"]["agent"] == "for work in the background" and asks["auto"]["agent"] == "no"
-    assert asks["auto"]["jobs"] == "for what it writes"
+    assert asks["auto"]["jobs"] == "for input to a job"
 
 
 def dropped(context: FakeContext) -> str:

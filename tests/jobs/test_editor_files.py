@@ -152,7 +152,7 @@ def test_a_command_says_what_it_saw_where_the_session_may_not_edit(place: Stage)
     place.settings(f'model = "{MODEL}"\n{QUICK}{PRICED}[rules]\ndeny = ["edit_file(price.py)"]\n')
     told = play(place, editor, [READ, SHOW])
     assert told[0] == TYPED and told[1].startswith(DISK), told
-    assert "[the command saw the disk; the editor's unsaved text is not on the disk: price.py" in told[1], told
+    assert "[the command read the files on disk; unsaved text in the editor is not on disk: price.py" in told[1], told
     assert path.read_text() == DISK and editor.texts[str(path)] == TYPED
 
 
@@ -267,7 +267,7 @@ def test_an_editor_that_cannot_save_loses_no_text(place: Stage) -> None:
     editor.texts[str(path)] = TYPED
     told = play(place, editor, [READ, EDIT, SHOW])
     assert "Ask the person to save it" in told[1] and "the file is locked" in told[1], told
-    assert "[the command saw the disk;" in told[2], told
+    assert "[the command read the files on disk;" in told[2], told
     assert path.read_text() == DISK and editor.texts[str(path)] == TYPED
     (place.folder / "other.py").write_text(DISK)
     told = play(place, editor, [("edit_file", {**EDIT[1], "path": "other.py"})])

@@ -440,5 +440,7 @@ def test_what_another_process_pins_during_a_turn_is_told_with_the_next_step(
 
         asyncio.run(live())
         sent = [str(one.body["messages"]) for one in around.server.requests]
-        told = [[one.count(f"this, it holds from now on: {text}") for one in sent] for text in ("use tabs", "no tabs")]
+        told = [
+            [one.count(f"this; it applies from now on: {text}") for one in sent] for text in ("use tabs", "no tabs")
+        ]
         assert told == [[0, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 1]] and "at once gone" not in str(sent)

@@ -364,7 +364,9 @@ def test_a_reader_that_cannot_write_says_so_and_runs_again_only_when_the_model_a
     session = opened(project, ("bash", {"command": line}), "waits", person=person)
     events, _ = say(session, "go")
     [refused] = results(events)
-    assert "[nexus: ran read-only: no writes, no network; write=true asks the person]" in refused.output
+    assert (
+        "[nexus: ran read-only: no writes, no network; write=true asks the person for write access]" in refused.output
+    )
     assert not person.asked and not (project / "made").exists()
     events, _ = say(opened(project, again, person=person), "go")
     assert [question.call.arguments["command"] for question in person.asked] == [line]
@@ -905,7 +907,7 @@ def test_a_result_names_the_wall_that_a_command_met(project: Path, backend: str)
     for person in (Person(Allow()), None):
         events, _ = say(opened(project, calls, person=person, allow="auto", settings=settings), "go")
         write, network, silent, plain = (result.text for result in results(events))
-        way, ask = ("ask to run it outside", "network=true") if person else ("nobody can be asked for it]",) * 2
+        way, ask = ("ask to run it outside", "network=true") if person else ("nobody can be asked to allow it]",) * 2
         assert f"[sandbox: write to {outside} refused; {way}" in write and not outside.exists()
         assert "[sandbox: no network" in network and ask in network
         assert silent.startswith("[sandbox: no network") and ask in silent and "pipe: 6 0" in silent

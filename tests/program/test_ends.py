@@ -219,6 +219,9 @@ def test_a_request_whose_process_was_killed_costs_an_unknown_sum(seen: Seen) -> 
     assert before["input"] > 1000, "our estimate"
     assert "1 request (1 without an answer) of 1 session" in shown["text"] and "$0.0000" not in shown["text"]
     assert "price" not in shown["text"], "that of the model is known"
-    assert ["no recorded response to about" in text and "None" not in text for text in shown["told"]] == [True, True]
+    assert ["no recorded response to a request of about" in text and "None" not in text for text in shown["told"]] == [
+        True,
+        True,
+    ]
     assert (after["requests"], after["unpriced"], after["unfinished"], after["cost_usd"]) == (2, 1, 1, None)
     assert after["known_usd"] > 0 and session["cost_usd"] is None and after["input"] > 2 * before["input"]

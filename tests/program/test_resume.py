@@ -10,7 +10,7 @@ import pytest
 from program.stage import Done, Seen, calls, clean, play, stage
 from server.blocks import is_prefix
 
-GO_ON = "Go on from where you broke off."
+GO_ON = "Continue where you stopped."
 
 
 def resumed(

@@ -127,7 +127,7 @@ def test_scheduled_work_is_done_once_its_command_passes(place: Stage) -> None:
 @pytest.mark.matrix
 def test_scheduled_work_whose_command_never_passes_has_failed_with_its_last_lines(place: Stage) -> None:
     value = night(place, *["All is done."] * 9, until="echo 3 tests failed; exit 1")
-    assert value["state"] == "failed" and "led to files and output seen before" in value["error"]
+    assert value["state"] == "failed" and "repeated earlier files and output" in value["error"]
     assert (value["until"]["passed"], value["until"]["left"][0]) == (False, "3 tests failed")
     text = place.run("runs", "show", "run-1", env={"COLUMNS": "200"}).text
     assert "exits 1 after 3 rounds\n| 3 tests failed" in text, text
@@ -250,7 +250,7 @@ def test_a_run_that_a_limit_stopped_is_told_its_new_budget_when_it_is_resumed(pl
     assert place.run("runs", "resume", "run-1").status == 0
     told = str(place.server.requests[-1].body["messages"][-1]["content"])
     assert "A person resumed this run after it had failed (stopped at its limit" in told, told
-    assert "Your budget: 2 requests" in told and told.index("no call runs any more") < told.index("A person resumed")
+    assert "Your budget: 2 requests" in told and told.index("no more calls will run") < told.index("A person resumed")
 
 
 def test_equal_rows_of_the_list_are_one_and_a_missed_event_is_named(place: Stage) -> None:

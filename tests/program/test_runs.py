@@ -163,7 +163,7 @@ def test_a_run_whose_answer_nobody_has_taken_up_yet_is_listed_as_answered(tmp_pa
         assert "Ana said no: use ninja; continues when nexus serve runs" in listed and "waits" not in listed, listed
         assert place.run("runs", "list", "--json").result["runs"][0]["came"] == "Ana said no: use ninja"
         shown = place.run("runs", "show", "1").text
-        assert "Ana said no: use ninja, not taken yet" in shown and "waits:" not in shown, shown
+        assert "Ana said no: use ninja, not processed yet" in shown and "waits:" not in shown, shown
 
 
 def break_off(place: Stage, number: int, *arguments: str) -> tuple[int | None, str]:

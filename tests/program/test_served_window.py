@@ -141,7 +141,7 @@ def test_what_the_server_cut_in_silence_is_a_drop_and_told_at_once(seen: Seen) -
     told = first.stderr.decode()
     assert clean(first) and "2,000" in told and f"""nexus config set 'models."{OLLAMA}".window'""" in told
     assert [one["id"] for one in shown["context"]["drops"]] == ["d1"]
-    assert "cut by the server" in shown["drops"] and "goes on for a while" in shown["original"]
+    assert "truncated by the server" in shown["drops"] and "goes on for a while" in shown["original"]
     assert "The server seems to have cut about" in shown["next"] and "drop d1" in shown["next"]
 
 

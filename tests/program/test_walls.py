@@ -144,7 +144,9 @@ def test_no_command_sees_a_key_and_the_model_is_told_which_names_are_missing(see
 
 def test_a_command_that_met_a_wall_says_so_and_that_nobody_can_be_asked(seen: Seen) -> None:
     run, everything = (seen["levels"][level]["results"][2] for level in ("auto", "all"))
-    assert "[sandbox: write to " in run and "refused; nobody can be asked for it]" in run and "[exit status 1]" in run
+    assert (
+        "[sandbox: write to " in run and "refused; nobody can be asked to allow it]" in run and "[exit status 1]" in run
+    )
     assert everything == "[exit status 0]" or "(no output)" in everything
 
 

@@ -216,7 +216,7 @@ def test_a_request_that_no_provider_took_up_is_one_without_an_answer(kind: str, 
     with the_ledger() as ledger:
         cached, spent = cache_report(ledger, session.id, SETTINGS), cost_report(ledger, session.id)
         reason = miss_report(ledger, session.id, SETTINGS, 1)
-    assert (reason["cause"], reason["why"]) == ("unanswered", f"it was not answered ({kind})")
+    assert (reason["cause"], reason["why"]) == ("unanswered", f"the request was not answered ({kind})")
     assert cached["total"]["unanswered"] == spent["total"]["unanswered"] == 1 and spent["total"]["estimated"] == 0
     assert "1 request (1 without an answer)." in find_form("cache")(cached, 100)
 

@@ -106,7 +106,7 @@ def test_instructions_that_nexus_md_takes_the_place_of_are_named(tmp_path: Path)
     assert list_gaps(tmp_path) == []
     (tmp_path / "NEXUS.md").write_text("See @CLAUDE.md\n")
     assert list_gaps(tmp_path) == [
-        "AGENTS.md, CLAUDE.local.md: not read beside NEXUS.md; to import a file, write @AGENTS.md there"
+        "AGENTS.md, CLAUDE.local.md: not read, because of NEXUS.md; to import a file, write @AGENTS.md there"
     ]
     for name in ("AGENTS.md", "CLAUDE.local.md"):
         (tmp_path / name).unlink()

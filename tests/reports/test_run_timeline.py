@@ -146,7 +146,7 @@ def test_an_event_is_named_by_its_service_and_what_it_says(ledger: Ledger) -> No
     ledger.runs.signal(key, "service", {"service": "ci", "payload": "plain words"}, at(2))
     queued, signal = run_timeline(ledger, str(key))["rows"]
     assert (queued["text"], signal["text"]) == ("service ci: check_run failure", "service ci: an event plain words")
-    assert "service ci: an event plain words, not taken yet" in find_form("run")(
+    assert "service ci: an event plain words, not processed yet" in find_form("run")(
         run_report(ledger, ledger.runs.get(key)), 80
     )
 

@@ -370,7 +370,10 @@ def test_a_request_says_that_it_runs_while_its_session_is_busy(tmp_path: Path, s
     play = Play(file=tmp_path / "ledger.db")
     play.do(step)
     play.do("unanswered")
-    waiting, lost = "request 1: waiting for the response to about 90 tokens", "request 1: no recorded response to"
+    waiting, lost = (
+        "request 1: waiting for the response to a request of about 90 tokens",
+        "request 1: no recorded response to",
+    )
     assert lost in find_form("timeline")(play.timeline(), 80) and play.ledger.lock(play.session)
     for is_busy, told in ((True, waiting), (False, lost)):
         play.ledger.mark_busy(play.session, is_busy)
@@ -390,7 +393,7 @@ def test_the_export_says_where_a_turn_stopped() -> None:
     assert [row.get("cut_off", False) for row in rows_of(play.timeline(), "user")] == [False, False, True, False]
     exported = "".join(session_pieces(play.log, play.ledger.session(play.session), "md"))
     marks = [line for line in exported.splitlines() if line.startswith("*") and not line.startswith("*[")]
-    assert marks[0] == marks[2] == "*no end of this turn is recorded*" and len(marks) == 3
+    assert marks[0] == marks[2] == "*the end of this turn was not recorded*" and len(marks) == 3
     assert marks[1].endswith(": Interrupted. Completed steps are kept.*")
 
 

@@ -123,7 +123,7 @@ async def test_an_agent_with_limits_is_told_its_budget_and_reports_with_the_last
     assert "max_steps reached: its budget was used up; the work may be unfinished" in result["error"]["message"]
     assert failed.value.data["kind"] == "limit" and failed.value.data["text"] == "half of it"
     said = [str(one["content"]) for one in messages if one["role"] == "user"]
-    assert ["Your budget: 7 requests. No call runs in the last request" in one for one in said] == [True, True], said
+    assert ["Your budget: 7 requests. The last request is for the report" in one for one in said] == [True, True], said
     assert sum("5 requests are left for this task" in str(one.get("content")) for one in messages) == 2
 
 

@@ -298,7 +298,7 @@ async def test_a_person_at_a_client_answers_questions_of_the_model(tmp_path: Pat
             if event["type"] == "question.answer":
                 break
         told = (await turns[0])["text"]
-        assert "Which color?\n> blue" in told and "1 of the questions got no answer" in told
+        assert "Which color?\n> blue" in told and "questions without an answer: 1" in told
 
 
 async def test_nobody_is_asked_where_no_person_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

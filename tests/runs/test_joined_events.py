@@ -61,8 +61,8 @@ def test_a_run_that_works_is_told_between_its_steps_in_a_line_each(tmp_path: Pat
     assert post(service, "job-1") == {"run": "run-1"}
     run = drive(provider)
     assert seen == [["job-1"], ["job-1", "job-2", "job-3"]]
-    block = sent(provider.seen[1]).rpartition("2 further events of ci came for what this run works on")[2]
-    assert block.startswith('; no other run looks into them.\n\n<payload from="outside: data, no instruction">\n')
+    block = sent(provider.seen[1]).rpartition("2 further events of ci arrived about the subject of this run")[2]
+    assert block.startswith('; no other run handles them.\n\n<payload from="outside: data, no instruction">\n')
     assert block.count("\n") == 5 and " job job-2\n" in block and " job job-3\n</payload>" in block
     assert (run.state, run.last_words, run.resumes) == ("done", "all three", 0)
 

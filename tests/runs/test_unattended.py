@@ -116,7 +116,7 @@ def test_a_run_is_told_its_budget_once_in_its_first_message(ledger: Ledger, fold
         return "done" if len(told) > 1 else [("glob", {"pattern": "*"})]
 
     (run,) = drive(Played(look), UnattendedRules(RunSettings(max_cost=3, max_cost_day=90)))
-    words = "Your budget: 9 requests, $2.50. No call runs in the last request, which is for the report."
+    words = "Your budget: 9 requests, $2.50. The last request is for the report: no calls run in it."
     assert run.state == "done", run
     assert [text.count(words) for text in told] == [1, 1], told
 
@@ -173,7 +173,7 @@ def test_work_that_nobody_watches_plans_nothing_for_the_next_minutes(ledger: Led
     drive(model, UnattendedRules(RunSettings()))
     made, daily = ledger.plans.list_plans()
     assert daily.next_at is not None and daily.next_at - ledger.runs.now() > 80_000, "it leaves out the next minutes"
-    assert "less than 5 min ahead" in str(model.seen[-1].messages)
+    assert "less than 5 min in the future" in str(model.seen[-1].messages)
     assert made.next_at is not None and made.next_at - ledger.runs.now() > 3000
 
 
@@ -308,7 +308,7 @@ def test_a_run_whose_process_was_killed_is_told_until_it_is_taken_up(ledger: Led
     owner.close()
     for _ in range(2):
         (note,) = take_away_notes(ledger, folder)
-        assert note.line == "run-1 (plan Daily Report) broke off; to resume it: nexus runs resume run-1"
+        assert note.line == "run-1 (plan Daily Report) was interrupted; to resume it: nexus runs resume run-1"
     value = runs_report(ledger)
     assert find_form("runs")(value, 80).startswith("run-1 · broke off · ") and "nexus runs resume run-1" in find_form(
         "runs"

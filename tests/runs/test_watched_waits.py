@@ -153,7 +153,7 @@ def test_the_time_has_come_only_when_it_has(_isolated: Path, monkeypatch: pytest
     put_clock(monkeypatch, 3601.0)
     run_due(provider)
     report = stored(run.key).report
-    assert "the wait timed out" in report and "the time has come" not in report
+    assert "the wait timed out" in report and "the time was reached" not in report
 
 
 @pytest.mark.matrix

@@ -72,7 +72,7 @@ def test_a_new_file_beside_a_hidden_one_is_told_as_unreadable_under_landlock_at_
     refused = "sed: couldn't open temporary file ./sedn42sYn: Permission denied"
     for _ in range(2):
         line = describe_denial(beside, "sed -i s/a/b/ app.py", refused, Backend.LANDLOCK, status=4)
-        assert "a deny rule hides a file in /p/sub: no new file there is readable" in line
+        assert "a deny rule hides a file in /p/sub: new files there cannot be read" in line
     assert describe_denial(beside, "sed -i s/a/b/ app.py", refused, Backend.BWRAP, status=4) == ""
     elsewhere = replace(WRITE, denied=(Path("/p/key"),), hidden=(Path("/p/key"),))
     assert describe_denial(elsewhere, "sed -i s/a/b/ app.py", refused, Backend.LANDLOCK, status=4) == ""
@@ -166,14 +166,16 @@ def test_a_reader_that_failed_or_was_refused_says_that_it_ran_read_only(
 ) -> None:
     read = replace(WRITE, name="read", writable=())
     line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, status=status)
-    assert line == ("[nexus: ran read-only: no writes, no network; write=true asks the person]" if is_told else "")
+    assert line == (
+        "[nexus: ran read-only: no writes, no network; write=true asks the person for write access]" if is_told else ""
+    )
     again = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, status=status, is_told=True)
     assert ("ran read-only" in again) is ("denied" in output or "Read-only" in output)
     line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, status=status, asks=False)
-    assert ("nobody can be asked for write=true, which level auto allows" in line) == is_told
+    assert ("write=true needs permission level auto, because nobody can be asked" in line) == is_told
     for asks in (True, False):
         line = describe_denial(read, "sed -n 'w x' f", output, Backend.BWRAP, status=status, asks=asks, is_auto=True)
-        assert ("with write=true it may write to the project" in line) == is_told and "ask" not in line
+        assert ("with write=true the command may write to the project" in line) == is_told and "ask" not in line
     assert not describe_denial(WRITE, "sed -n 'w x' f", output, Backend.BWRAP, status=0)
 
 

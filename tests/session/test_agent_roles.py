@@ -84,7 +84,7 @@ def test_an_agent_begins_with_the_skills_that_it_names(tmp_path: Path) -> None:
     skill.write_text("---\nname: ship\ndescription: Ships it.\n---\nShip at noon.\n")
     path = put("one", "description: One.\nskills: ship, gone")
     role = recipe_for("one", tmp_path, with_agents=True)[0].role
-    assert role.split() == "Role. Ship at noon. [there is no skill gone here]".split()
+    assert role.split() == "Role. Ship at noon. [skill gone was not found]".split()
     assert not check_guides(path)
     (line,) = check_guides(put("two", "description: Two.\nallowed-tools: Read"))
     assert line.endswith(":3: allowed-tools is not applied to an agent: `tools` lists its tools"), line

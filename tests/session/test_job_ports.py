@@ -134,7 +134,7 @@ def test_a_taken_port_is_left_to_its_owner_and_another_one_is_used(folder: Path)
             async with opened(folder, serve(port)) as (session, provider):
                 await turn(session, "start the server")
                 line = next(one for one in told(provider).splitlines() if "j1 http" in one)
-                assert f"({port} is taken there; commands use {port})" in line
+                assert f"(port {port} is in use outside the sandbox; commands use {port})" in line
                 url = line[line.index("http") :].split(" ")[0]
                 assert url != f"http://127.0.0.1:{port}" and await read(url) == PAGE
 
@@ -169,7 +169,7 @@ def test_where_commands_ask_the_person_decides_on_each_server(folder: Path, port
     sample(
         [
             ({"forward": "off"}, "jobs.forward is off"),
-            ({"interactive": False}, "nobody is here"),
+            ({"interactive": False}, "this session is not interactive"),
             ({"allow": "ask", "person": Person(Deny("", said=False))}, "declined"),
         ],
         3,

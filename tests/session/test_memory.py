@@ -33,7 +33,9 @@ from nexus_cli.session.session_facts import SessionFacts
 AT = "2026-01-13T14:30:00.000Z"
 FACT = "Deploys with fly, never with heroku"
 SAID = "We always deploy with fly, never with heroku."
-WORDING_WAITS = "m1 (project): the quoted sentence is kept; this wording waits for the person: /memory accept m1"
+WORDING_WAITS = (
+    "m1 (project): the quoted sentence is kept; this wording is proposed; the person can accept it: /memory accept m1"
+)
 
 
 def calling(*calls: tuple[str, dict[str, Any]]) -> Callable[[Request], Answer]:
@@ -98,7 +100,9 @@ def test_what_the_person_said_counts_at_once_and_names_its_source(tmp_path: Path
 def test_everything_else_waits_for_the_person(tmp_path: Path, said: str, text: str, quote: str) -> None:
     _, told = one_turn(tmp_path, said, remembering(text, quote))
     (fact,) = stored()
-    assert fact.state is FactState.PROPOSED and told == ["m1 (project): waits for the person: /memory accept m1"]
+    assert fact.state is FactState.PROPOSED and told == [
+        "m1 (project): proposed; the person can accept it: /memory accept m1"
+    ]
 
 
 def test_the_words_of_a_tool_prove_nothing_and_are_named(tmp_path: Path) -> None:
@@ -195,9 +199,9 @@ def test_a_quote_proves_only_itself_until_the_person_has_read_the_wording(tmp_pa
     assert "without asking" not in json.dumps(told.seen) + json.dumps(found.seen[1][:-2]) + shown[0]
     with the_ledger() as ledger:
         value = reports.list_facts(ledger, str(tmp_path))
-        assert "proposed by the model (to accept: nexus memory accept m1): Deploy] without" in find_form("memory")(
-            value, 400
-        )
+        assert "the model proposes this wording (to accept: nexus memory accept m1): Deploy] without" in find_form(
+            "memory"
+        )(value, 400)
         ledger.delete_session(value["facts"][0]["session"])
         (fact,) = ledger.facts.list_facts()
         assert not fact.quote and not fact.statement and fact.waits

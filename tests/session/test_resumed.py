@@ -33,7 +33,7 @@ def test_a_session_of_a_moved_project_belongs_to_its_new_folder(tmp_path: Path) 
     assert say(session, "begin")[1].ok
     before.rename(moved := tmp_path / "moved")
     again = opened(Played(lambda request: "two"), moved, session.id)
-    assert f"this session worked in {before}, which is gone; it continues in {moved}" in again.notices
+    assert f"this session worked in {before}, which no longer exists; it continues in {moved}" in again.notices
     assert say(again, "go on")[1].ok
     with the_ledger() as ledger:
         info = ledger.newest_session(str(moved))

@@ -202,7 +202,7 @@ def test_nobody_is_waited_for_where_nobody_else_is(ledger: Ledger, tmp_path: Pat
     claimed = triggered(ledger, space, husam, "hi")
     ledger.spaces.leave(space, husam)
     results, outcome = work(ledger, claimed, tmp_path, call("send_message", text="?", wait=True))
-    assert outcome.ok and "nobody else is in it" in results[0].error and len(texts(ledger, space)) == 1
+    assert outcome.ok and "no other member" in results[0].error and len(texts(ledger, space)) == 1
 
 
 def test_a_message_to_another_space_says_who_asked_for_it(ledger: Ledger, tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_agents_that_answer_each_other_stop(ledger: Ledger, tmp_path: Path) -> N
         found = ledger.runs.claim(due[0].key, "here:1", 60.0, AT)
         assert found is not None and rounds < 20
         claimed = found
-    assert rounds == 13 and "It started nobody" in results[0].output
+    assert rounds == 13 and "It started no agent" in results[0].output
     assert ledger.spaces.post(space, husam, "@Ana go on", AT).triggered, "a person sets them going again"
 
 
@@ -382,7 +382,7 @@ def test_a_wait_for_somebody_who_is_not_there_is_refused_and_every_other_ends(le
         call("send_message", text="@Zoe which?", wait=True),
         call("send_message", text="@Sarah which?", wait=True),
     )
-    assert results[0].error == "nobody in \"Alpha\" is called 'Zoe': there are: Husam, Sarah."
+    assert results[0].error == "nobody in \"Alpha\" is called 'Zoe': the other members are Husam, Sarah."
     assert outcome.error is not None and outcome.error["kind"] == "waiting"
     waits = ledger.runs.get(claimed.key).waits
     assert waits is not None and waits.until is not None

@@ -85,7 +85,7 @@ def test_each_question_shows_its_place_and_its_choices(tmp_path: Path) -> None:
 
 def test_a_person_who_stops_answering_has_still_answered_the_first(tmp_path: Path) -> None:
     text = result_of(tmp_path, QUESTIONS, PersonApprover(Line("1"), lambda question, number: ""))
-    assert text == "Which library?\n> httpx\n2 of the questions got no answer"
+    assert text == "Which library?\n> httpx\nquestions without an answer: 2"
     text = result_of(tmp_path, QUESTIONS, PersonApprover(Line(), lambda question, number: ""))
     assert text.startswith("the person gave no answer")
 

@@ -100,4 +100,4 @@ def test_esc_does_not_repeat_what_the_command_has_just_printed(repl: Opens) -> N
     made.send("\x1b")
     made.wait_for("Interrupted")
     made.idle()
-    assert made.times("remaining, according to") == 0 and made.times("    still red") == 1, made.picture()
+    assert made.times("last output of") == 0 and made.times("    still red") == 1, made.picture()

@@ -174,7 +174,7 @@ def test_who_ignores_sigterm_is_killed(desk: Any, tmp_path: Path, monkeypatch: p
 
 def test_background_processes_end_with_the_command_and_are_named(desk: Any, tmp_path: Path) -> None:
     result = desk.run("bash", command=f"sleep 100 & echo $! > {tmp_path}/pid; echo started")
-    assert result.output == "started\n[exit status 0; 1 background process ended with it]"
+    assert result.output == "started\n[exit status 0; 1 background process ended with the command]"
     assert _gone(int((tmp_path / "pid").read_text()))
 
 
@@ -205,7 +205,9 @@ def test_a_grandchild_that_left_and_holds_the_pipe_open_keeps_nothing_waiting(de
 def test_background_processes_that_left_the_session_end_with_the_command_too(desk: Any, tmp_path: Path) -> None:
     left = 'until [ "$(cut -d " " -f 6 /proc/$(cat pid)/stat)" = "$(cat pid)" ]; do :; done'  # its own session
     command = f"cd {tmp_path}; (setsid sleep 100 >/dev/null 2>&1 & echo $! > pid); {left}; echo hi"
-    assert desk.run("bash", command=command).output == "hi\n[exit status 0; 1 background process ended with it]"
+    assert (
+        desk.run("bash", command=command).output == "hi\n[exit status 0; 1 background process ended with the command]"
+    )
     assert _gone(_await_pid(tmp_path / "pid"))
 
 

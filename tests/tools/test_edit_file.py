@@ -65,7 +65,7 @@ def test_an_edit_that_changes_nothing_is_skipped_with_a_note_and_the_others_appl
     result = desk.run("edit_file", path="a", edits=edits)
     assert result.output.splitlines()[0] == (
         "[edit 2 of 4 skipped: `old` and `new` are the same; "
-        "edit 3 of 4 skipped: `old` and `new` are the same but for line ends, which an edit keeps]"
+        "edit 3 of 4 skipped: `old` and `new` are the same except for line ends, which an edit keeps]"
     )
     assert result.success and path.read_text() == "1\ntwo\n3\n"
     refused = desk.run("edit_file", path="a", edits=[_edit("1", "1"), _edit("3", "3")])
@@ -457,7 +457,7 @@ def test_a_long_passage_of_which_few_lines_differ_is_offered_as_a_diff(desk: Any
     old = [*lines[5:20], "  value_20 = 20", "value_21  = 21", *lines[22:40], "value_40 = 40", *lines[41:55]]
     error = desk.run("edit_file", path="a", edits=[_edit("\n".join(old), "z")]).error
     shown = (
-        "Lines 6-55 would match if you changed `old` so:\n@@ line 21 @@\n-  value_20 = 20\n+    value_20 = 20\n"
+        "Lines 6-55 would match if you changed `old` as follows:\n@@ line 21 @@\n-  value_20 = 20\n+    value_20 = 20\n"
         "-value_21  = 21\n+    value_21 = 21\n@@ line 41 @@\n-value_40 = 40\n+    value_40 = 40\nNothing was changed."
     )
     assert error.endswith(shown) and path.read_text() == "\n".join(lines) + "\n", error

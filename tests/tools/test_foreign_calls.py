@@ -317,7 +317,7 @@ def test_the_lines_that_a_hunk_may_mean_are_offered(desk: Any) -> None:
     desk.write("a", "first\ndef one():\n\treturn 1\n")
     done = patch(desk, "*** Update File: a", "@@", "-first", "+second", "@@", "-    return 1", "+    return 2")
     offer = (
-        "do not occur behind line 1 (only white space differs). Use line 3 as the old lines of the hunk:\n\treturn 1\n"
+        "do not occur after line 1 (only white space differs). Use line 3 as the old lines of the hunk:\n\treturn 1\n"
     )
     assert offer in done.error, done
 

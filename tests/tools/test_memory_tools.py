@@ -72,7 +72,7 @@ def test_remember_says_what_counts_and_what_waits() -> None:
     assert called("remember", kept, text="x", slot="user", quote="q").output == "m3 (project): kept"
     assert kept.asked == [(MemorySlot.USER, "x", "q")]
     waits = called("remember", Memory(fact("m4", FactState.PROPOSED)), text="x", slot="agent")
-    assert waits.output == "m4 (project): waits for the person: /memory accept m4"
+    assert waits.output == "m4 (project): proposed; the person can accept it: /memory accept m4"
 
 
 def test_found_facts_come_with_id_date_and_source() -> None:

@@ -165,7 +165,7 @@ GREPS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"pattern": "no such text"}, "no matches"),
     ({"pattern": "binary"}, "no matches"),
-    ({"pattern": "root", "path": ".", "glob": "out/**"}, "no matches: none of 11 files fits `glob`"),
+    ({"pattern": "root", "path": ".", "glob": "out/**"}, "no matches: none of 11 files matches `glob`"),
     ({"pattern": "café"}, "latin.txt\n1:def café"),
     ({"pattern": "café", "path": "latin.txt"}, "latin.txt\n1:def café"),
     ({"pattern": "cafe\u0301$"}, "latin.txt\n1:def café"),
@@ -438,7 +438,7 @@ def test_a_pattern_that_can_match_nothing_is_an_error(desk: Any, pattern: str) -
 
 def test_a_filter_that_the_named_file_does_not_fit_is_no_match_that_says_so(desk: Any) -> None:
     desk.write("b.go", "needle\n")
-    assert "does not fit" in desk.run("grep", pattern="needle", path="b.go", glob="*.rs").output
+    assert "does not match" in desk.run("grep", pattern="needle", path="b.go", glob="*.rs").output
     assert "needle" in desk.run("grep", pattern="needle", path="b.go", glob="*.rs, *.go").output
 
 

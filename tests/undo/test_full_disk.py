@@ -99,7 +99,7 @@ def test_what_a_command_wrote_to_files_that_cannot_be_copied_is_undone_by_what_w
             "  copy of the earlier content",
             "  exists)",
         ]
-        assert count.offer_undo(1) == "2 files (+1 -0); /undo 1 leaves files of which the earlier content was not kept"
+        assert count.offer_undo(1) == "2 files (+1 -0); /undo 1 cannot restore files whose earlier content was not kept"
 
 
 def test_what_the_person_saved_since_a_command_is_not_taken_for_its_work(

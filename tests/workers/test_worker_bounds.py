@@ -152,7 +152,7 @@ def test_a_fork_reads_the_workers_of_its_source_and_does_not_use_them(tmp_path: 
         fork = ledger.fork_session(source, at="2026-01-01T00:00:00Z").id
     crew = Crew({"ONE": doing("never"), "root": steers})
     events, _ = run(crewed(crew, tmp_path, fork), "steer it")
-    assert f"w1 works for session {source}, of which this one is a copy" in results(events, "agents")[0]
+    assert f"w1 belongs to session {source}, of which this session is a copy" in results(events, "agents")[0]
     assert {role for role, _ in crew.seen} == {"root"}
 
 

@@ -257,7 +257,7 @@ def test_a_worker_is_told_when_its_budget_ends_soon_and_reports_before_it_does(
     events, _ = run(crewed(crew, tmp_path), "root")
     assert results(events)[0].endswith("half of it") and "used up" in results(events)[0]
     messages = [str(one.get("content")) for one in crew.seen[-2][1].messages]
-    assert sum("The budget of this task ends soon" in text and told in text for text in messages) == 1, messages
+    assert sum("The budget of this task is nearly used up" in text and told in text for text in messages) == 1, messages
 
 
 @pytest.mark.matrix
@@ -269,7 +269,9 @@ def test_a_worker_that_its_time_limit_cuts_in_a_command_says_what_it_did(tmp_pat
     (report,) = results(events)
     assert outcome.ok and outcome.text == "all is done", "its parent has the time to read it"
     assert "2 steps" in report and "failed: exit 3 (exit 3) · changed while it worked: a.txt]" in report, report
-    assert "It finished no report. Cut short: bash echo half; sleep 60, which had printed:\nhalf\n" in report, report
+    assert (
+        "It did not finish its report. Last activity: bash echo half; sleep 60, which had printed:\nhalf\n" in report
+    ), report
     assert "w1 failed: limit timeout reached" in report
 
 
@@ -280,7 +282,7 @@ def test_a_worker_that_its_time_limit_cuts_in_a_request_says_so(tmp_path: Path) 
 
     crew = Crew({"ONE": slow, "root": handing({"task": "ONE", "limits": {"timeout": 0.5}})})
     (report,) = results(run(crewed(crew, tmp_path), "root")[0])
-    assert "It finished no report. Cut short: asks the model\n" in report, report
+    assert "It did not finish its report. Last activity: waiting for the model\n" in report, report
 
 
 @pytest.mark.matrix
@@ -474,7 +476,7 @@ def test_a_report_beyond_the_cap_is_a_drop_that_can_be_read(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        ({"task": "  "}, "it has no task"),
+        ({"task": "  "}, "the task is missing"),
         ({"task": "x", "recipe": "wroker"}, "Did you mean worker"),
         ({"task": "x", "limits": {"max_cost": -1}}, "max_cost must be above 0"),
         ({"task": "x", "limits": {"max_stepz": 1}}, "max_stepz"),
@@ -750,7 +752,7 @@ def test_only_what_the_person_types_to_a_worker_is_theirs(tmp_path: Path, typed:
     with closing(Ledger.open(places().ledger)) as ledger:
         states = {str(fact.state) for fact in ledger.facts.list_facts()}
     assert states == {"kept" if typed else "proposed"}
-    sender = "[nexus: the agent that started you writes, not the person]\n"
+    sender = "[nexus: from the agent that started you, not from the person]\n"
     messages = [one for role, asked in crew.seen for one in asked.messages if role == "ONE" and one["role"] == "user"]
     heard_texts = [text for one in messages if (text := str(one["content"])).endswith(rule)]
     assert heard_texts and all((sender in text) != typed for text in heard_texts), heard_texts

@@ -183,7 +183,9 @@ def test_a_second_look_shows_what_has_changed_since_the_first(project: Path) -> 
     first, steered, second, third, all_of_it, part = _managed(project, look, steer, look, look, whole, one)
     assert first.output.startswith("diff --git a/shared.txt") and first.counts == {"files": 1, "added": 1, "removed": 0}
     assert not steered.error, steered.error
-    assert second.output.startswith('[since your last diff; the whole: `path` "."]\ndiff --git a/more.txt')
+    assert second.output.startswith(
+        '[changes since your last diff; to see all changes: `path` "."]\ndiff --git a/more.txt'
+    )
     assert "shared.txt" not in second.output and second.counts["files"] == 1
     for result in (third, all_of_it):  # nothing is new: all of it again
         assert result.output.startswith("diff --git") and result.counts["files"] == 2, result
@@ -223,7 +225,7 @@ def test_applied_or_removed_work_is_not_listed_as_open(project: Path) -> None:
     assert {"by": "w1", "files": [str(project / "shared.txt")]} in work, "the record names the file in the project"
     before, applied, after, removed, *failed = said
     assert "`apply` it" in before.output and applied.output == "applied shared.txt"
-    assert "all of it is applied; `steer` w1 continues there" in after.output, after.output
+    assert "all changes are applied; `steer` w1 continues there" in after.output, after.output
     assert "`apply` it" not in after.output + removed.output
     for text in (removed.output, *(one.error or "" for one in failed)):
         assert "applied or discarded, worktree removed; `steer` w1 makes a new one" in text, text

@@ -25,7 +25,7 @@ from nexus_cli.conversation.window_truncation import WindowTruncator
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role
 
-SHORTENED = "[Pinned messages were cut short here to fit the window. They stand below as far as there is room.]"
+SHORTENED = "[Pinned messages were cut short here to fit the window. They follow below, as far as there is room.]"
 NEAR = 0.9
 """Share of the mark that is enough: a cut that went below it keeps one more message if the result stays near the mark.
 """

@@ -97,7 +97,7 @@ def add_pin(conversation: Conversation, what: str, count: Count, room: int | Non
         why = f"it has {tokens:,} tokens; the limit for all pins together is {room:,}"
         raise NexusError("usage", f"nexus pin add {_short(what)}", why, SHORTER)
     is_told = not entry and len(text) <= TOLD
-    told = {"told": f"the person pinned this, it holds from now on: {text}"} if is_told else {}
+    told = {"told": f"the person pinned this; it applies from now on: {text}"} if is_told else {}
     conversation.memo(PIN, {"id": made.pin, "entry": made.entry, "text": made.text, **told})
     recorded = (pin for pin in reversed(list_pins(conversation)) if (pin.entry, pin.text) == (made.entry, made.text))
     return next(recorded, made)  # the ledger replaces surrogates: such a text is not found
@@ -112,7 +112,7 @@ def remove_pin(conversation: Conversation, what: str) -> Quote:
     quotes = _find_pins(now, what)
     if len(quotes) != 1:
         ids = ", ".join(quote.pin for quote in quotes or now)
-        there = f"there are {ids}" if now else "this session has none"
+        there = f"the pins are {ids}" if now else "this session has none"
         why = f"{ids} match" if quotes else f"there is no such pin; {there}"
         raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "`nexus pin list` shows the pins")
     conversation.memo(PIN, {"id": quotes[0].pin, "off": True})

@@ -57,8 +57,8 @@ _MARK = re.compile(r"(<-|←)\s*(RESUME|TRIGGER)\b")
 _SEEN = "  [SEEN]"
 """State of repeated messages of a space."""
 INTRODUCTION = """\
-This is what happened in your run so far, as a timeline; "You" are yourself. It slept while it waited, and goes on now \
-in a fresh invocation: nothing is pending, and what is done is not to be done again."""
+This is a timeline of your run so far; "You" is yourself. The run was suspended while it waited, and now continues in \
+a new invocation: nothing is pending, and what is done must not be repeated."""
 
 
 @dataclass(frozen=True, slots=True)

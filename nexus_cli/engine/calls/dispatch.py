@@ -46,13 +46,11 @@ from nexus_cli.tools.editor_texts import save_text
 from nexus_cli.tools.files import project_relative
 from nexus_cli.tools.registry import discover_tools
 
-NOT_RUN = "not run: the session ended before this call started. Ask for it again if it is still wanted."
+NOT_RUN = "not run: the session ended before this call started. Call it again if it is still needed."
 INTERRUPTED = "interrupted while it ran: {who}"
 CANCELLED = "not run: {who}"
-AFTER_WAIT = (
-    "not run: this run waits for something first ({}). Ask for the call again after the wait if it is still wanted."
-)
-REPEATED = "not run: the same call came too often, so the turn was stopped"
+AFTER_WAIT = "not run: this run waits for something first ({}). Call it again after the wait if it is still needed."
+REPEATED = "not run: the same call was repeated too often, so the turn was stopped"
 ERRORS = 2
 """Number of consecutive calls that could not run after which the model gets the notice `FAILED`."""
 FAILED = "{} calls in a row could not run: read their errors before the next one."
@@ -235,7 +233,7 @@ class Dispatcher(CallDecider):
             if unsaved and tool.effect is Effect.EDIT:
                 return ToolResult(error=f"{unsaved}. Ask the person to save it", ran=False)
             result = await self.call_changes.run(decision, context, work)
-            result = result.with_line(f"[the command saw the disk; {unsaved}]") if unsaved else result
+            result = result.with_line(f"[the command read the files on disk; {unsaved}]") if unsaved else result
             return result if result.waits is None else self.services[SessionWaits].begin(result)
         except Exception as error:  # a bug in a tool becomes a tool result and does not end the turn
             why = f"{tool.name} failed: {type(error).__name__}: {error}"
@@ -264,11 +262,11 @@ class Dispatcher(CallDecider):
         edits = find_governing(self.registry.tools(), Effect.EDIT)
         rows = list[str]()
         for path in checked.targets.values() if tool.effect is Effect.EDIT else [*editor.unsaved]:
-            name, why = project_relative(path, self.project_root), "edits of it are refused"
+            name, why = project_relative(path, self.project_root), "edits of this file are refused"
             if edits and not self._decide(CheckedCall(edits, {"path": name}, {name: path})).is_denied:
                 why = await run_in_thread(partial(save_text, path, editor))
             rows += [f"{name} ({why})"] if why else []
-        return f"the editor's unsaved text is not on the disk: {', '.join(rows)}" if rows else ""
+        return f"unsaved text in the editor is not on disk: {', '.join(rows)}" if rows else ""
 
     async def _record(
         self, context: ContextManager, control: Control, call: ToolCall, result: ToolResult, seconds: float

@@ -40,9 +40,9 @@ WORTH = 0.1
 """Least share of system text and tools that replanning must save if they already fit: it invalidates the cache."""
 
 NARROW = (
-    "the window is nearly full: after about {:,} tokens more, earlier messages leave it. The person's words, the "
-    "last steps, and which files changed and how commands ended are kept; what else you found out, write into your "
-    "next words."
+    "the context window is nearly full: after about {:,} more tokens, earlier messages are removed from it. The "
+    "person's messages, the last steps, and which files changed and how commands ended are kept. Write down in your "
+    "next reply what else you have found out."
 )
 """The notice to a model before a compaction."""
 

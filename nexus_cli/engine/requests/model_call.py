@@ -37,7 +37,7 @@ ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previ
 """Arguments of a request, besides its messages and tools, that its manifest records."""
 LEAST_REPORT = 0.05
 """Share of our count below which a report is ignored: some servers report 0 or 1 for any request."""
-GO_ON = "Go on from where you broke off."
+GO_ON = "Continue where you stopped."
 """Message of a session that resumes without a prompt after an unfinished reply."""
 
 

@@ -31,7 +31,7 @@ NOTICE_ROOM = 256
 """Tokens kept free for the notice of the last request, and for rough counts."""
 
 
-LAST_REQUEST = "this is the last request of your budget, no call runs any more. Report what was done and what was not."
+LAST_REQUEST = "this is the last request of your budget; no more calls will run. Report what was done and what was not."
 """Notice for the model before the last request of a run that must report."""
 
 
@@ -126,7 +126,7 @@ class Spending:
         if not near or self.is_near:
             return ""
         self.is_near = True
-        return f"The budget of this task ends soon ({near}): {_amount(near, rests[near])} left."
+        return f"The budget of this task is nearly used up ({near}): {_amount(near, rests[near])} left."
 
     def share(self, workers: int) -> Limits:
         """Divide the remaining budget, without the part `KEPT`, equally among the `workers` of one message."""
@@ -184,7 +184,7 @@ class Spending:
         """Raise `NexusError("limit", ...)` if no step is left."""
         if self._left().max_steps == 0:
             workers = self.worker_steps + self._held("max_steps")
-            why = f"{'1 step was' if self.steps == 1 else f'{self.steps} steps were'} made" + (
+            why = f"{'1 step was' if self.steps == 1 else f'{self.steps} steps were'} taken" + (
                 f", and workers used or reserved {workers}" if workers else ""
             )
             raise self.reached("max_steps", why)

@@ -57,7 +57,7 @@ def indexed_marker(text: str, drop_id: str, *, first_line: int, cap: int) -> Mar
         chunks = min(_MOST, (high - low) // _LEAST, cap // _SHARE // _LINE_TOKENS)
         if chunks < _FEWEST:
             return line(start, end, total, tokens)
-        head = f'[{chunks} chunks of it: recall("{drop_id}", "A:B") reads one, with a query it searches it]'
+        head = f'[{chunks} chunks: recall("{drop_id}", "A:B") reads a chunk, or searches it with a query]'
         rows = _chunk_rows(text, low, high, chunks, first_line)
         return "\n".join([line(start, end, total, tokens), head, *rows, "[end of the chunks]"])
 

@@ -139,7 +139,9 @@ def _timeline(
         yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
         yield from (panels.get(request_figures.row.manifest.step, "") for request_figures in shown)
         yield "</div></div>\n"
-    more = f" Not in the chart: {plural(beside, 'request')} for workers, summaries and the like." if beside > 0 else ""
+    more = (
+        f" Not in the chart: {plural(beside, 'request')} for workers, summaries and similar work." if beside > 0 else ""
+    )
     yield f'<p class="hint">{HINT}{more}</p>\n</aside>\n'
 
 

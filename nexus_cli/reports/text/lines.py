@@ -59,7 +59,7 @@ def measure_attached(value: JsonObject) -> str:
 
 
 CAUSES = {
-    "section_budget": "over its share",
+    "section_budget": "over the section budget",
     "truncation": "window full",
     "compaction": "summarized",
     "output_cap": "shortened",
@@ -67,7 +67,7 @@ CAUSES = {
     "input_cap": "too long",
     "pruned": "old result",
     "limit": "over a limit",
-    "server": "cut by the server",
+    "server": "truncated by the server",
     "refused": "not accepted by the model",
 }
 """Reasons for a drop in words, by `nexus_cli.core.entry.Cause`."""
@@ -88,7 +88,7 @@ BASES = {
 
 PURPOSES = {
     "compact": "for summaries",
-    "pre_compaction": "for facts before a summary",
+    "pre_compaction": "to save facts before a summary",
     "reflection": "for reflections",
     "goal_decompose": "for goals",
     "title": "for the title",

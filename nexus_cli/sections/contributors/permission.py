@@ -20,8 +20,8 @@ ASKING_UNCONFINED = {
 }
 """The same without a sandbox for commands."""
 ONLY_READING = (
-    "only reading runs, every other call is refused. Look at what the task needs, then answer with a plan: the steps,"
-    " the files, how each step is checked"
+    "only calls that read are allowed, every other call is refused. Find out what the task needs, then answer with a"
+    " plan: the steps, the files, how each step is checked"
 )
 
 
@@ -48,7 +48,7 @@ def _describe(value: Value) -> str:
         return "nothing asks"
     said = f"{what} {'ask the person first' if value['asked'] else 'are refused, nobody can be asked'}"
     ahead = ", ".join(value.get("ahead", ()))
-    return f"{said}. Allowed ahead, with `network` or `outside` too: {ahead}" if ahead else said
+    return f"{said}. Already allowed, also with `network` or `outside`: {ahead}" if ahead else said
 
 
 CONTRIBUTORS = (Contributor("permission", Layer.EVENT, read, render, prompt=True),)

@@ -21,8 +21,10 @@ LONG, SHORT = 280, 100
 MANUAL = (
     "- About nexus, the program that you run in: `nexus docs WORDS` searches its pages, `nexus docs PAGE` prints one"
 )
-HEADER = "# Skills\nGuides for certain tasks. Before work that one fits, read it: skill(NAME)."
-AGENTS_HEADER = "# Agents\nWorkers for certain tasks. Hand work that one fits to it: agent(task, recipe=NAME)."
+HEADER = "# Skills\nGuides for certain tasks. If a guide fits your task, read it first: skill(NAME)."
+AGENTS_HEADER = (
+    "# Agents\nWorkers for certain tasks. If a worker fits a task, give it the task: agent(task, recipe=NAME)."
+)
 
 
 def read_catalogue(sources: Sources) -> Value:

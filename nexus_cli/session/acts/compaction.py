@@ -87,7 +87,7 @@ def uncompaction() -> Act:
         engine.control.emit_notice(line, warning=False)
         if is_older:
             engine.control.emit_notice(
-                "the system prompt is that of before the compaction again; /reload brings it up to date", warning=False
+                "the system prompt from before the compaction is back; /reload updates it", warning=False
             )
 
     return act

@@ -37,14 +37,14 @@ def goal_setting(text: str) -> Act:
         engine, words = state.engine, shorten(text)
         conversation = engine.conversation
         known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in list_goals(conversation)]
-        listed = "\n".join(["Goals there are:", *known, ""]) if known else ""
+        listed = "\n".join(["Existing goals:", *known, ""]) if known else ""
         steps: list[str] = []
         problem = ""
         try:
             recipe = own_recipe("goal_decompose")
             answer = await run_separately(engine, state.dispatcher, recipe, f"{listed}Goal: {words}")
             steps = parse_steps(answer)
-            problem = "" if steps else "the model named none"
+            problem = "" if steps else "the model proposed none"
         except NexusError as error:
             problem = error.message
         except asyncio.CancelledError:

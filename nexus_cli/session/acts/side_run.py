@@ -28,7 +28,7 @@ from nexus_cli.permission.run_limits import SPARE
 from nexus_cli.sections.collect import as_note
 from nexus_cli.sections.recipe import Recipe
 
-NO_TOOLS = "not run: there are no tools here"
+NO_TOOLS = "not run: this run has no tools"
 MOST = 10
 """Most steps of a recipe without `max_iterations`."""
 

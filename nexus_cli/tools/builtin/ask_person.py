@@ -47,4 +47,4 @@ async def run(arguments: AskPersonArguments, context: ToolContext) -> ToolResult
         return ToolResult(error=NO_ANSWER)
     lines = [f"{question.text}\n> {answer or '(no answer)'}" for question, answer in zip(asked, answers, strict=False)]
     missing = len(asked) - len(answers)
-    return ToolResult("\n".join(lines), error=f"{missing} of the questions got no answer" if missing else "")
+    return ToolResult("\n".join(lines), error=f"questions without an answer: {missing}" if missing else "")

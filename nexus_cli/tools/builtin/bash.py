@@ -149,7 +149,7 @@ async def _adopt(command: str, context: ToolContext, process: AdoptedProcess, sa
     lines = [f"[sandbox: {note}]" for note in sandbox.notes]
     lines += filter(None, [sandbox.describe_missing(command, "")])
     if sandbox.confinement is not None and not sandbox.confinement.profile.network:
-        lines += ["[sandbox: other commands cannot reach a server in it]"] * (sandbox.confinement.network is None)
+        lines += ["[sandbox: other commands cannot reach servers of this job]"] * (sandbox.confinement.network is None)
     return await context.service(Jobs).adopt(command, context, process, "".join(f"{line}\n" for line in lines))
 
 
@@ -186,7 +186,7 @@ def _format_result(
     if styles:
         notes.append("colour codes left out")
     if done.left:
-        notes.append(f"{done.left} background process{'es' * (done.left > 1)} ended with it")
+        notes.append(f"{done.left} background process{'es' * (done.left > 1)} ended with the command")
     return text + "\n".join([*lines, f"[{'; '.join(notes)}]"])
 
 

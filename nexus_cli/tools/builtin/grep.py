@@ -76,7 +76,7 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
         listed = [name for name in list_files(root, project, stop) if is_regular_file(root, name)]
         names = listed if wanted is None else wanted.select(listed, stop.raise_if_pressed)
         if not names:
-            why = f"none of {plural(len(listed), 'file')} fits `glob`" if listed else "there are no files to search"
+            why = f"none of {plural(len(listed), 'file')} matches `glob`" if listed else "there are no files to search"
             return ToolResult(f"no matches: {why}", counts={"matches": 0})
     else:
         check_regular(status.st_mode)
@@ -85,7 +85,7 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
         root, names = target.parent, [target.name]
         prefix = path[: -len(target.name)] if path.endswith(target.name) else ""
         if arguments.glob is not None and not PathPattern(arguments.glob).select([target.name, path]):
-            return ToolResult(f"no matches: {path} does not fit `glob`", counts={"matches": 0})
+            return ToolResult(f"no matches: {path} does not match `glob`", counts={"matches": 0})
     names = [name for name in names if not context.is_refused(root / name)]
     if not names:
         return ToolResult("no matches: a deny rule keeps these files from you", counts={"matches": 0})

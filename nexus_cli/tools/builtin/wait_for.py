@@ -93,7 +93,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
     if len(given) != 1:
         raise ToolError(f"name one of {', '.join(WAYS)}")
     if waits is None:
-        raise ToolError("nothing can be waited for here")
+        raise ToolError("waiting is not available here")
     now = waits.now()
     wait = await asyncio.to_thread(_make_wait, arguments, context, now)
     if wait.until is not None and wait.until <= now:
@@ -111,7 +111,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
     # What was granted as an address of a job is no other one's, also if the last job has just ended.
     may_reach = jobs is None or not is_local or context.may_reach(address) is True
     if not is_own and not may_reach:
-        raise ToolError(f"{address}: no job runs any more that could answer")
+        raise ToolError(f"{address}: no running job can answer there")
 
     async def look_once() -> JsonObject | None:
         connect = await jobs.connect_to(address) if jobs is not None and is_own else None
@@ -126,7 +126,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
             step = _FAR_STEP if address and not is_own else _STEP
             return await _wait_here(replace(wait, until=until), until - now, step, look_once)
     except NexusError as error:  # the last job has ended
-        return ToolResult(f"[the wait has ended: {error.message}. Not seen: {wait.why}]")
+        return ToolResult(f"[the wait ended early: {error.message}. It waited for: {wait.why}]")
     if why := waits.refusal():
         raise ToolError(why)
     return _begin(replace(wait, until=until), now)

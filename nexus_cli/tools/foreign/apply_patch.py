@@ -206,7 +206,7 @@ def _prepare(patch: str, context: ToolContext, stop: StopFlag) -> list[_Change]:
             (folder for folder in touched if set(named).intersection(folder.parents)), None
         )
         if below is not None:
-            raise ToolError(f"{project_relative(below, context.project)}: the patch makes its folder a file too")
+            raise ToolError(f"{project_relative(below, context.project)}: the patch also uses its folder as a file")
     return changes
 
 
@@ -241,7 +241,7 @@ def _change(file: _FilePatch, named: Sequence[Path], context: ToolContext, stop:
     if decoded is None:
         raise ToolError("is binary")
     if not file.hunks and moved is None:
-        raise ToolError("the patch changes nothing in it")
+        raise ToolError("the patch does not change this file")
     after = _apply_hunks(decoded.text, file.hunks, stop)
     return _Change(file.path, target, content.digest, decoded.text, after, encode_text(decoded, after), moved)
 
@@ -261,7 +261,7 @@ def _apply_hunks(text: str, hunks: Sequence[_Hunk], stop: StopFlag) -> str:
             continue
         at = _find_passage(bodies, hunk, first, number, stop)
         if at is None:
-            behind = f" behind line {first}" if first else ""
+            behind = f" after line {first}" if first else ""
             rest, wanted = "\n" * first + text[starts[first] :], "\n".join(hunk.old)
             nearest = describe_nearest(rest, wanted, stop, "the old lines of the hunk")
             raise ToolError(f"hunk {number}: its old lines do not occur{behind}{nearest}")
@@ -283,9 +283,9 @@ def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, s
     if hunk.anchor:
         passage = next((at for at in range(first, len(bodies)) if bodies[at].strip() == hunk.anchor), None)
         if passage is None:
-            raise ToolError(f"hunk {number}: no line {hunk.anchor[:80]!r} behind line {first}")
+            raise ToolError(f"hunk {number}: no line {hunk.anchor[:80]!r} after line {first}")
         if not hunk.old:
-            raise ToolError(f"hunk {number}: an addition behind @@ needs a line of context")
+            raise ToolError(f"hunk {number}: an addition after @@ needs a line of context")
         first = passage + (hunk.old[0].strip() != hunk.anchor)
     last = len(bodies) - len(hunk.old)
     if hunk.at_end and last >= first and bodies[last:] == hunk.old:

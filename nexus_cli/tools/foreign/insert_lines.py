@@ -46,7 +46,7 @@ async def run(arguments: InsertLinesArguments, context: ToolContext) -> ToolResu
             with locked_folder(target.parent, stop):
                 content = read_for_edit(target, context)
                 if seen.digest(str(target)) is None:
-                    raise ToolError("line numbers need a file that was read: read it first")
+                    raise ToolError("inserting by line number needs a file that was read: read it first")
                 before = decode_file(content.data)
                 if before is None:
                     raise ToolError("is binary")

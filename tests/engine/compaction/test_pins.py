@@ -86,7 +86,7 @@ def test_a_pin_is_taken_back_by_its_message_or_its_words_too() -> None:
     with pytest.raises(NexusError, match="p2, p3 match") as caught:
         pins.remove_pin(lane, "use tabs")
     assert caught.value.kind == "usage" and "\n" not in caught.value.line
-    with pytest.raises(NexusError, match="there are p2, p3"):
+    with pytest.raises(NexusError, match="the pins are p2, p3"):
         pins.remove_pin(lane, "1")
     assert [pins.remove_pin(lane, what).pin for what in ("never use", "always use tabs")] == ["p3", "p2"]
     assert pins.list_pins(lane) == ()
@@ -215,7 +215,7 @@ def test_words_that_are_pinned_reach_the_model_with_the_next_request(tmp_path: P
             session.engine.compactor.pin("1")
             await turn(session, "go on")
             said = json.dumps(provider.seen[-1])
-            assert "it holds from now on: use tabs" in said and said.count("from now on") == 1
+            assert "it applies from now on: use tabs" in said and said.count("from now on") == 1
             pins.remove_pin(session.context.conversation, "p1")
             assert [one.pin for one in pins.list_pins(session.context.conversation)] == ["p2"]
 

@@ -101,8 +101,8 @@ def test_a_summary_that_does_not_fit_is_cut_at_a_sentence_and_its_end_can_be_rec
             assert made.ok and len(script.asked) == 1 and session.context.conversation.counted < before
             text, log = summary_of(session), session.context.conversation.log
             [drop] = [drop for drop in session.state.drops() if "end of a summary" in drop.what]
-            shown, rest = text.split("\n---\n")[1].split("\n[The summary goes on: recall(")[0], log.original(drop.id)  # type: ignore[attr-defined]
-            assert f'[The summary goes on: recall("{drop.id}")]' in text and shown.endswith((".", "it."))
+            shown, rest = text.split("\n---\n")[1].split("\n[The summary continues: recall(")[0], log.original(drop.id)  # type: ignore[attr-defined]
+            assert f'[The summary continues: recall("{drop.id}")]' in text and shown.endswith((".", "it."))
             assert re.sub(r"\s", "", shown + rest) == re.sub(r"\s", "", LONG * 4)
             return session.id
 

@@ -50,7 +50,7 @@ def test_twelve_rows_say_it_all() -> None:
         "           3,000  result of read_file 4.py",
         "           2,400  result of read_file 5.py",
         "Left out  2 parts, 18,240 tokens; /drops lists them; the model can recall them",
-        "Next      at 95,200 tokens older messages are summarized; /compact does it now",
+        "Next      at 95,200 tokens older messages are summarized (now: /compact)",
         "More      /context all: sections, tools, drops, limits",
     ]
 
@@ -85,7 +85,7 @@ def test_each_case_has_its_words() -> None:
 
     assert row("Left out", drops=[]) == "nothing" == row("Left out", drops=VALUE["drops"][2:])
     both = [DROP, {**DROP, "id": "d4"}]
-    assert "2 parts (1 in the status line), 36,000 tokens; /drops" in row("Left out", drops=both, missed=1)
+    assert "2 parts (1 counted in the status line), 36,000 tokens; /drops" in row("Left out", drops=both, missed=1)
     assert "status line" not in row("Left out", drops=both, missed=2)
     assert row("Left out", drops=[DROP]) == "result of bash pytest, 18,000 tokens; /drops d3 prints it"
     cut = {"by": "truncation", "at": 9, "why": ""}

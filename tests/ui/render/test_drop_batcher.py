@@ -70,7 +70,7 @@ def test_sections_of_nexus_itself_are_not_told() -> None:
 def test_instructions_are_told_by_their_file() -> None:
     cut = Drop("d1", "part of section instructions.project (NEXUS.md)", 57, Cause.SECTION_BUDGET, "")
     assert said(e.ContextDrop(cut), e.StepStart(1)) == [
-        "nexus: left out as d1: part of NEXUS.md, 57 tokens (over its share); `nexus drops show d1`"
+        "nexus: left out as d1: part of NEXUS.md, 57 tokens (over the section budget); `nexus drops show d1`"
     ]
     assert cut.is_missed
 

@@ -238,7 +238,7 @@ def test_notes_for_the_model_take_no_line_of_a_commands_output() -> None:
         assert lines == "✓ bash pytest -q\n    [exit status 0]\n    [seen] 5 passed\n", (
             "the output has a line like ours"
         )
-    refused = "[sandbox: no network; nobody can be asked for it]\n[exit status 1]"
+    refused = "[sandbox: no network; nobody can be asked to allow it]\n[exit status 1]"
     assert "    [sandbox: no network" in put(resulted(ToolResult(refused, status=1)))
 
 
@@ -584,8 +584,8 @@ def test_the_persons_words_are_marked_wrapped_and_folded() -> None:
     [
         ("m4 (user): kept", "✓ remember I prefer tabs · m4 (user): kept\n"),
         (
-            "m4 (agent): waits for the person: /memory accept m4",
-            "✓ remember I prefer tabs\n  m4 (agent): waits for you: /memory accept m4\n",
+            "m4 (agent): proposed; the person can accept it: /memory accept m4",
+            "✓ remember I prefer tabs\n  m4 (agent): proposed; you can accept it: /memory accept m4\n",
         ),
     ],
 )
