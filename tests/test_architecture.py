@@ -489,14 +489,14 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_405, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (90_928, 8_414, None),
+    "reports": (90_910, 8_414, None),
     "rpc": (17_629, 0, 16),
     "rules": (31_664, 0, 20),
     "runs": (23_684, 0, 42),
     "sandbox": (39_190, 0, 27),
     "sections": (36_887, 0, 64),
     "service_list": (303, 0, 2),
-    "session": (53_481, 0, 58),
+    "session": (53_482, 0, 58),
     "spaces": (10_440, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (978_298, 49_784)
+SUM = (978_281, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
