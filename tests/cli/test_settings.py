@@ -230,7 +230,7 @@ def test_a_setting_waits_for_another_process_but_not_for_ever(here: Places, monk
     load(here, 'model = "a"\n')
     with FileLock.wait(here.config / ".config.toml.lock"), pytest.raises(NexusError) as told:
         write_setting(here, "model", "b")
-    assert "locked by another change" in str(told.value) and "Try again" in told.value.hint
+    assert "locked by another process" in str(told.value) and "Try again" in told.value.hint
     write_setting(here, "model", "b")
     assert here.settings.read_text() == 'model = "b"\n'
 
@@ -321,7 +321,7 @@ def test_unset_removes_a_setting_and_its_default_applies_again(nexus: Run) -> No
     assert nexus("config", "unset", "limits.max_steps").returncode == 0
     assert nexus("config", "get", "limits.max_steps").stdout.strip() == b"200"
     again = nexus("config", "unset", "limits.max_steps")
-    assert again.returncode == 0 and again.stderr.startswith(b"nexus: there is no limits.max_steps in ")
+    assert again.returncode == 0 and again.stderr.startswith(b"nexus: no value for limits.max_steps in ")
     assert json.loads(nexus("config", "unset", "limits.max_steps", "--json").stdout)["ids"] == []
 
 

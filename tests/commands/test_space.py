@@ -77,7 +77,7 @@ def test_the_agent_of_the_session_sends_to_the_space_that_was_entered(husam: Fak
     husam.turn("say hello")
     (message,) = ledger.spaces.read(ledger.spaces.find("Project Alpha"))
     assert (message.sender.name, message.text) == ("nexus", "hello")
-    with pytest.raises(NexusError, match="not in a space of this name"):
+    with pytest.raises(NexusError, match="not in a space with this name"):
         husam.run("space enter Project")
 
 

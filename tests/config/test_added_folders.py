@@ -44,4 +44,4 @@ def test_a_kept_folder_that_has_become_a_link_is_not_followed(tmp_path: Path) ->
         folder.mkdir()
     library.symlink_to(other)
     folders, notices = merge_folders([str(library), str(library / ".." / "library")], (), project)
-    assert folders == () and all("leads through a link" in one for one in notices) and len(notices) == 2, notices
+    assert folders == () and all("contains a symbolic link" in one for one in notices) and len(notices) == 2, notices

@@ -102,7 +102,7 @@ def test_a_link_outside_that_leads_to_a_program_of_the_project_does_not_count(pr
     first.mkdir()
     (first / "git").symlink_to(project / ".venv/bin/git")
     assert find_program("git", environ=path_of(first, outside)) == str(outside / "git")
-    with pytest.raises(ProgramRefused, match="in the project"):
+    with pytest.raises(ProgramRefused, match="from the project"):
         find_named_program("git", environ=path_of(first))
 
 

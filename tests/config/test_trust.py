@@ -41,7 +41,7 @@ def test_a_project_without_configuration_has_nothing_to_trust(tmp_path: Path) ->
     (tmp_path / ".nexus").mkdir()
     (tmp_path / ".nexus" / "cache").write_text("not ours")
     assert trust_state(tmp_path) == "nothing" and trust_state(tmp_path) != "trusted"
-    with pytest.raises(NexusError, match="it has no"):
+    with pytest.raises(NexusError, match="has no configuration"):
         trust(tmp_path)
 
 
@@ -61,7 +61,7 @@ def test_a_record_that_another_process_keeps_is_a_plain_error(project: Path, mon
     monkeypatch.setattr("nexus_cli.config.record_file.WAIT", 0.02)
     with open(places().data / "trust.lock", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(NexusError, match="locked by another change") as told:
+        with pytest.raises(NexusError, match="locked by another process") as told:
             revoke_trust(project)
     assert "Try again" in told.value.hint
     assert revoke_trust(project)

@@ -81,7 +81,7 @@ def test_a_fact_that_waits_is_a_notice_also_where_nobody_looks_at_progress(tmp_p
     silent = Written()
     for event in events:
         NoticeLines(silent).feed(event)
-    assert silent.text.startswith("nexus: m1 (agent): waits for you") and "nexus memory accept m1" in silent.text
+    assert silent.text == "nexus: m1 (agent): proposed; you can accept it: nexus memory accept m1\n"
 
 
 def test_without_facts_nothing_is_told(tmp_path: Path) -> None:

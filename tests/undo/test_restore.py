@@ -296,7 +296,7 @@ def test_content_that_is_no_longer_kept_is_told_and_nothing_is_lost(world: World
     shutil.rmtree(world.store.objects)
     report = world.undo()
     assert [(one["path"], one["aside"]) for one in report["kept"]] == [("a", None), ("b", None)]
-    assert "no copy of its earlier content" in report["kept"][0]["why"]
+    assert "no readable copy of the earlier content" in report["kept"][0]["why"]
     assert world.path("a").read_text() == "new\n" and len(tree(world.project)) == 2
 
 

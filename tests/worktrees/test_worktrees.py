@@ -437,7 +437,7 @@ def test_a_folder_that_was_deleted_by_hand_is_told_and_made_again(project: Path)
     enter_worktree(project, "fix").leave()
     shutil.rmtree(record.folder)
     assert describe_worktree(record)["state"] == "missing"
-    with pytest.raises(NexusError, match="gone"):
+    with pytest.raises(NexusError, match="no longer exists"):
         diff_worktree(record)
     again, notices = make_worktree(project, "fix")
     assert "deleted" in notices[0] and "worktree-fix" in notices[0]
@@ -628,7 +628,7 @@ def test_a_removal_that_is_killed_half_way_leaves_no_half_of_a_worktree(
         remove_worktree(record, force=True)
     assert not record.folder.exists() and describe_worktree(record)["state"] == "missing"
     before = read_tree(project)
-    with pytest.raises(NexusError, match="is gone"):
+    with pytest.raises(NexusError, match="no longer exists"):
         apply_worktree(record)
     assert read_tree(project) == before
     remove_worktree(record)
@@ -717,7 +717,7 @@ def test_of_a_project_that_was_moved_the_place_of_the_work_is_told(project: Path
     project.rename(project.parent / "elsewhere")
     with pytest.raises(NexusError, match="project no longer exists") as told:
         diff_worktree(record)
-    assert str(record.folder) in told.value.hint and "gone" in describe_worktree(record)["problem"]
+    assert str(record.folder) in told.value.hint and "no longer exists" in describe_worktree(record)["problem"]
     (project.parent / "elsewhere").rename(project)
     assert apply_worktree(record).written == ["made"]
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 NOTICES = (e.Notice, e.ContextDrop, e.CompactionDone)
 """Events of a turn that are lines here, wherever the rest of the turn is shown."""
-WAITS = "waits for"
-"""Words of a line that a tool tells the person if the person has to act."""
+WAITS = "/memory accept"
+"""The command in a line that a tool tells the person if the person has to act."""
 LONG_WAIT = 10.0
 """Seconds of a wait before a retry that are worth a line in a log."""
 SILENT_TRIES = 3

@@ -119,7 +119,7 @@ def test_undo_gives_back_the_instructions_that_the_provider_has_cached(tmp_path:
             said = noted(await done(session, uncompaction()))
             assert (
                 session.context.conversation.epoch.system == before.system
-                and "prompt is that of before the compaction again" in said
+                and "prompt from before the compaction is back" in said
             )
             await turn(session, "go on")
             assert provider.seen[-1][: len(sent)] == sent, "the cached beginning"

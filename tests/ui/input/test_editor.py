@@ -75,7 +75,7 @@ def test_an_editor_in_the_project_is_not_started(tmp_path: Path, monkeypatch: py
     for environ in ({"VISUAL": "./vi"}, {"EDITOR": f"{tmp_path}/vi -w"}, {"EDITOR": "vi", **path}, path):
         with (
             patch.dict(os.environ, environ, clear=True),
-            pytest.raises(NexusError, match=r"in the project|no editor was found") as caught,
+            pytest.raises(NexusError, match=r"from the project|no editor was found") as caught,
         ):
             asyncio.run(edit_text("x"))
         assert "\n" not in caught.value.line

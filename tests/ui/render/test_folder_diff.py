@@ -35,7 +35,7 @@ def test_without_git_the_files_of_the_session_are_named() -> None:
     assert [*folder_diff_lines(value, 80, PLAIN)][-1] == "  made.txt"
     assert [*folder_diff_lines(by_git(""), 80, PLAIN)] == ["No uncommitted changes."]
     unkept = "\n".join(folder_diff_lines(by_git("", unread=["a"]), 80, PLAIN))
-    assert "No uncommitted" not in unkept and unkept.endswith("not kept):\n  a")
+    assert "No uncommitted" not in unkept and unkept.endswith("no copy kept):\n  a")
 
 
 @given(st.text(), st.integers(20, 100), st.booleans())
