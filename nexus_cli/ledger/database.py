@@ -62,7 +62,7 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
     """Return `error` as a `NexusError("ledger", ...)` with a hint for the person."""
     code = primary_code(error)
     if code in _BUSY:
-        return NexusError("ledger", what, f"the lock was not free within {BUSY_SECONDS:.0f} s", "Try again")
+        return NexusError("ledger", what, f"another process kept it locked for {BUSY_SECONDS:.0f} s", "Try again")
     if getattr(error, "sqlite_errorcode", None) in _TAKEN:
         return NexusError("ledger", what, "another process continued the session", "Fork it with `nexus sessions fork`")
     if code == sqlite3.SQLITE_IOERR and _is_disk_full():

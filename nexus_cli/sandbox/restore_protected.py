@@ -178,7 +178,9 @@ class _Comparison:
                 tree.move(git, moved)
                 self._gits[moved] = moved
             tree.move(aside, git)
-            self._tell(git, f"put back; it was moved to {moved}{', where the new one is now' * tree.is_folder(moved)}")
+            self._tell(
+                git, f"put back; it was moved to {moved}{', where its successor is now' * tree.is_folder(moved)}"
+            )
             return
         self._tell(git, f"was moved to {moved}")
         nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, [git]))

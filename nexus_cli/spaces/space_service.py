@@ -241,7 +241,7 @@ class SpaceService(Spaces):
             candidate for candidate in own if candidate.key == key
         ]
         if not spaces:
-            why = f"you are not in a space with this name; your spaces are {self._own_names()}"
+            why = f"you are not in a space with this name; your spaces: {self._own_names()}"
             raise NexusError("usage", f"the space {name[:80]!r}", why)
         return spaces[0]
 

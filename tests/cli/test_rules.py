@@ -149,7 +149,7 @@ def test_a_projects_allow_rule_has_no_effect_and_says_so(nexus: Run, tmp_path: P
     assert done.returncode == 3 and b"rules.allow: a project can only tighten" in done.stderr
     assert nexus("rules", "test", "make").returncode == 1
     assert b"bash(ls *)" in nexus("rules", "list").stdout
-    assert b"it comes from" in nexus("rules", "remove", "bash(ls *)").stderr
+    assert b"this rule comes from" in nexus("rules", "remove", "bash(ls *)").stderr
 
 
 def test_rules_are_settings_as_others(nexus: Run) -> None:

@@ -390,7 +390,7 @@ def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path
     async def work() -> None:
         async for _ in session.run("root"):
             pass
-        with pytest.raises(NexusError, match="it has no worktree"):
+        with pytest.raises(NexusError, match="this worker has no worktree"):
             await typed(context, "review w1")
         await typed(context, "review w2")
         assert "has no new changes and is removed" in context.said[-1]

@@ -107,7 +107,7 @@ def test_text_that_may_leave_the_window_before_it_is_referred_to_is_sent_again(f
             return [READ]
         if read_again:
             return "done"
-        if "the window is nearly full" in said[-1]:
+        if "the context window is nearly full" in said[-1]:
             read_again.append(said[-1])
             return [READ]
         return [("bash", {"command": f"seq {len(said)}000 {len(said)}150"})]

@@ -136,7 +136,7 @@ def test_a_process_of_the_system_is_none_that_a_command_has_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getuid", lambda: os.stat("/proc/1").st_uid)
-    assert "is a system process (processes of a command end with it;" in call(tmp_path, process=1).error
+    assert "is a system process (processes of a command end when it ends;" in call(tmp_path, process=1).error
     monkeypatch.undo()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         kernel = b"I 2 0 0 0 -1 69238880".split() + [b"0"] * 43  # containers do not show any

@@ -54,7 +54,7 @@ FOR_JOB = 120.0
 _STEP, _FAR_STEP = 0.25, POLLED["url"][0]
 """Seconds between two looks, and at a server that is not ours."""
 WAYS = ("file", "process", "time", "url", "service")
-ENDS_WITH = "processes of a command end with it; wait for a background command by its job id"
+ENDS_WITH = "processes of a command end when it ends; to wait for a background command, use its job id"
 
 
 @dataclass(frozen=True, slots=True)

@@ -401,10 +401,10 @@ class SpaceChat(ReplController):
         """Show what the record has of a run that ended, beside the words of its agent."""
         facts = ", ".join(run.facts)
         if run.state == FAILED:
-            more = f" ({facts}; nexus runs resume {run.id})" if facts else ""
+            more = f" ({facts}; to resume: nexus runs resume {run.id})" if facts else ""
             self.show_note(one_line(f"{name} failed: {run.error}{more}"), "error")
         elif facts:
-            self.show_note(f"{name}: {facts} (nexus runs show {run.id})")
+            self.show_note(f"{name}: {facts} (details: nexus runs show {run.id})")
 
     def _ended_runs(self) -> list[Run]:
         return self._ledger.runs.list_runs([DONE, FAILED], LAST, space=self._space.key)
