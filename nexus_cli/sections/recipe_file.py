@@ -181,7 +181,7 @@ def _words(value: object) -> bool:
 def _only(where: str, prefix: str, keys: Iterable[str], known: Collection[str]) -> None:
     for key in keys:
         if key not in known:
-            hint = suggest_name(key, known, f"Known keys: {', '.join(known)}")
+            hint = suggest_name(key, known, f"Known are: {', '.join(known)}")
             raise NexusError("config", where, f"unknown key {one_line(prefix + key)!r}", hint)
 
 

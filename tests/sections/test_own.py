@@ -57,12 +57,12 @@ def test_front_matter_says_where_it_stands_and_which_of_two_comes_first(tmp_path
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("a.md", "---\nphase: nowhere\n---\nx", "phase 'nowhere' is not one of constraint, persona"),
-        ("a.md", "---\nphase: tool_result\n---\nx", "phase 'tool_result' is not one of"),
+        ("a.md", "---\nphase: nowhere\n---\nx", "phase 'nowhere' is none of constraint, persona"),
+        ("a.md", "---\nphase: tool_result\n---\nx", "phase 'tool_result' is none of"),
         ("a.md", "---\nslot: 1000\n---\nx", "slot '1000' is not a number from 1 to 999"),
         ("a.md", "---\npriority: high\n---\nx", "priority 'high' is not a number from 0 to 100"),
-        ("a.md", "---\nlayer: history\n---\nx", "layer 'history' is not one of system, event"),
-        ("a.md", "---\nsticky: yes\n---\nx", "sticky is not one of phase"),
+        ("a.md", "---\nlayer: history\n---\nx", "layer 'history' is none of system, event"),
+        ("a.md", "---\nsticky: yes\n---\nx", "sticky is none of phase"),
         ("A b.md", "x", "lower-case letters"),
     ],
 )

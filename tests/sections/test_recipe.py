@@ -213,7 +213,7 @@ def test_a_name_is_never_a_path(name: str) -> None:
         ("descripton = 'x'", "unknown key 'descripton'", "Did you mean description"),
         ("[limits]\nmax_step = 3", "unknown key 'limits.max_step'", "Did you mean max_steps"),
         ("contributors = ['cloc']", "unknown key 'contributors: cloc'", "Did you mean clock"),
-        ("name = 'x'", "unknown key 'name'", "Known keys"),
+        ("name = 'x'", "unknown key 'name'", "Known are"),
         ("contributors = 'clock'", "contributors must be a list of names", "Correct"),
         ("contributors = [1]", "contributors must be a list of names", "Correct"),
         ("signals = 1", "signals must be true or false", "Correct"),
