@@ -486,7 +486,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_640, 0, 10),
     "ledger": (51_720, 0, 34),
     "mcp": (19_542, 0, 19),
-    "permission": (13_405, 0, 48),
+    "permission": (13_380, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_946, 0, 57),
     "reports": (90_910, 8_414, None),
@@ -502,7 +502,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_387, 0, None),
     "tools": (57_780, 27_256, 54),
     "tree undo worktrees": (68_612, 0, 63),
-    "ui": (96_971, 0, 46),
+    "ui": (96_985, 0, 46),
     "workers": (10_497, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (978_281, 49_784)
+SUM = (978_270, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -424,9 +424,12 @@ class CallPermission:
 
     def is_tool_denied(self, tool: Tool) -> bool:
         """Return True if a rule denies every call of `tool`. Blocks the first time."""
+        return any(rule.decision == "deny" and not rule.pattern and rule.names(tool) for rule in self._list_rules())
+
+    def _list_rules(self) -> Sequence[PermissionRule]:
+        """Return the rules in force, without reading files that have none. Blocks the first time."""
         with self._lock:
-            rules = self._read_rules().rules if self._has_rules() else ()
-        return any(rule.decision == "deny" and not rule.pattern and rule.names(tool) for rule in rules)
+            return self._read_rules().rules if self._has_rules() else ()
 
     def _has_rules(self) -> bool:
         """Return True if a settings file may have rules, without parsing it; look again in a turn after a change."""
@@ -494,22 +497,15 @@ class CallPermission:
 
     def allowed_tools(self) -> set[str]:
         """Return the names of the tools that allow rules are about. Blocks the first time."""
-        with self._lock:
-            rules = self._read_rules().rules if self._has_rules() else ()
-        return {rule.tool for rule in rules if rule.decision == "allow"}
+        return {rule.tool for rule in self._list_rules() if rule.decision == "allow"}
 
     def pin_allowed(self, tools: Sequence[Tool]) -> None:
         """Keep the definitions of those `tools` of servers that a rule allows, unless earlier ones are kept.
 
         Blocks; raises `NexusError("internal", ...)` if that fails.
         """
-        with self._lock:
-            rules = self._read_rules().rules if self._has_rules() else ()
-        allowing = [
-            permission_rule
-            for permission_rule in (*parse_allowed(self.rules_ahead, AHEAD), *rules)
-            if permission_rule.decision == "allow"
-        ]
+        rules = (*parse_allowed(self.rules_ahead, AHEAD), *self._list_rules())
+        allowing = [rule for rule in rules if rule.decision == "allow"]
         pin_tools(tool for tool in tools if any(rule.names(tool) for rule in allowing))
 
     def accept_definitions(self, rule: str, tools: Sequence[Tool]) -> dict[str, DefinitionChange]:

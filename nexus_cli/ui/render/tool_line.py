@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from nexus_cli.core.elide import last_states
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.todo import MARKS, OPEN, count_items
@@ -289,17 +290,18 @@ def _item_rows(items: Sequence[Mapping[str, str]], room: int, theme: Theme) -> I
 
 
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
-    """Return the last lines of a command's output, without its exit status, which is shown above, and without the
-    notes for the model alone."""
-    text = sanitize(_HIDDEN_NAMES.sub("", _STATUS.sub("", output[-_KEPT:]))).strip("\n")
+    """Return the last lines of a command's output as a terminal shows them, without its exit status, which is shown
+    above, and without the notes for the model alone."""
+    shown, _ = last_states(_HIDDEN_NAMES.sub("", _STATUS.sub("", output[-_KEPT:])))
+    text = sanitize(shown).strip("\n")
     lines = [expand_tabs(line).rstrip() for line in text.split("\n")]
     if not text.strip():
         return []
-    shown = [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES:]]
+    last = [cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES:]]
     before = output.count("\n") - text.count("\n") if len(output) > _KEPT else 0
-    more = len(lines) - len(shown) + before
+    more = len(lines) - len(last) + before
     return (
-        [cut(f"... {more:,} lines before{whole}", room, theme.signs.cut), *shown]
+        [cut(f"... {more:,} lines before{whole}", room, theme.signs.cut), *last]
         if more > 1
         else ([cut(line, room, theme.signs.cut) for line in lines[-OUTPUT_LINES - 1 :]])
     )

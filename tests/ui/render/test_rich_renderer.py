@@ -199,13 +199,13 @@ def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
     seen.feed(e.ToolOutput("c1", "first\nsec"), e.ToolOutput("c1", "ond\n"))
     assert seen.live() == ["● bash pytest -q  3 s", "    second"]
     assert seen.live(1) == ["● bash pytest -q  3 s"]
-    output = "0\n1\n2\n3\n\x1b[31m4\n5\n[exit status 1]"
+    output = "0\n1\n2\n1 of 3\r2 of 3\r3\n\x1b[31m4\n5\n[exit status 1]"
     seen.feed(resulted(ToolResult(output, status=1), tokens=1234, seconds=3.21))
     assert seen.text == "✗ bash pytest -q · exit 1 · 3.2 s\n" + "".join(
         f"    {line}\n" for line in ("... 2 lines before: /transcript", "2", "3", "␛[31m4", "5")
     )
     assert seen.live() == []
-    assert seen.renderer.last_output == ("bash pytest -q", output.replace("\x1b", "␛"))
+    assert seen.renderer.last_output == ("bash pytest -q", output.replace("\x1b", "␛").replace("\r", "␍"))
 
 
 def test_without_live_lines_a_command_that_runs_for_a_while_is_named() -> None:
