@@ -247,7 +247,7 @@ def root(
         raise typer.Exit(0)
     if connect:
         if context.invoked_subcommand:
-            raise NexusError("usage", "--connect", "cannot be combined with a command", "Omit the command")
+            raise NexusError("usage", "--connect", "cannot be used with a command", "Omit the command")
         from nexus_cli.cli.serve.run_remote import run_remote  # noqa: PLC0415  (a command like the others)
 
         return run_remote(connect, token_file, shared)
@@ -318,7 +318,9 @@ def run(arguments: list[str]) -> int:
     except OSError as error:
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
-            write_stderr_line(NexusError("internal", "stdout cannot be written", why, "Check the redirection").line)
+            write_stderr_line(
+                NexusError("internal", "stdout cannot be written", why, "Check where it is written to").line
+            )
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115  (flushing its buffer at exit would fail again)
         else:
             write_stderr_line(_bug(error).line)

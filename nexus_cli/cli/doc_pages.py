@@ -16,7 +16,7 @@ from nexus_cli.config.paths import PACKAGE
 from nexus_cli.config.settings_text import settings_text
 
 TOPICS: Mapping[str, str] = {
-    "start": "a ten-minute introduction",
+    "start": "ten minutes with nexus",
     "settings": "every setting with its default and meaning",
     "personal": "your own status line, notifications and keys",
     "subscriptions": "use GitHub Copilot or ChatGPT instead of an API key",
@@ -46,7 +46,7 @@ TOPICS: Mapping[str, str] = {
     "map": "one turn per file, line or batch of a stream",
     "ci": "reviews of pull requests on GitHub, and benchmarks",
     "team": "share a ledger and projects in a team",
-    "glossary": "glossary of terms",
+    "glossary": "the terms that nexus uses",
 }
 """Every page and its line in the list."""
 

@@ -153,7 +153,7 @@ def exit_process(status: int, text: str = "") -> NoReturn:
         why = reason_of(error)
         status = status or 1
         try:
-            os.write(2, f"nexus: stdout cannot be written: {why}. Check the redirection.\n".encode())
+            os.write(2, f"nexus: stdout cannot be written: {why}. Check where it is written to.\n".encode())
         except OSError:
             pass
     try:

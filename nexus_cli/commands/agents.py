@@ -143,7 +143,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
     choices = [
         Choice(APPLY, "apply", "merge, marking conflicts"),
         Choice(DISCARD, "discard", "delete the worktree"),
-        Choice(LATER, "later", f"keep: /worktree apply {record.name}"),
+        Choice(LATER, "later", f"apply later: /worktree apply {record.name}"),
     ]
     question = f"{row['id']}: {state.describe()}"
     if state.counts.files and state.is_applied(record):
@@ -156,7 +156,7 @@ async def review_worker(context: CommandContext, worker: WorkerId) -> Act:
         return report_act("")
     discards = chosen == DISCARD
     if discards and await asyncio.to_thread(read_state, record) != state:
-        raise usage_error("agents", rest, "the worktree has changed since the review", "Review it again")
+        raise usage_error("agents", rest, "the worktree has changed since the review", "Review the worktree again")
     return print_act(await _remove(context.session, row, record, discards=discards), record.name)
 
 

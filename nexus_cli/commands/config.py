@@ -96,7 +96,7 @@ def set_setting(
     line = f"{done} {key} in {with_tilde(path) if source.live else path}."
     loaded = _load(source)
     if (origin := loaded.origins.get(name, path)) not in (path, "default"):
-        line += f" {origin} takes precedence here: {loaded.values[name]}."
+        line += f" Here {origin} takes precedence: {loaded.values[name]}."
     return report_act(line, *[name] * is_changed)
 
 

@@ -120,7 +120,7 @@ def log_in(source: Source, name: Name, directory: Directory = "") -> Act:
         raise NexusError(
             "usage",
             f"server {name}",
-            "this server is a local program, which has no login",
+            "local programs have no login",
             "Only servers with a URL have a login",
         )
     _with_host(name, lambda host: host.login(entry, lambda url: source.say(f"open {url}")))

@@ -124,7 +124,7 @@ def apply_changes(source: Source, name: Name) -> Applied:
 async def apply_in_session(context: CommandContext, name: Name) -> Applied:
     """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
-    Conflicts are marked in the file. /undo reverts it and the last turn's changes. The model is notified.
+    Conflicts are marked in the file. /undo reverts the apply and the last turn's changes. The model is notified.
     """
     record = await asyncio.to_thread(find_record, read_source(context), name)
     return await follow_apply_in(context.session, record)
@@ -141,7 +141,7 @@ async def follow_apply_in(session: Session, record: WorktreeRecord, worker: str 
     turn = session.dispatcher.call_changes.turn_number()
     _record_apply(session.conversation.log, record, result, of, turn, worker)
     left = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. Your own changes are kept."
-    undo = "/undo reverts it and the last turn's changes."
+    undo = "/undo reverts the apply and the last turn's changes."
     notes = [*([left] if result.conflicts else []), *([undo] if result.written else [])]
     return Report("applied", result.to_json(record), note=" ".join(notes))
 

@@ -152,7 +152,7 @@ class _Copy:
         if rows:
             names = self._names(table) or _SERVER_ALONE[table]
             quoted, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
-            ignored = " ON CONFLICT DO NOTHING" if self.joins and table in _MEASURED else ""
+            ignored = " ON CONFLICT DO NOTHING" if table in _MEASURED else ""
             self.target.many(f"INSERT INTO {table} ({quoted}) VALUES ({places}){ignored}", rows)
         self.result.rows[table] += len(rows)
 

@@ -106,7 +106,7 @@ def require_ledger(path: Path) -> None:
     with closing(ReadOnlyDatabase(path)) as database:
         found = database.one("SELECT * FROM pragma_application_id, pragma_quick_check(1)")
         if found != (schema.APPLICATION, "ok"):
-            why, hint = "it is not a ledger, or it is damaged", "Give a ledger, or a new path as TO"
+            why, hint = "not a ledger, or damaged", "Give a ledger, or a new path as TO"
             raise NexusError("ledger", f"the file {path} was left as it is", why, hint)
         check_version(database.connection, path)
 

@@ -7,38 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
-from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt, ServerTool
 from nexus_cli.mcp.tool_cache import MOST_INSTRUCTIONS, MOST_TOKENS, ToolList, read_list
-from nexus_cli.text.untrusted_text import neutralize
+from nexus_cli.mcp.tool_schema import clean_words, describe_rest, object_schema
 
 PREFIX = "mcp__"
 LONGEST_NAME = 64
 """Most characters of a tool's name that every provider takes; that of its server is never cut."""
-MOST_DESCRIPTION = 2000
-"""Most characters of a description."""
-MOST_DEEP = 40
-"""Most levels of a schema."""
 READ_RESOURCE = "read_resource"
 _READER_SCHEMA = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": []}
-_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""A name of an argument that every provider takes."""
-_REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
-"""Keys that providers refuse at the top of a schema."""
 
 
 @dataclass
@@ -87,7 +75,7 @@ class Catalogue:
     def instructions(self) -> dict[str, str]:
         """Return the instructions of servers, by name, without forms of ours."""
         said = {
-            server: _clean_words(listing.instructions, MOST_INSTRUCTIONS)
+            server: clean_words(listing.instructions, MOST_INSTRUCTIONS)
             for server, listing in sorted(self.lists.items())
         }
         return {server: text for server, text in said.items() if text}
@@ -130,7 +118,7 @@ def list_resources(cwd: Path) -> list[str]:
 
 def describe_resources(resources: Iterable[tuple[str, str]]) -> str:
     """Return a line for each resource and template."""
-    lines = [_first_line(_clean_words(f"{uri} - {words}")) for uri, words in resources]
+    lines = [_first_line(clean_words(f"{uri} - {words}")) for uri, words in resources]
     return "\n".join(lines) or "the server lists no resources"
 
 
@@ -147,54 +135,8 @@ def name_tool(server: str, tool: str) -> str:
     return f"{name[: LONGEST_NAME - 7]}_{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def object_schema(parameters: Any) -> JsonObject:
-    """Return a schema that providers take: an object with properties. What is none is replaced by one without any."""
-    is_object = isinstance(parameters, Mapping) and parameters.get("type", "object") == "object"
-    if not is_object or _is_deep(parameters, MOST_DEEP):
-        return {"type": "object", "properties": {}}
-    properties, required = parameters.get("properties"), parameters.get("required")
-    kept = {key: value for key, value in parameters.items() if key not in ("$schema", "required", *_REFUSED_KEYS)}
-    named = properties if isinstance(properties, Mapping) else {}
-    properties = {key: value for key, value in named.items() if _ARGUMENT.fullmatch(key)}
-    if isinstance(required, list) and all(isinstance(name, str) for name in required):
-        kept["required"] = [name for name in required if name in properties or name not in named]
-    return {**_clean_schema(kept), "type": "object", "properties": _clean_schema(properties)}
-
-
-def _clean_schema(value: Any) -> Any:
-    """Return a part of a schema with its words for the model as those of a description are."""
-    if isinstance(value, Mapping):
-        said = {
-            key: _clean_words(part)
-            for key, part in value.items()
-            if key in ("description", "title") and type(part) is str
-        }
-        return {key: said[key] if key in said else _clean_schema(part) for key, part in value.items()}
-    return [_clean_schema(part) for part in value] if isinstance(value, list) else value
-
-
-def _describe_rest(parameters: Any) -> str:
-    """Return the parts that `object_schema` leaves out of a schema because providers refuse every request with it, as a
-    line of the description; "" if nothing."""
-    if not isinstance(parameters, Mapping) or _is_deep(parameters, MOST_DEEP):
-        return ""
-    properties = parameters.get("properties")
-    rest = {key: parameters[key] for key in _REFUSED_KEYS if key in parameters}
-    named = properties.items() if isinstance(properties, Mapping) else ()
-    if unfit := {key: value for key, value in named if not _ARGUMENT.fullmatch(key)}:
-        rest |= {"properties": unfit, "required": parameters.get("required", [])}
-    return f"\nIts arguments also have: {canonical(rest).decode()}" if rest else ""
-
-
-def _is_deep(value: Any, most: int) -> bool:
-    if not isinstance(value, Mapping | list | tuple):
-        return False
-    inner: Sequence[Any] = list(value.values()) if isinstance(value, Mapping) else value
-    return most == 0 or any(_is_deep(child, most - 1) for child in inner)
-
-
 def _make_tool(name: str, server: str, key: str, tool: ServerTool, *, is_sent: bool) -> Tool:
-    description = _clean_words(tool.description + _describe_rest(tool.parameters))
+    description = clean_words(tool.description + describe_rest(tool.parameters))
     schema = object_schema(tool.parameters)
     texts = [
         key
@@ -250,12 +192,6 @@ async def _read_resource(server: str, arguments: JsonObject, context: ToolContex
 
 async def _run_tool(server: str, tool: str, arguments: JsonObject, context: ToolContext) -> ToolResult:
     return await context.service(ServerTools).call(server, tool, arguments, context)
-
-
-def _clean_words(text: str, most: int = MOST_DESCRIPTION) -> str:
-    """Return words of a server without forms of ours and invisible characters, cut to `most` characters."""
-    text = neutralize("".join(char for char in text[: 2 * most] if unicodedata.category(char) != "Cf")).strip()
-    return clip_text(text, most, "...")
 
 
 def _first_line(text: str) -> str:

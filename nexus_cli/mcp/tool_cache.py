@@ -16,12 +16,13 @@ from nexus_cli.config.paths import places
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.elide import clip_text, plural
+from nexus_cli.core.elide import plural
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_value
 from nexus_cli.core.wire import canonical
 from nexus_cli.mcp.server_entries import fit_name
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerPrompt, ServerTool
+from nexus_cli.mcp.tool_schema import find_schema_fault
 
 VERSION = 5
 MOST_TOKENS = 2000
@@ -81,7 +82,9 @@ def make_list(offer: ServerOffer) -> ToolList:
             left_out.append((tool.name, f"its name conflicts with that of the tool {first.name}"))
     kept = tuple(list(named.values())[:MOST_TOOLS])
     tokens = _count_tokens(kept)
-    if tokens <= MOST_TOKENS and (faults := _find_schema_faults(kept)):
+    if tokens <= MOST_TOKENS and (
+        faults := {tool.name: fault for tool in kept if (fault := find_schema_fault(tool.parameters))}
+    ):
         left_out += faults.items()
         kept = tuple(tool for tool in kept if tool.name not in faults)
         tokens = _count_tokens(kept)
@@ -93,18 +96,6 @@ def make_list(offer: ServerOffer) -> ToolList:
 def _count_tokens(tools: Sequence[ServerTool]) -> int:
     count = TiktokenCounter(ENCODING).count
     return sum(count(canonical(_as_sent(tool)).decode()) for tool in tools)
-
-
-def _find_schema_faults(tools: Sequence[ServerTool]) -> dict[str, str]:
-    """Return the reason by name of each tool whose schema is invalid: providers refuse every request with it."""
-    from jsonschema import Draft202012Validator  # noqa: PLC0415  (only a server that was asked has new schemas)
-
-    meta, faults = Draft202012Validator(Draft202012Validator.META_SCHEMA), dict[str, str]()
-    for tool in tools:
-        with suppress(RecursionError):  # a schema this deep is never sent
-            if error := next(meta.iter_errors(tool.parameters), None):
-                faults[tool.name] = clip_text(f"inputSchema{error.json_path[1:]}: {error.message}", 200)
-    return faults
 
 
 def _describe_left_out(left_out: Sequence[tuple[str, str]], named: Collection[str]) -> tuple[str, ...]:

@@ -424,7 +424,13 @@ class CallPermission:
 
     def is_tool_denied(self, tool: Tool) -> bool:
         """Return True if a rule denies every call of `tool`. Blocks the first time."""
-        return any(rule.decision == "deny" and not rule.pattern and rule.names(tool) for rule in self._list_rules())
+        denying = tuple(rule for rule in self._list_rules() if rule.decision == "deny" and not rule.pattern)
+        if not denying:
+            return False
+        from nexus_cli.rules.rule_set import RuleSet  # noqa: PLC0415
+
+        rules, has_text = RuleSet(denying), bool(tool.named[0] or tool.reaches)
+        return (rules.find_for_text(tool, "") if has_text else rules.find_for_path(tool, (), self._project)) is not None
 
     def _list_rules(self) -> Sequence[PermissionRule]:
         """Return the rules in force, without reading files that have none. Blocks the first time."""

@@ -79,7 +79,7 @@ TABLE = (
         "token_pressure",
         lambda now: now.token_pressure == "high",
         Limits(max_iterations=2),
-        "the context window is nearly full",
+        "at least 60 % of the window is used",
     ),
     Row("recent_errors", lambda now: now.recent_errors >= 3, Limits(mode=SINGLE, confirm=True), "calls keep failing"),
     Row("recent_errors", lambda now: now.recent_errors >= 2, Limits(max_iterations=2), "two calls could not run"),

@@ -330,7 +330,7 @@ def _fold_key(run: JsonObject) -> tuple[str, ...]:
 def name_state(run: JsonObject) -> str:
     """Name the state of a run for people."""
     if run["paused"] or run["broken_off"]:
-        return "paused" if run["paused"] else "broke off"
+        return "paused" if run["paused"] else "interrupted"
     return "continues" if run["came"] else run["state"]
 
 

@@ -253,6 +253,8 @@ class _Reader:
             self._bind_loop(children)
         elif kind in ("declaration_command", "unset_command"):
             words = [Word(children[0].type)] + [self._word(part) for part in children[1:] if part.is_named]
+            if any(word.text[:1] in "-+" and "n" in word.text for word in words[1:]):
+                self._mark_unclear("a name for another variable")
             self.line.commands.append(SimpleCommand(tuple(words)))
         elif kind == "test_command":
             self._add_test(node, children, nested)
@@ -396,7 +398,10 @@ class _Reader:
         self.line.commands.append(SimpleCommand(tuple(words), is_nested=nested, place=node.start_byte))
 
     def _text(self, node: Node, most: int = MOST_READ * 4) -> str:
-        return self.source[node.start_byte : min(node.end_byte, node.start_byte + most)].decode("utf-8", "replace")
+        """Return the source of a node; if it is longer than `most` bytes its beginning with a `\\`, so that it is not
+        taken for a word that ends there."""
+        source = self.source[node.start_byte : node.end_byte]
+        return source[:most].decode("utf-8", "replace") + "\\" * (len(source) > most)
 
     def _word(self, node: Node) -> Word:
         """Return the word of `node`, which may be a concatenation."""

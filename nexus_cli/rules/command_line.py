@@ -45,7 +45,7 @@ class Word:
     def is_single(self) -> bool:
         """True if it stays one word whatever bash computes: it is in double quotes, and no list."""
         quoted = self.text[:1] == self.text[-1:] == '"' and self.text.count('"') == 2
-        return self.is_known or (quoted and not {"@", "*", "\\"} & set(self.text))
+        return self.is_known or (quoted and not {"@", "*", "!", "\\"} & set(self.text))
 
 
 Words = tuple[Word, ...]

@@ -17,7 +17,8 @@ from nexus_cli.core.tool import Effect
 from nexus_cli.rules.rule_set import PermissionRule, RuleSet, path_matches, whole_path_pattern
 
 MOST_FILES = 200
-"""Files and folders that are hidden at most: each is a mount, or takes its folder apart."""
+"""Files and folders that are hidden at most, in a worktree as many again of its source project: each is a mount, or
+takes its folder apart."""
 MOST_ENTRIES = 20_000
 """Names that are looked at for it."""
 _LATER = frozenset({"node_modules", "__pycache__", "venv", ".venv", "target", "vendor", "site-packages", "dist"})
@@ -73,7 +74,7 @@ def find_kept_paths(
     folded paths. Each has the text of its rule."""
     exact, patterns = dict[str, str](), dict[str, str]()
     for rule in {rule.pattern: rule for rule in rules.of("deny", Effect.EDIT) if rule.pattern}.values():
-        roots = (str(project), *map(str, added), rule.source or str(project))
+        roots = (str(project), *map(str, added), *filter(None, [rule.source]))
         path = os.path.expanduser(rule.pattern).rstrip("/").removesuffix("/**")
         named = [join_path(root, path) for root in roots]
         if "/" not in rule.pattern.rstrip("/") or re.search(r"[*?]", path) or set(named) & set(roots):

@@ -54,6 +54,7 @@ _COMPUTED = re.compile(r"[*?\[](?:.*[*?\]])?", re.DOTALL)
 _ANY, _SOME, _END, _MORE = "\x1f", "\x1e", "\0", "\x1d"
 """In texts that are compared: any text, with blanks and ends of words in it; any text in a word; the end of a word; the
 end of a word that may be followed by further ones of the same form."""
+_PLAIN = str.maketrans(dict.fromkeys((_ANY, _SOME, _MORE), "\ufffd"))
 _RUNS_OF_ANY = re.compile(f"{_ANY}[{_ANY}{_SOME}]+")
 _UNCLEAR = re.compile(r"[^\w./:=,-].*", re.DOTALL)
 """What is behind the beginning of a computed word that stands for itself."""
@@ -267,12 +268,13 @@ def command_texts(words: Sequence[Word]) -> CommandTexts:
 
 def _shape(word: Word, *, is_program: bool = False) -> str:
     """Return the text of a word with its end, of a program without its folder."""
-    _, slash, name = word.text.rpartition("/")
-    text = name if is_program else word.text
+    written = word.text.translate(_PLAIN)
+    _, slash, name = written.rpartition("/")
+    text = name if is_program else written
     if word.is_known:
         return f"{_COMPUTED.sub(_SOME, text)}{_MORE}" if word.has_glob else f"{text}{_END}"
     start = "" if is_program else _UNCLEAR.sub("", text.removeprefix('"'))
-    if word.is_single and slash and not {"$", "`", ")", "}"} & set(name):
+    if word.is_single and slash and not {"$", "`", ")", "}", "]"} & set(name):
         end = name.replace('"', _END)
         return end if is_program else f"{start}{_SOME}/{end}"
     return f"{start}{_SOME}{_END}" if word.is_single else f"{start}{_ANY}{_END * bool(start)}"
@@ -312,6 +314,8 @@ def readings(words: Words) -> list[tuple[Words, bool]]:
     False beside a reading: it takes an option's value by guess.
     """
     found = [(words, True)]
+    if len(words) > 1 and not words[0].is_single:  # bash may make nothing of it
+        found.append((words[1:], False))
     if len(words) < 3 or not words[1].text.startswith(("-", "+")):
         return found
     is_git = program_name(words[0]) == "git"
@@ -370,7 +374,7 @@ def parse_rule(
     pattern = pattern.strip()
     if tool.named[0] and re.search(r"[\s?\[]", pattern):
         raise ValueError(
-            f"{_quote(text)}: the name of an agent or skill has spaces, `?` or `[`; only `*` matches any text"
+            f"{_quote(text)}: names of agents and skills have no spaces, `?` or `[`; only `*` matches any text"
         )
     if tool.reaches and ("://" in pattern or not tool.paths):
         address = pattern if "://" in pattern else f"https://{pattern}"
@@ -589,7 +593,7 @@ def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> 
     (`fold_name`).
     """
     pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
-    bases: tuple[str, ...] = (project,) if rule.decision == "allow" else (project, *added, rule.source or project)
+    bases: tuple[str, ...] = (project,) if rule.decision == "allow" else (project, *added, *filter(None, [rule.source]))
     if pattern.startswith("/"):
         bases = ("/",)
     if any(_is_named(path, base, _compile_pattern(pattern)) for base in bases):

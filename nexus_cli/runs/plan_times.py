@@ -55,7 +55,7 @@ def first_time(now: float, *, at: str = "", within: str = "", cron: str = "", zo
     """
     given = [name for name, value in (("--at", at), ("--in", within), ("--cron", cron)) if value.strip()]
     if len(given) != 1:
-        why = f"{' and '.join(given)} cannot be combined" if given else "the time is missing"
+        why = f"{' and '.join(given)} cannot be used together" if given else "the time is missing"
         raise NexusError("usage", "the schedule", why, "Use exactly one of --at TIME, --in DURATION or --cron EXPR")
     if zone:
         find_zone(zone)  # checked even if a duration does not need it

@@ -47,7 +47,7 @@ class GuideModel:
                 own = f'; to choose one, set alias.{named} = "MODEL" in config.toml' if error.kind == "usage" else ""
                 problems.append(one_line(f"model {named}: {error.why[:200] or error.message}{own}"))
         if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
-            problems.append(one_line(f"effort {effort[:20]}: it must be one of {', '.join(EFFORTS)}"))
+            problems.append(one_line(f"effort {effort[:20]}: must be one of {', '.join(EFFORTS)}"))
             effort = ""
         elif notice := effort_notice(model or present, effort):
             problems.append(notice)

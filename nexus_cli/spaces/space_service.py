@@ -138,11 +138,11 @@ class SpaceService(Spaces):
     ) -> ToolResult:
         others = [member for member in space.members if member.key != self.agent.key]
         if wait and not others:
-            raise NexusError("usage", _named(space), "it has no other member who could answer")
+            raise NexusError("usage", _named(space), "the space has no other member who could answer")
         if wait and not find_mentions(text, [entity.name for entity in others]) and (called := _CALLED.search(text)):
             names = ", ".join(entity.name for entity in others)
             raise NexusError(
-                "usage", f"nobody in {_named(space)} is called {called[1][:80]!r}", f"the other members are {names}"
+                "usage", f"nobody in {_named(space)} is called {called[1][:80]!r}", f"other members: {names}"
             )
         if wait and not self.log.is_saving:
             raise NexusError("ledger", "this session cannot wait", "it is not saved")
@@ -230,7 +230,7 @@ class SpaceService(Spaces):
             return self._find_space(name)
         if (active := self.active_space()) is None:
             raise NexusError(
-                "usage", "no space is active", f"enter a space, or name one; yours are {self._own_names()}"
+                "usage", "no space is active", f"enter a space, or name one; your spaces: {self._own_names()}"
             )
         return active
 

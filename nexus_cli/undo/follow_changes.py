@@ -163,7 +163,7 @@ _IDENTIFYING = 2.0
 _LOOKS = "undo/looks"
 _TRIM = 100_000_000
 """Number of bytes added to the store after which it is trimmed; also trimmed at the first step."""
-KILLED_SINCE = "nexus was killed before the end; all later changes are included"
+KILLED_SINCE = "nexus was killed in it, so that all changes since are counted as its own"
 NOT_NOTED = "this step cannot be recorded"
 KILLED = "nexus was killed during this command, and its record of the files is lost"
 TOO_MANY = f"more than {MOST:,} files, or a scan takes longer than {WALK_SECONDS:.0f} s: new files are not tracked"

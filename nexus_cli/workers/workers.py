@@ -190,7 +190,7 @@ class SessionWorkers(RunningWorkers[Session]):
         limits = self.session.state.rights()
         wanted = task.limits
         if not task.task.strip():
-            raise NexusError("usage", "the task is missing", "`task` is empty")
+            raise NexusError("usage", "no worker was started", "`task` is empty")
         if not task.wait and limits.mode not in (None, "plan_execute"):
             raise NexusError("limit", "background workers are not allowed", f"the mode of this run is {limits.mode}")
         if self._depth > MOST_DEPTH:

@@ -193,7 +193,11 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
         raise _refusal(record, _CHANGED, "Review the worktree again")
     if list_folder(record.folder) in ([], [".git"]) and store.list_base():
         hint = f"To remove it: nexus worktree remove {record.name} --force"
-        raise _refusal(record, "the worktree is empty; applying it would delete all its files from the project", hint)
+        raise _refusal(
+            record,
+            "its folder is empty; applying it would delete every project file that was copied into the worktree",
+            hint,
+        )
     _remove_draft(record)
     changes = _list_changes(record, store, tree)
     result = ApplyResult(nothing_new=not changes)

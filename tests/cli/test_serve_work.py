@@ -65,7 +65,7 @@ def test_a_ledger_that_cannot_be_opened_leaves_the_agents(tmp_path: Path, monkey
     lines = list[str]()
     provider: Any = None
     assert run_server._Work.open(Settings(), tmp_path, lines.append, provider) is None
-    assert len(lines) == 1 and "schedules, services and waiting runs begin when the ledger is available" in lines[0]
+    assert len(lines) == 1 and "schedules, services and waiting runs are served once this is corrected" in lines[0]
 
 
 def test_the_work_of_a_ledger_that_can_be_opened_later_begins_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,8 +77,8 @@ def test_the_work_of_a_ledger_that_can_be_opened_later_begins_then(monkeypatch: 
     monkeypatch.setattr(run_server, "PoolMethods", lambda *given: None)
     unused: Any = SimpleNamespace()
     run, server = run_server._Run(*[unused] * 8), unused
-    assert run._open_work() is None
-    asyncio.run(asyncio.wait_for(run._open_work_later(server), 120))
+    run._open_work()
+    asyncio.run(asyncio.wait_for(run._start_work(server), 120))
     assert begun == ["work"] and server.triggers == "the door" and not offers
 
 

@@ -182,7 +182,7 @@ def test_a_turn_in_which_nexus_was_killed_is_listed_and_not_passed_over(context:
     assert [one.key for one in context.offered] == ["both", "conversation", "files"]
     assert context.offered[0].detail == "1 file (+1 -0), nexus was killed" and context.session.id == before
     assert count_newest_turn(context.session) == "1 file (+1 -0), nexus was killed: /undo 5 to revert"
-    with pytest.raises(NexusError, match="nexus was killed before the end"):
+    with pytest.raises(NexusError, match="nexus was killed in it"):
         context.run("rewind 5 both")
     context.run("undo 5")
     assert not work.path("c").exists()

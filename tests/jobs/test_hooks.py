@@ -411,7 +411,7 @@ def test_a_hook_that_was_removed_is_named_until_that_is_trusted(place: Stage) ->
     assert [one["state"] for one in listed] == ["changed"] * 3
     (place.folder / ".claude" / "settings.json").unlink()
     done = place.ask("--allow", "edit", "add x")
-    assert sum("it has changed since you trusted it; run nexus trust" in line for line in done.told) == 3, done.told
+    assert sum("changed since you trusted it; run nexus trust" in line for line in done.told) == 3, done.told
     assert place.run("trust", stdin=b"y\n").status == 0
     assert place.run("status", "--json").result["hooks"] == []
     assert not any("hook" in line for line in place.ask("--allow", "edit", "add x").told)

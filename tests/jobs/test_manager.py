@@ -99,7 +99,7 @@ def manages(body: Any) -> dict[str, Any]:
     if asked[-1][0] == "agents":
         assert "4 * side" in got[7] and "test_perimeter" not in got[7], got[7]
         assert "applied shapes.py" in got[8] and "conflict in shapes.py" in got[9], got[8:10]
-        assert "1 conflict marked in the file; `yours` is the project's side" in got[9], got[9]
+        assert "1 conflict marked in the file; `yours` marks the project's version" in got[9], got[9]
         assert "applied test_perimeter.py" in got[9], got[9]
         return calls(("read_file", {"path": "shapes.py"}))
     if asked[-1][0] == "read_file":

@@ -82,7 +82,7 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         assert dead.status == 0 and "To test again: nexus mcp test dead" in dead.told[-1], dead
         assert place.run("mcp", "test", "dead").status == 1
         login = place.run("mcp", "login", "dead")
-        assert login.status == 2 and "this server is a local program, which has no login" in login.told[-1], login
+        assert login.status == 2 and "local programs have no login" in login.told[-1], login
         assert place.run("mcp", "add", "de.ad", "/bin/false").status == 0
         twin = place.run("mcp", "add", "de_ad", "/bin/false")
         assert twin.status == 2 and "its tools would have the same names as those of de.ad" in twin.told[-1], twin

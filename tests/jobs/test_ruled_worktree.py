@@ -112,7 +112,7 @@ def test_a_turn_killed_beside_its_job_is_told_resumed_and_undone(place: Stage) -
         end(child)
     assert "j1  ended with the session" in place.run("jobs").text
     assert "no recorded response" in place.run("timeline").text
-    assert "no end of this turn is recorded" in place.run("export", "--markdown").text
+    assert "the end of this turn was not recorded" in place.run("export", "--markdown").text
     assert place.ask("-c", "--allow", "auto", "DELEGATE now").status == 0
     assert "ended with the session and is no longer running" in str(place.server.requests[3].body["messages"][-1])
     assert place.run("undo", "--turn", "1").status == 0

@@ -1,4 +1,4 @@
-"""The page "a ten-minute introduction": every line of it, typed in its order, and what a newcomer would look at."""
+"""The page "ten minutes with nexus": every line of it, typed in its order, and what a newcomer would look at."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_server_that_ends_is_not_waited_for_any_longer(place: Stage, level: st
     fails = "bash", {"command": "sleep 1; echo no such module; exit 3", "background": True}
     done, seen = play(place, level, [fails, ("wait_for", {"url": f"tcp://127.0.0.1:{port}", "timeout": "1 hour"})])
     assert done.status == 0, done
-    assert "the wait has ended: " in seen[1] and "exit status 3" in seen[1], seen
+    assert "the wait ended early: " in seen[1] and "exit status 3" in seen[1], seen
 
 
 def test_a_file_of_a_job_is_waited_for_within_the_turn(place: Stage, level: str) -> None:

@@ -15,9 +15,10 @@ from nexus_cli.core.services import ServerTools, ToolCatalogue
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.requests.tool_selection import select_tools
 from nexus_cli.mcp.server_entries import ServerFiles
-from nexus_cli.mcp.server_tools import LONGEST_NAME, Catalogue, name_tool, object_schema
+from nexus_cli.mcp.server_tools import LONGEST_NAME, Catalogue, name_tool
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerTool
 from nexus_cli.mcp.tool_cache import make_list, read_list, store_list
+from nexus_cli.mcp.tool_schema import object_schema
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.permission.tool_pins import find_change, pin_tools
@@ -137,11 +138,13 @@ def test_a_schema_without_an_end_is_left_out() -> None:
 
 
 def test_a_tool_whose_schema_providers_refuse_is_left_out_if_schemas_are_sent() -> None:
-    bad = [{"type": "nonsense"}, {"minLength": "three"}, {"items": [{"type": "string"}]}, {"required": True}]
+    bad = [{"type": "nonsense"}, {"minLength": "three"}, {"items": [{"type": "string"}]}, {"required": "x"}]
     tools = [ServerTool(f"t{place}", "", {"properties": {"x": part}}) for place, part in enumerate(bad)]
     good = ServerTool("good", "", {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "$defs": {"x": {}}})
-    made = make_list(ServerOffer((*tools, good)))
-    assert [tool.name for tool in made.tools] == ["good"] and made.tokens == make_list(ServerOffer((good,))).tokens
+    mended = ServerTool("mended", "", {"type": "object", "properties": {"x": {}}, "required": None})
+    made = make_list(ServerOffer((*tools, good, mended)))
+    assert [tool.name for tool in made.tools] == ["good", "mended"], "what is sent has no fault"
+    assert made.tokens == make_list(ServerOffer((good, mended))).tokens
     assert (
         made.left_out[1] == "tool t1 is skipped: inputSchema.properties.x.minLength: 'three' is not of type 'integer'"
     )

@@ -153,7 +153,7 @@ def test_endless_input_is_bounded_counted_and_kept_up_to_its_limit(seen_cold: Se
     (drop,) = shown["drops"]
     assert drop["cause"] == "input_cap" and drop["uncounted_bytes"] > 0
     assert [one["id"] for one in done.result["drops"]] == [drop["id"]]
-    assert "more than" in done.told[0] and f"nexus drops show {drop['id']}" in done.told[1]
+    assert "bytes; only the first" in done.told[0] and f"nexus drops show {drop['id']}" in done.told[1]
     assert shown["tail"].strip(b"\n") in b"0123456789abcde\n" * 3
     assert KEPT <= shown["size"] < KEPT + 200
 
@@ -172,7 +172,9 @@ def test_a_reader_of_lines_that_leaves_ends_the_request(seen: Seen) -> None:
 def test_a_full_disk_behind_stdout_is_told_and_is_exit_1(seen: Seen) -> None:
     for done in seen["full"]:
         assert done.status == 1 and clean(done)
-        assert done.told[-2] == "nexus: stdout cannot be written: No space left on device. Check the redirection."
+        assert (
+            done.told[-2] == "nexus: stdout cannot be written: No space left on device. Check where it is written to."
+        )
         assert done.told[-1].startswith("Resume with: ")
 
 

@@ -126,12 +126,12 @@ def test_a_run_whose_process_was_killed_is_said_to_have_broken_off_until_it_is_r
         assert place.run("schedule", "add", "look around", "--in", "1h", "--name", "Nightly").status == 0
         break_off(place, signal.SIGKILL, "schedule", "run", "Nightly")
         listed = place.run("runs", "list")
-        assert listed.text.startswith("run-1 · broke off · ") and "nexus runs resume run-1" in listed.text, listed
+        assert listed.text.startswith("run-1 · interrupted · ") and "nexus runs resume run-1" in listed.text, listed
         (value,) = place.run("runs", "list", "--json").result["runs"]
         assert (value["state"], value["broken_off"]) == ("running", True)
-        assert "run-1 broke off" in place.run("schedule", "list", env={"COLUMNS": "160"}).text
+        assert "run-1 interrupted" in place.run("schedule", "list", env={"COLUMNS": "160"}).text
         status, cut = break_off(place, signal.SIGINT, "runs", "resume", "run-1")
-        assert "run-1 broke off · plan Nightly" in cut and "another process" not in cut, cut
+        assert "run-1 interrupted · plan Nightly" in cut and "another process" not in cut, cut
         assert status == 130
         place.script({"default": {"text": "All is well"}})
         resumed = place.run("runs", "resume", "run-1")

@@ -310,11 +310,11 @@ def test_a_run_whose_process_was_killed_is_told_until_it_is_taken_up(ledger: Led
         (note,) = take_away_notes(ledger, folder)
         assert note.line == "run-1 (plan Daily Report) was interrupted; to resume it: nexus runs resume run-1"
     value = runs_report(ledger)
-    assert find_form("runs")(value, 80).startswith("run-1 · broke off · ") and "nexus runs resume run-1" in find_form(
+    assert find_form("runs")(value, 80).startswith("run-1 · interrupted · ") and "nexus runs resume run-1" in find_form(
         "runs"
     )(value, 80)
     shown = find_form("run")(run_report(ledger, ledger.runs.get(1)), 80)
-    assert shown.startswith("run-1 broke off") and "nexus runs resume run-1" in shown
+    assert shown.startswith("run-1 interrupted") and "nexus runs resume run-1" in shown
     drive(Played(well), UnattendedRules(RunSettings(max_cost_day=50.0)))
     assert "resumed once" in find_form("run")(run_report(ledger, ledger.runs.get(1)), 80)
     (note,) = take_away_notes(ledger, folder)

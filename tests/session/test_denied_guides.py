@@ -57,7 +57,11 @@ def test_the_model_is_not_offered_what_it_may_not_use(tmp_path: Path, rules: lis
 
 @pytest.mark.parametrize(
     ("rules", "hidden"),
-    [(["bash", "agent"], {"bash", "agent"}), (["bash(rm *)", "agent(reviewer)", "read_file(*.key)"], set())],
+    [
+        (["bash", "agent"], {"bash", "agent"}),
+        (["bash", "read_file"], {"bash", "read_file", "edit_file"}),
+        (["bash(rm *)", "agent(reviewer)", "read_file(*.key)"], set()),
+    ],
 )
 def test_a_tool_of_which_every_call_is_denied_is_not_offered(
     tmp_path: Path, rules: list[str], hidden: set[str]
@@ -75,5 +79,5 @@ def test_a_tool_of_which_every_call_is_denied_is_not_offered(
     provider = Played(script)
     session = open_session(Options(tmp_path, MODEL), SETTINGS, approver=None, provider=provider, services=(WORKERS,))
     say(session, "go")
-    assert {"bash", "agent", "read_file"} - offered == hidden
+    assert {"bash", "agent", "read_file", "edit_file"} - offered == hidden
     assert f"deny {rules[0]}" in str(provider.seen[-1][-1]["content"]), "a call that is made all the same is denied"

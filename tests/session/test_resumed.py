@@ -44,7 +44,7 @@ def test_a_session_of_a_moved_project_belongs_to_its_new_folder(tmp_path: Path) 
 def test_the_result_of_a_turn_that_nobody_waits_for_has_what_it_has_spent(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "one"), tmp_path)
     assert say(session, "begin")[1].ok
-    value = session.failed_result(NexusError("aborted", "stopped", "SIGINT arrived"))
+    value = session.failed_result(NexusError("aborted", "stopped", "received SIGINT"))
     assert (value["exit"], value["steps"], value["session"]) == (130, 1, session.id)
     assert value["usage"]["input"] > 0 and value["usage"]["cost_usd"] == session.state.costs()[0] != 0
 

@@ -382,7 +382,7 @@ def test_a_wait_for_somebody_who_is_not_there_is_refused_and_every_other_ends(le
         call("send_message", text="@Zoe which?", wait=True),
         call("send_message", text="@Sarah which?", wait=True),
     )
-    assert results[0].error == "nobody in \"Alpha\" is called 'Zoe': the other members are Husam, Sarah."
+    assert results[0].error == "nobody in \"Alpha\" is called 'Zoe': other members: Husam, Sarah."
     assert outcome.error is not None and outcome.error["kind"] == "waiting"
     waits = ledger.runs.get(claimed.key).waits
     assert waits is not None and waits.until is not None

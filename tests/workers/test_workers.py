@@ -476,7 +476,7 @@ def test_a_report_beyond_the_cap_is_a_drop_that_can_be_read(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("task", "said"),
     [
-        ({"task": "  "}, "the task is missing"),
+        ({"task": "  "}, "no worker was started"),
         ({"task": "x", "recipe": "wroker"}, "Did you mean worker"),
         ({"task": "x", "limits": {"max_cost": -1}}, "max_cost must be above 0"),
         ({"task": "x", "limits": {"max_stepz": 1}}, "max_stepz"),

@@ -126,7 +126,7 @@ class FirstRun:
 
     def _print_found(self, servers: Sequence[LocalServer]) -> None:
         keys = ", ".join(keys_present(self._settings)) or "none"
-        reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none reachable"
+        reached = ", ".join(f"{server.name} at {server.url}" for server in servers) or "none was reached"
         for row in (f"keys: {keys}", f"model servers: {reached}"):
             self._put("\n".join(filled(row, self._width, "    ", "  ")))
 

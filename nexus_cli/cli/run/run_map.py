@@ -293,7 +293,7 @@ class _Map:
 
     def _resume_line(self) -> str:
         if self._journal.path is None:
-            return "The answers were not saved; use --resume FILE to save them and to resume later"
+            return "The answers were not saved; with --resume FILE the next run saves its answers"
         more = "" if self._run.options.resume else f" and --resume {quote_word(str(self._journal.path))}"
         return f"Resume with: the same command{more}"
 

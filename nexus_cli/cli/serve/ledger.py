@@ -134,7 +134,9 @@ def _share_own(ledger: Ledger, project: str, role: str) -> str:
         _insert_share(ledger, project, role, own)
     if ledger.db.one("SELECT 1 FROM project_members WHERE (project, owner, role) = (?, ?, ?)", project, role, own):
         return f"{role} and you see each other's sessions of {project}."
-    return f"{role} sees your sessions of {project}. To see theirs, {role} must run there: nexus ledger share . {own}"
+    return (
+        f"{role} sees your sessions of {project}. You see theirs after {role} has run there: nexus ledger share . {own}"
+    )
 
 
 def _share_all(ledger: Ledger, project: str, role: str) -> str:

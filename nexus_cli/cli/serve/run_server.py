@@ -153,7 +153,7 @@ class _Work:
             services, problems = load_services(settings.services, folder)
             ledger = Ledger.open(ledger_place())
         except NexusError as error:
-            warn(f"{error.message}; schedules, services and waiting runs begin when the ledger is available")
+            warn(f"{error.message}; schedules, services and waiting runs are served once this is corrected")
             return None
         for line in problems:
             warn(line)
@@ -218,8 +218,9 @@ class _Run:
         url = server_url(self._listening, self._host)
         token = secrets.token_urlsafe(32)
         path = store_token(url, token)
-        work = self._open_work()
-        server = RpcServer(self._methods, token, self._host, work.door if work else None, self._warn, self._note)
+        self._open_work()
+        door = self._work.door if self._work else None
+        server = RpcServer(self._methods, token, self._host, door, self._warn, self._note)
         asyncio.get_running_loop().set_exception_handler(self._report)
 
         def remove_files() -> None:
@@ -227,14 +228,10 @@ class _Run:
             self._leave()
 
         self._interrupt.install(self._end.set, before_exit=remove_files)
-        opening: asyncio.Task[None] | None = None
         try:
             await server.start(self._listening)
-            self._print(url, path, list(work.services.values()) if work else [], json)
-            if work:
-                work.start()
-            else:
-                opening = asyncio.create_task(self._open_work_later(server))
+            self._print(url, path, list(self._work.services.values()) if self._work else [], json)
+            starting = asyncio.create_task(self._start_work(server))
             threading.Thread(target=self._pool.prepare, name="prepare", daemon=True).start()
             if until_eof:
                 ends = partial(asyncio.get_running_loop().call_soon_threadsafe, self._end.set)
@@ -242,9 +239,8 @@ class _Run:
             await self._end.wait()
             self._methods.is_stopping = True
             self._print_running()
-            if opening:
-                opening.cancel()
-                work = self._work
+            starting.cancel()
+            work = self._work
             await asyncio.gather(self._pool.finish_steps(STEP_SECONDS), *([work.finish_steps()] if work else []))
             await server.stop()
             self._print_open()
@@ -256,17 +252,17 @@ class _Run:
                 await self._work.aclose()
         return self._interrupt.status if self._interrupt.signal else 0
 
-    def _open_work(self) -> _Work | None:
+    def _open_work(self) -> None:
         self._work = _Work.open(self._settings, self._folder, self._warn, self._provider, self._note)
-        return self._work
 
-    async def _open_work_later(self, server: RpcServer) -> None:
-        """Try again until the ledger can be opened, as when the machine starts the database after nexus."""
-        while not (work := self._work):
+    async def _start_work(self, server: RpcServer) -> None:
+        """Start the schedules and services; until the ledger can be opened try again, as when the machine starts the
+        database after nexus."""
+        while not self._work:
             await asyncio.sleep(AGAIN_SECONDS)
-            self._open_work()
-        server.triggers = work.door
-        work.start()
+            await asyncio.to_thread(self._open_work)  # a host that is away takes seconds
+        server.triggers = self._work.door
+        self._work.start()
 
     def _report(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Print an unhandled error of the loop as one line, instead of a traceback."""

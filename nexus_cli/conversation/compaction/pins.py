@@ -112,7 +112,7 @@ def remove_pin(conversation: Conversation, what: str) -> Quote:
     quotes = _find_pins(now, what)
     if len(quotes) != 1:
         ids = ", ".join(quote.pin for quote in quotes or now)
-        there = f"the pins are {ids}" if now else "this session has none"
+        there = f"pins: {ids}" if now else "this session has none"
         why = f"{ids} match" if quotes else f"there is no such pin; {there}"
         raise NexusError("usage", f"nexus pin remove {_short(what)}".rstrip(), why, "`nexus pin list` shows the pins")
     conversation.memo(PIN, {"id": quotes[0].pin, "off": True})

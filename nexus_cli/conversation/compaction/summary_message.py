@@ -9,8 +9,8 @@ SUMMARY_PREFIX = "[CONTEXT SUMMARY"
 
 INTRODUCTION = """\
 The earlier part of this conversation was removed from the context window to make room. This message replaces it: \
-quotes, a summary by a model, and a record of the work. What the person said overrides the record, and the record \
-overrides the summary, which may be wrong."""
+quotes, a summary by a model, and a record of the work. What the person said wins over the record, and the record \
+over the summary, which may be wrong."""
 
 
 def create_summary_message(summary_text: str, clock: Clock | None = None, notes: str = "") -> Message:

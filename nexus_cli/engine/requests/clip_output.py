@@ -38,7 +38,7 @@ LARGE = 200_000
 """Characters above which a text is counted and cut in a thread, so that Ctrl-C works meanwhile."""
 WHAT = 80
 """Most characters of a call's main argument in the name of its drop."""
-LEAST_LINES = 40
+LEAST_LEFT_OUT = 40
 """Fewest tokens of overwritten or repeated lines that are left out: the marker and its drop are worth no less."""
 LEAST_TEXT = 1000
 """Least characters of a file's text, or of a command's result, that is not sent again."""
@@ -120,7 +120,7 @@ async def leave_out_repeats(context: ContextManager, control: Control | None, te
             said = said if left else plural(lines, "repeated line")
             left += lines
         tokens = count_large(text, 1, count) - count_large(shown, 1, count) if left else 0
-        if tokens < LEAST_LINES:
+        if tokens < LEAST_LEFT_OUT:
             return text, None
         drop_id, now = log.next_drop(), context.conversation.now()
         drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)

@@ -86,7 +86,7 @@ def test_a_pin_is_taken_back_by_its_message_or_its_words_too() -> None:
     with pytest.raises(NexusError, match="p2, p3 match") as caught:
         pins.remove_pin(lane, "use tabs")
     assert caught.value.kind == "usage" and "\n" not in caught.value.line
-    with pytest.raises(NexusError, match="the pins are p2, p3"):
+    with pytest.raises(NexusError, match="pins: p2, p3"):
         pins.remove_pin(lane, "1")
     assert [pins.remove_pin(lane, what).pin for what in ("never use", "always use tabs")] == ["p3", "p2"]
     assert pins.list_pins(lane) == ()

@@ -241,7 +241,7 @@ def test_the_text_keeps_to_its_width_and_shows_what_counts(width: int, tmp_path:
     text = find_form("compaction")(value, width)
     assert all(cells(line) <= width for line in text.split("\n"))
     if width >= 80:
-        for part in ("would shrink to at most", "summarized", "kept", "summary", "after a compaction", "p1", "warm"):
+        for part in ("would shrink to at most", "summarized", "kept", "summary", "with compaction", "p1", "warm"):
             assert part in text
 
 

@@ -127,7 +127,7 @@ def test_what_wins_contradicts_the_lies_of_a_summarizer(tmp_path: Path) -> None:
     notes, _, rest = head.partition("\n---\n")
     summary, _, record = rest.partition(RECORD)
     assert all(lie in summary for lie, _ in LIES.values())
-    assert head.count("overrides the ") == 2 and "What the person said overrides the record" in INTRODUCTION
+    assert head.count("wins over") == 2 and "What the person said wins over the record" in INTRODUCTION
     assert INTRODUCTION in notes and "as established" not in head
     missing = [name for name, (_, truth) in LIES.items() if not re.search(truth, f"{notes}\n{record}")]
     assert not missing, f"{missing} stand unopposed:\n{head}"

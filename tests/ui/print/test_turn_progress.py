@@ -129,7 +129,7 @@ def test_a_failure_is_told_once_and_by_commands_of_the_shell() -> None:
     error = {"kind": "network", "message": "the request failed: the connection was lost", "hint": "Try again"}
     row = {"id": "c1", "tool": "bash", "subject": "rm x", "why": "no", "level": "all", "by": "defaults"}
     denied = (row, {**row, "subject": "rm y", "by": "person"})
-    waits = ToolResult("proposed f1: waits for the person: /memory accept f1")
+    waits = ToolResult("f1 (project): proposed; the person can accept it: /memory accept f1")
     stage.feed(e.TurnStart("x"), e.ToolCallEvent(ToolCall("c3", "remember", {}), "that"))
     stage.feed(e.ToolResultEvent(ToolCall("c3", "remember", {}), waits, 5, 0.0))
     stage.feed(e.Notice("for good", undo="nexus rules remove x"), e.Notice("for now", undo="/permissions remove x"))

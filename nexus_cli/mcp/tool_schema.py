@@ -1,0 +1,84 @@
+"""Make schemas of MCP tools fit for providers, and say what is wrong with the others."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nexus_cli.core.elide import clip_text
+from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.wire import canonical
+from nexus_cli.text.untrusted_text import neutralize
+
+MOST_DESCRIPTION = 2000
+"""Most characters of a description."""
+MOST_DEEP = 40
+"""Most levels of a schema."""
+_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""A name of an argument that every provider takes."""
+_REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
+"""Keys that providers refuse at the top of a schema."""
+
+
+def object_schema(parameters: Any) -> JsonObject:
+    """Return a schema that providers take: an object with properties. What is none is replaced by one without any."""
+    is_object = isinstance(parameters, Mapping) and parameters.get("type", "object") == "object"
+    if not is_object or _is_deep(parameters, MOST_DEEP):
+        return {"type": "object", "properties": {}}
+    properties, required = parameters.get("properties"), parameters.get("required")
+    kept = {key: value for key, value in parameters.items() if key not in ("$schema", "required", *_REFUSED_KEYS)}
+    named = properties if isinstance(properties, Mapping) else {}
+    properties = {key: value for key, value in named.items() if _ARGUMENT.fullmatch(key)}
+    if isinstance(required, list) and all(isinstance(name, str) for name in required):
+        kept["required"] = [name for name in required if name in properties or name not in named]
+    return {**_clean_schema(kept), "type": "object", "properties": _clean_schema(properties)}
+
+
+def _clean_schema(value: Any) -> Any:
+    """Return a part of a schema with its words for the model as those of a description are."""
+    if isinstance(value, Mapping):
+        said = {
+            key: clean_words(part)
+            for key, part in value.items()
+            if key in ("description", "title") and type(part) is str
+        }
+        return {key: said[key] if key in said else _clean_schema(part) for key, part in value.items()}
+    return [_clean_schema(part) for part in value] if isinstance(value, list) else value
+
+
+def describe_rest(parameters: Any) -> str:
+    """Return the parts that `object_schema` leaves out of a schema because providers refuse every request with it, as a
+    line of the description; "" if nothing."""
+    if not isinstance(parameters, Mapping) or _is_deep(parameters, MOST_DEEP):
+        return ""
+    properties = parameters.get("properties")
+    rest = {key: parameters[key] for key in _REFUSED_KEYS if key in parameters}
+    named = properties.items() if isinstance(properties, Mapping) else ()
+    if unfit := {key: value for key, value in named if not _ARGUMENT.fullmatch(key)}:
+        rest |= {"properties": unfit, "required": parameters.get("required", [])}
+    return f"\nIts arguments also have: {canonical(rest).decode()}" if rest else ""
+
+
+def _is_deep(value: Any, most: int) -> bool:
+    if not isinstance(value, Mapping | list | tuple):
+        return False
+    inner: Sequence[Any] = list(value.values()) if isinstance(value, Mapping) else value
+    return most == 0 or any(_is_deep(child, most - 1) for child in inner)
+
+
+def clean_words(text: str, most: int = MOST_DESCRIPTION) -> str:
+    """Return words of a server without forms of ours and invisible characters, cut to `most` characters."""
+    text = neutralize("".join(char for char in text[: 2 * most] if unicodedata.category(char) != "Cf")).strip()
+    return clip_text(text, most, "...")
+
+
+def find_schema_fault(parameters: Any) -> str:
+    """Return the reason for which providers refuse every request with the schema as it is sent, "" for none. Blocks the
+    first time, which loads `jsonschema`."""
+    from jsonschema import Draft202012Validator  # noqa: PLC0415  (only a server that was asked has new schemas)
+
+    validator = Draft202012Validator(Draft202012Validator.META_SCHEMA)
+    error = next(validator.iter_errors(object_schema(parameters)), None)
+    return clip_text(f"inputSchema{error.json_path[1:]}: {error.message}", 200) if error else ""
