@@ -216,7 +216,7 @@ def test_keys_pressed_all_the_time_do_not_answer_a_question(repl: Opens) -> None
     made.asked_about("bash")
     assert not (made.folder / "made").exists()
     made.send("n\r")
-    made.wait_for("well then", back=True)
+    made.wait_for("Declined by you", back=True)  # what follows depends on how many lines were sent before the question
     assert not (made.folder / "made").exists()
 
 
