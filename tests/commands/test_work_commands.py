@@ -234,7 +234,7 @@ def test_config_writes_a_setting_and_applies_it(context: FakeContext, monkeypatc
             context.run(f"config {wrong}")
     monkeypatch.setenv("NEXUS_MODEL", "openai/other")
     context.run("config model openai/mine")
-    assert context.said[-1].endswith(". environment NEXUS_MODEL takes precedence here: openai/other.")
+    assert context.said[-1].endswith(". Here environment NEXUS_MODEL takes precedence: openai/other.")
     complete = discover()["config"].complete
     assert complete is not None and "ui.theme" in complete(context)
 

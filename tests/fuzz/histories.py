@@ -141,7 +141,7 @@ def walk(here: Stage, states: list[State], verb: str, chance: random.Random) -> 
             child.kill()
             end(child)
         done = here.run(verb, *more, "--json")
-        if killed := re.search(rb"turn (\d+): nexus was killed before the end", done.stderr):
+        if killed := re.search(rb"turn (\d+): nexus was killed in it", done.stderr):
             done = here.run(verb, *more, "--json", "--turn", killed[1].decode())
         if done.status not in (0, 1) or b"Traceback" in done.stderr:
             return [*faults, f"{verb}: exit {done.status}: {done.stderr.decode()[-2000:]}"]

@@ -47,7 +47,7 @@ def test_an_edit_whose_process_was_killed_before_its_record_is_taken_back(place:
     assert place.ask("--allow", "edit", "change a.py", bug=DIES).status == -9
     assert (place.folder / "a.py").read_text() == "new\n"
     assert place.ask("-c", "go on").status == 0
-    assert "was killed before the end" in place.run("undo").told[-1]
+    assert "nexus was killed in it" in place.run("undo").told[-1]
     done = place.run("undo", "--turn", "1", "--json")
     assert done.result["restored"] == ["a.py"] and (place.folder / "a.py").read_text() == "old\n"
 
