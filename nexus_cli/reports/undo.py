@@ -14,6 +14,7 @@ from nexus_cli.tools.edit_preview import unified_diff
 from nexus_cli.tools.files import ToolError, decode_file, read_file_at
 from nexus_cli.tree.file_state import FILE, LINK, SHA256, FileState, is_content
 from nexus_cli.undo.follow_changes import KILLED_SINCE
+from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
 from nexus_cli.undo.read_references import is_reference
@@ -141,9 +142,7 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
             size += len(diff)
             text.append(diff)
             unread += [] if diff else [name]
-    moved = [
-        asdict(reference) for step in steps for reference in step.references if reference.before != reference.after
-    ]
+    moved = [asdict(reference.change) for reference in merge_references(steps) if reference.is_change]
     text += [f"{name}: {_describe_move(reference)}\n" for name, reference in _name_references(moved).items()]
     return turn, "".join(text), unread
 

@@ -46,7 +46,10 @@ _READERS = frozenset(
 _WRITES = re.compile(r"fmt|format|fix|write|update|generat|\binit\b|\bclean\b", re.IGNORECASE)
 """Words with which such a program writes what it names."""
 _UNPACKS = frozenset(
-    "tar unzip 7z rsync patch checkout switch restore reset pull merge rebase stash apply am cherry-pick revert".split()
+    """
+    tar unzip 7z rsync patch checkout switch restore reset pull merge rebase stash apply am cherry-pick revert bisect
+    submodule subtree sparse-checkout checkout-index read-tree filter-branch
+    """.split()
 )
 """Programs, and commands of git, that write files which nobody names."""
 _OUTPUTS = (
@@ -112,7 +115,7 @@ def _read_command(command: str, root: str) -> tuple[set[str], list[str], bool]:
     words, only_reads = _split(" ".join(_TARGETS.findall(command)), root), True
     for segment in _SEGMENTS.split(command):
         program, *operands = _find_program(_split(_VARIABLES.sub("", segment), root)) or [""]
-        if program in _UNPACKS or (program == "git" and not _UNPACKS.isdisjoint(operands)):
+        if program in _UNPACKS or (NAMES_GIT.fullmatch(program) and not _UNPACKS.isdisjoint(operands)):
             words.append(".")
         if program and (program not in _READERS or _WRITES.search(segment)):
             only_reads = False

@@ -23,9 +23,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-def kill_in(place: Stage, command: str, sign: str) -> None:
+def kill_in(place: Stage, command: str, sign: str, *more: str) -> None:
     """Let a turn run `command`, and kill nexus once the file `sign` is there."""
-    child = place.begin("ask", "--allow", "auto", f"RUN {command}; touch {sign}; sleep 600 END")
+    child = place.begin("ask", *more, "--allow", "auto", f"RUN {command}; touch {sign}; sleep 600 END")
     try:
         deadline = time.monotonic() + 60
         while not (place.folder / sign).exists():

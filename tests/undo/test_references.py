@@ -321,6 +321,10 @@ def test_a_turn_that_changed_references_alone_is_counted_and_rewound(world: Worl
     assert count.text == "git" and find_turns(world.data, world.session, 1) == [1]
     old, new = shell(world.project, "git rev-parse HEAD^ HEAD").split()
     assert f"branch main: {old[:12]} -> {new[:12]}\n" in turn_diff(world.request())[1]
+    command(world, "git tag x")
+    with followed(world):
+        shell(world.project, "git tag -d x")
+    assert "tag" not in turn_diff(world.request())[1], "the turn has left none"
     world.undo(turn=1)
     (count,) = count_turns(world.data, world.session, 5).values()
     assert count.text == "git, undone" and read(world.project) == before

@@ -51,6 +51,8 @@ def is_unsure(path: str, command: str, output: str = "", *, is_new: bool = False
         ("package-lock.json", "npm install left-pad", "", False),
         ("Cargo.lock", "cargo build", "", False),
         ("src/a.py", "git -C . checkout main", "", False),
+        ("src/a.py", "git bisect start HEAD v1 && git bisect run make", "", False),
+        ("src/a.py", "gh pr checkout 12", "", False),
         ("src/a.py", "tar xf a.tar", "", True),
         ("src/a.py", "npm run format src/a.py", "", False),
         ("src/a.py", "ruff check --fix src", "", False),
