@@ -62,8 +62,9 @@ _REFUSED = (
 _WRITE = re.compile(
     rf"(?<![\w./~-])(?P<before>(?=/[^\s\"'`\u2019:]|[\w-]*+[./])[^\s\"'`\u2019:]++)[\"'`\u2019]?:? {{0,9}}{_REFUSED}"
     rf"|{_REFUSED}[^\n]{{0,60}}?(?:[\"'`](?P<quoted>[^\"'`\n]+)[\"'`]|[: ](?P<after>/[^\s\"'`:]+))"
-    r"|(?:EACCES|EROFS|EPERM|EBUSY)[^\n]{0,60}?[\"'](?P<node>/[^\"'\n]+)[\"']",
-    re.IGNORECASE,
+    r"|(?:EACCES|EROFS|EPERM|EBUSY)[^\n]{0,60}?[\"'](?P<node>/[^\"'\n]+)[\"']"
+    r"|unpack failed: unable to create temporary object directory\s+To (?P<remote>[^\s:]+)$",
+    re.IGNORECASE | re.MULTILINE,
 )
 _BASH_SOCKETS = ("/dev/tcp/", "/dev/udp/")
 """Paths that bash opens as sockets; no such files exist."""

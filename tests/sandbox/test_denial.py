@@ -35,6 +35,7 @@ SOCKET = 'File "/usr/lib/python3.11/socket.py", line 232, in __init__\n    _sock
         ("error: could not write config file ../.git/config: Device or resource busy", ".git/config is protected"),
         ("bash: line 1: AGENTS.md: Read-only file system", "sub/AGENTS.md is protected"),
         ("OSError: [Errno 30] Read-only file system: '/p/.envrc'", ".envrc is protected"),
+        ("error: remote unpack failed: unable to create temporary object directory\nTo ../../b.git", "write to /b.git"),
         ("bash: line 1: ./x.sh: Permission denied", ""),
         ("error: Permission denied", ""),
         ("fatal: could not create '../.git/objects/x': Permission denied", ""),
