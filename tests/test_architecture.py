@@ -493,7 +493,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rpc": (17_629, 0, 16),
     "rules": (31_792, 0, 20),
     "runs": (23_684, 0, 42),
-    "sandbox": (39_190, 0, 27),
+    "sandbox": (39_196, 0, 27),
     "sections": (36_887, 0, 64),
     "service_list": (303, 0, 2),
     "session": (53_482, 0, 58),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (978_417, 49_784)
+SUM = (978_423, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
