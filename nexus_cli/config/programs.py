@@ -20,7 +20,7 @@ from typing import Any
 
 from nexus_cli.config.command_records import is_unchecked
 from nexus_cli.config.host_environment import host_environment, working_folder
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import is_below, places, project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
 from nexus_cli.core.real_files import follow_path, real_path
 from nexus_cli.core.shared_types import Environ
@@ -150,9 +150,7 @@ def _leads_into(path: str, folders: Sequence[str]) -> bool:
     """Return True if `path` is in one of the real paths `folders`, or leads through one by a link: a command of the
     project could change that link."""
     try:
-        return any(
-            here == folder or here.startswith(folder + os.sep) for here, _ in follow_path(path) for folder in folders
-        )
+        return any(is_below(here, folder) for here, _ in follow_path(path) for folder in folders)
     except OSError:
         return True
 

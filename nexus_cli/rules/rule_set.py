@@ -105,6 +105,11 @@ class PermissionRule:
         return where or "this session"
 
     @property
+    def named(self) -> str:
+        """Decision, text and origin for a person."""
+        return f"{self.decision} {self.text} ({self.origin})"
+
+    @property
     def key(self) -> str:
         """Return the setting that lists it."""
         return rules_key(self.decision, self.folder)

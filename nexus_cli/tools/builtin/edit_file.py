@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +35,10 @@ class EditFileArguments:
     edits: tuple[ExactEdit, ...]
 
 
+Change = Callable[[str, StopFlag], EditedText]
+"""Returns the text of a file after an edit of it; raises `ToolError` if that does not apply."""
+
+
 @dataclass(frozen=True, slots=True)
 class _EditResult:
     before: str
@@ -46,46 +50,73 @@ class _EditResult:
 
 async def run(arguments: EditFileArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines, or an error (and no change) if an edit does not apply."""
+    return await edit_text(arguments.path, context, _make_change(arguments.edits))
+
+
+async def check(arguments: EditFileArguments, context: ToolContext) -> ToolResult | None:
+    """Return the error of edits that do not apply, None if they do."""
+    return await check_edit(arguments.path, context, _make_change(arguments.edits))
+
+
+def preview(arguments: EditFileArguments, context: ToolContext) -> EditPreview:
+    """Return the edits as a unified diff; "" if they do not apply."""
+    return preview_edit(arguments.path, context, _make_change(arguments.edits))
+
+
+def _make_change(edits: Sequence[ExactEdit]) -> Change:
+    def change(text: str, stop: StopFlag) -> EditedText:
+        if not edits:
+            raise ToolError("`edits` is empty")
+        after = apply_edits(text, edits, stop)
+        if after.text == text:
+            raise ToolError("the edits together change nothing")
+        return after
+
+    return change
+
+
+async def edit_text(path: str, context: ToolContext, change: Change) -> ToolResult:
+    """Change the text of a file; return the numbers of the changed lines, or an error and no change."""
     seen = context.service(SeenFileStore)
     try:
-        target = decided_path(arguments.path, context)
+        target = decided_path(path, context)
 
         def note(done: _EditResult) -> None:
             seen.note(str(target), done.digest, "changed")
             context.replaced(target, done.before, done.digest)
 
-        edited = await run_in_thread(lambda stop: _edit(target, arguments.edits, context, stop), note)
+        edited = await run_in_thread(lambda stop: _edit(target, change, context, stop), note)
     except (OSError, ToolError) as error:
-        return _error(arguments.path, error, context)
+        return _error(path, error, context)
     name = project_relative(target, context.project)
     return ToolResult(edited.message, changed=(name,), diff=edited.diff, edits=(edited.edit,))
 
 
-async def check(arguments: EditFileArguments, context: ToolContext) -> ToolResult | None:
-    """Return the error of edits that do not apply, None if they do."""
+async def check_edit(path: str, context: ToolContext, change: Change) -> ToolResult | None:
+    """Return the error of a change that does not apply, None if it does."""
     try:
-        target = decided_path(arguments.path, context)
-        await run_in_thread(lambda stop: _change(target, arguments.edits, context, stop))
+        target = decided_path(path, context)
+        await run_in_thread(lambda stop: _change(target, change, context, stop))
     except (OSError, ToolError) as error:
-        return _error(arguments.path, error, context)
+        return _error(path, error, context)
     return None
 
 
-def preview(arguments: EditFileArguments, context: ToolContext) -> EditPreview:
-    """Return the edits as a unified diff; "" if they do not apply."""
+def preview_edit(path: str, context: ToolContext, change: Change) -> EditPreview:
+    """Return a change as a unified diff; "" if it does not apply."""
 
-    def change(before: DecodedText | None) -> str:
+    def change_decoded(before: DecodedText | None) -> str:
         if before is None:
             raise ToolError("there is no such file")
-        return apply_edits(before.text, arguments.edits, StopFlag()).text
+        return change(before.text, StopFlag()).text
 
-    return preview_change(arguments.path, context, change)
+    return preview_change(path, context, change_decoded)
 
 
-def _edit(target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag) -> _EditResult:
+def _edit(target: Path, change: Change, context: ToolContext, stop: StopFlag) -> _EditResult:
     name = project_relative(target, context.project)
     with locked_folder(target.parent, stop):
-        content, text, after = _change(target, edits, context, stop)
+        content, text, after = _change(target, change, context, stop)
         check_before(context, content.digest)
         data = encode_text(text, after.text)
         write_shown_file(target, data, stop, context.services, expected=content.digest)
@@ -96,19 +127,14 @@ def _edit(target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: 
 
 
 def _change(
-    target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag
+    target: Path, change: Change, context: ToolContext, stop: StopFlag
 ) -> tuple[FileContent, DecodedText, EditedText]:
-    """Return the file's content, its text, and the text after the edits; raise `ToolError` if they do not apply."""
-    if not edits:
-        raise ToolError("`edits` is empty")
+    """Return the file's content, its text, and the text after the change; raise `ToolError` if that does not apply."""
     content = read_for_edit(target, context)
     text = decode_file(content.data)
     if text is None:
         raise ToolError("is binary")
-    after = apply_edits(text.text, edits, stop)
-    if after.text == text.text:
-        raise ToolError("the edits together change nothing")
-    return content, text, after
+    return content, text, change(text.text, stop)
 
 
 def _error(path: str, error: OSError | ToolError, context: ToolContext) -> ToolResult:
