@@ -340,23 +340,21 @@ def parse_rule(
     decision: Decision, text: str, tools: Mapping[str, Tool], file: str = "", line: int = 0
 ) -> PermissionRule:
     """Return the rule that `text` is; raise `ValueError` with one line that says what is wrong."""
-    match = _FORM.fullmatch(text.strip())
+    match, quoted = _FORM.fullmatch(text.strip()), _quote(text)
     if match is None or find_hidden_sign(text):
-        raise ValueError(f"{_quote(text)} is not a rule; expected TOOL or TOOL(PATTERN), such as bash(npm test *)")
+        raise ValueError(f"{quoted} is not a rule; expected TOOL or TOOL(PATTERN), such as bash(npm test *)")
     name = match[1]
     pattern = match[2]
     tool = tools.get(match[1])
     if tool is None and name.startswith(SERVER_TOOLS):
         if pattern is not None:
-            raise ValueError(f"{_quote(text)}: a tool of an MCP server takes no pattern")
+            raise ValueError(f"{quoted}: a tool of an MCP server takes no pattern")
         if len(name) > LONGEST_SERVER_TOOL:
             most = f"more than {LONGEST_SERVER_TOOL} characters, the maximum for an MCP tool"
-            raise ValueError(
-                f"{_quote(text)} has {most}: use the name of the whole server, or the name that the model uses"
-            )
+            raise ValueError(f"{quoted} has {most}: use the name of the whole server, or the name that the model uses")
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
-        raise ValueError(f"{_quote(text)} does not name a tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
+        raise ValueError(f"{quoted} does not name a tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
     rule = PermissionRule(
         decision,
         text.strip(),
@@ -369,33 +367,31 @@ def parse_rule(
     if pattern is None:
         return rule
     if not pattern.strip():
-        raise ValueError(f"{_quote(text)} has an empty pattern; {name} without one matches every call")
+        raise ValueError(f"{quoted} has an empty pattern; {name} without one matches every call")
     if tool.runs_commands:
         return _with_command_pattern(rule, pattern)
     if not (tool.paths or tool.reaches or tool.named[0]):
-        raise ValueError(f"{_quote(text)}: {name} takes no pattern")
+        raise ValueError(f"{quoted}: {name} takes no pattern")
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
-        raise ValueError(f"{_quote(text)} is too long, or contains `**` more than {MOST_DEEP} times")
+        raise ValueError(f"{quoted} is too long, or contains `**` more than {MOST_DEEP} times")
     pattern = pattern.strip()
     if tool.named[0] and re.search(r"[\s?\[]", pattern):
-        raise ValueError(
-            f"{_quote(text)}: names of agents and skills have no spaces, `?` or `[`; only `*` matches any text"
-        )
+        raise ValueError(f"{quoted}: names of agents and skills have no spaces, `?` or `[`; only `*` matches any text")
     if tool.reaches and ("://" in pattern or not tool.paths):
         address = pattern if "://" in pattern else f"https://{pattern}"
         pattern = address if decision == "allow" else pattern  # the others name a host by every scheme
         try:
             refuse_bad_pattern(decision, address)
         except ValueError as error:
-            raise ValueError(f"{_quote(text)}: {error}") from None
+            raise ValueError(f"{quoted}: {error}") from None
     return replace(rule, pattern=pattern)
 
 
 def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     """Return the rule with the words of a command pattern, which may have `*` in them, for allow alone at the end."""
-    tool, text, line = rule.tool, rule.text, read_command_line(pattern)
+    tool, quoted, line = rule.tool, _quote(rule.text), read_command_line(pattern)
     if len(line.commands) != 1 or line.doubts or line.forms or line.redirects or line.commands[0].assignments:
-        raise ValueError(f"{_quote(text)} is not a single command of plain words")
+        raise ValueError(f"{quoted} is not a single command of plain words")
     words = line.commands[0].words
     is_open = words[-1].text == "*" and words[-1].has_glob
     words = words[:-1] if is_open else words
@@ -405,7 +401,7 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
         claude = wrong.removesuffix(":*") if wrong.endswith(":*") else ""
         alone = "`*` must be a separate, final word" if rule.decision == "allow" else "only `*` matches any text"
         advice = f"write {tool}({claude} *)" if claude else alone
-        raise ValueError(f"{_quote(text)} contains {_quote(wrong)}: {advice}")
+        raise ValueError(f"{quoted} contains {_quote(wrong)}: {advice}")
     argv = tuple(word.text.replace("*", _ANY) if word.has_glob else word.text for word in words)
     return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
 
