@@ -593,7 +593,7 @@ def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> 
     `added` folders and the rule's `source` too, and name a path also as the most lenient file system reads it
     (`fold_name`).
     """
-    pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
+    pattern = os.path.expanduser(rule.pattern)
     bases: tuple[str, ...] = (project,) if rule.decision == "allow" else (project, *added, *filter(None, [rule.source]))
     if pattern.startswith("/"):
         bases = ("/",)
@@ -608,7 +608,7 @@ def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> 
 
 def whole_path_pattern(rule: PermissionRule, *roots: str) -> str:
     """Return a regular expression for the folded real paths that the pattern of a deny rule names below `roots`."""
-    pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
+    pattern = os.path.expanduser(rule.pattern)
     bases = ("",) if pattern.startswith("/") else roots
     below = "|".join(re.escape(fold_path(base).rstrip("/")) for base in bases)
     return f"(?s:(?:{below})/(?:{_compile_pattern(pattern, folds=True).pattern}))"

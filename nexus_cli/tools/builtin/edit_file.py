@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
-from nexus_cli.core.message import FileEdit, ToolResult
-from nexus_cli.core.services import SeenFileStore
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
-from nexus_cli.tools.editor_texts import read_for_edit, write_shown_file
+from nexus_cli.tools.editor_texts import WrittenFile, read_for_edit, write_noted, write_shown_file
 from nexus_cli.tools.exact_edit import EditedText, ExactEdit, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
@@ -37,15 +36,6 @@ class EditFileArguments:
 
 Change = Callable[[str, StopFlag], EditedText]
 """Returns the text of a file after an edit of it; raises `ToolError` if that does not apply."""
-
-
-@dataclass(frozen=True, slots=True)
-class _EditResult:
-    before: str
-    digest: str
-    message: str
-    diff: str
-    edit: FileEdit
 
 
 async def run(arguments: EditFileArguments, context: ToolContext) -> ToolResult:
@@ -77,19 +67,10 @@ def _make_change(edits: Sequence[ExactEdit]) -> Change:
 
 async def edit_text(path: str, context: ToolContext, change: Change) -> ToolResult:
     """Change the text of a file; return the numbers of the changed lines, or an error and no change."""
-    seen = context.service(SeenFileStore)
     try:
-        target = decided_path(path, context)
-
-        def note(done: _EditResult) -> None:
-            seen.note(str(target), done.digest, "changed")
-            context.replaced(target, done.before, done.digest)
-
-        edited = await run_in_thread(lambda stop: _edit(target, change, context, stop), note)
+        return await write_noted(path, context, lambda target, stop: _edit(target, change, context, stop))
     except (OSError, ToolError) as error:
         return _error(path, error, context)
-    name = project_relative(target, context.project)
-    return ToolResult(edited.message, changed=(name,), diff=edited.diff, edits=(edited.edit,))
 
 
 async def check_edit(path: str, context: ToolContext, change: Change) -> ToolResult | None:
@@ -113,7 +94,7 @@ def preview_edit(path: str, context: ToolContext, change: Change) -> EditPreview
     return preview_change(path, context, change_decoded)
 
 
-def _edit(target: Path, change: Change, context: ToolContext, stop: StopFlag) -> _EditResult:
+def _edit(target: Path, change: Change, context: ToolContext, stop: StopFlag) -> WrittenFile:
     name = project_relative(target, context.project)
     with locked_folder(target.parent, stop):
         content, text, after = _change(target, change, context, stop)
@@ -123,7 +104,8 @@ def _edit(target: Path, change: Change, context: ToolContext, stop: StopFlag) ->
     diff = unified_diff(text.text, after.text, name)
     notes = f"[{'; '.join(after.notes)}]\n" if after.notes else ""
     message, edit = notes + name_changed_lines(text.text, after.text), describe_edit(target, text.text, after.text)
-    return _EditResult(content.digest, sha256_hex(data), message, diff, edit)
+    result = ToolResult(message, changed=(name,), diff=diff, edits=(edit,))
+    return WrittenFile(content.digest, sha256_hex(data), result)
 
 
 def _change(
