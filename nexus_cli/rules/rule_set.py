@@ -28,6 +28,7 @@ from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import suggest_name
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.path_globs import compile_parts, read_parts
+from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.rules.address_rules import address_matches, refuse_bad_pattern
 from nexus_cli.rules.bash_syntax import read_command_line
@@ -643,5 +644,5 @@ def _readings_of(signs: list[str]) -> list[list[str]]:
 
 
 def _quote(text: str) -> str:
-    shown = "".join(char if char.isprintable() else "?" for char in text)
+    shown = mask_unprintable(text)
     return f"`{clip_text(shown, 80, '...')}`"
