@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 
@@ -10,15 +11,19 @@ from nexus_cli.cli.json_page import types_of_commands
 from nexus_cli.core.json_schema import is_object, json_keys, json_type
 
 
+find_types = cache(types_of_commands)
+"""Returns the types by command, made once: a test asks for those of hundreds of lines."""
+
+
 def list_verbs() -> set[str]:
     """Return the shell commands with `--json`, as `nexus pin list`."""
-    return set(types_of_commands())
+    return set(find_types())
 
 
 def find_verb(line: str) -> str:
     """Return the shell command, of those with `--json`, that a command line gives; its noun may stand alone."""
     words = line.split()
-    known = types_of_commands()
+    known = find_types()
     named = (command for command in known if f"{line} ".startswith(f"{command} "))
     first = next((command for command in known if command.split()[:2] == words[:2]), "")
     return max(named, key=len, default=first)
@@ -26,7 +31,7 @@ def find_verb(line: str) -> str:
 
 def problems_of_line(line: str, value: Any) -> list[str]:
     """Return where the object that a command line printed is of no type that its verb declares."""
-    kinds = types_of_commands()[find_verb(line)]
+    kinds = find_types()[find_verb(line)]
     return min(([*problems(value, kind, f"{line}: {kind.__name__}")] for kind in kinds), key=len)
 
 

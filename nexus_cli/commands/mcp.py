@@ -86,7 +86,7 @@ def add(
             why = f"its tools would have the same names as those of {known.name}"
             why = why if known.name != name else "this name is already in use"
             raise NexusError("usage", f"server {name}", why, f"Remove that server first: nexus mcp remove {known.name}")
-    write_server(places(), name, entry)
+    write_server(name, entry)
     source.say(f"{name} was added to {with_tilde(places().settings)}.")
     try:
         return list_tools(parsed)
@@ -100,7 +100,7 @@ def add(
 
 def remove(source: Source, name: Name) -> Act:
     """Remove a server from the personal config.toml."""
-    if not write_server(places(), name, None):
+    if not write_server(name, None):
         entry = _find(source, name, "")
         raise NexusError(
             "usage", f"server {name}", f"this server is configured in {entry.file}", "Remove the server there"

@@ -5,7 +5,6 @@ Found by reading a project's files: nothing is run.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -72,16 +71,6 @@ _FOUND = (
 """Files that say that a project uses a program, its name, and its check."""
 _RUNS_PROJECT = ("cargo",)
 """Programs whose check runs code of the project."""
-
-
-def encode_check(check: EditCheck) -> str:
-    """Return a check as one line, the form in which settings hold it."""
-    return json.dumps([check.glob, check.command, check.seconds])
-
-
-def decode_checks(lines: Iterable[str]) -> tuple[EditCheck, ...]:
-    """Return the checks of such lines."""
-    return tuple(EditCheck(*json.loads(line)) for line in lines)
 
 
 def parse_check(value: object) -> EditCheck | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from nexus_cli.core.json_value import is_number
 
@@ -65,13 +63,3 @@ def parse_hook(value: object) -> HookTable:
     if late not in ("allow", "deny"):
         raise ValueError('`on_timeout` is neither "allow" nor "deny"')
     return HookTable(**texts, timeout=float(seconds), on_timeout=late)
-
-
-def encode_hook(hook: HookTable) -> str:
-    """Return a hook as one line, the form in which settings hold it."""
-    return json.dumps(asdict(hook))
-
-
-def decode_hooks(lines: Iterable[str]) -> tuple[HookTable, ...]:
-    """Return the hooks of such lines."""
-    return tuple(HookTable(**json.loads(line)) for line in lines)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nexus_cli.config.paths import Places, places
-from nexus_cli.config.setting_rules import Rule, SettingValue
+from nexus_cli.config.setting_rules import Rule, SettingValue, TablesRule
 from nexus_cli.config.setting_tables import (
     DEFAULTS,
     LEDGER_URL,
@@ -257,14 +257,10 @@ def build_settings(values: Mapping[str, SettingValue]) -> Settings:
         if f.name in tree:
             maker: Any = type(f.default)
             made[f.name] = maker(**tree[f.name]) if is_dataclass(f.default) else tree[f.name]
-    if "check" in made:
-        from nexus_cli.config.checks import decode_checks  # noqa: PLC0415  (few settings have checks)
-
-        made["check"] = decode_checks(made["check"])
-    if "hook" in made:
-        from nexus_cli.config.hook_tables import decode_hooks  # noqa: PLC0415  (few settings have hooks)
-
-        made["hook"] = decode_hooks(made["hook"])
+    for name in made:
+        rule = SETTINGS[name].rule if name in SETTINGS else None
+        if isinstance(rule, TablesRule):
+            made[name] = rule.decode(made[name])
     return Settings(**made)
 
 

@@ -100,8 +100,12 @@ def project_root(folder: Path) -> Path:
     root = repository_root(folder)
     if root is None:
         return folder
-    never = (root.anchor, os.path.realpath(os.path.expanduser("~")))
-    return folder if root != folder and os.path.realpath(root) in never else root
+    return folder if root != folder and is_home_or_root(os.path.realpath(root)) else root
+
+
+def is_home_or_root(real: str | Path) -> bool:
+    """Return True for the real path of the home folder, or of the root: they hold more than one project."""
+    return str(real) in (os.sep, os.path.realpath(os.path.expanduser("~")))
 
 
 def is_below(path: str, folder: str) -> bool:

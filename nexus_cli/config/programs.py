@@ -20,7 +20,7 @@ from typing import Any
 
 from nexus_cli.config.command_records import is_unchecked
 from nexus_cli.config.host_environment import host_environment, working_folder
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import is_below, is_home_or_root, places, project_root
 from nexus_cli.config.worktree_record import find_source, worktrees_root
 from nexus_cli.core.real_files import follow_path, real_path
 from nexus_cli.core.shared_types import Environ
@@ -136,8 +136,7 @@ def _project_places(folder: Path | None) -> tuple[str, ...]:
         root = project_root(real_path(place))
         found += [str(root), os.path.realpath(find_source(root))]
     # A project that is `/` or the home folder contains the system's or the person's own programs.
-    never = (os.sep, os.path.realpath(os.path.expanduser("~")))
-    return tuple(dict.fromkeys(path for path in found if path not in never))
+    return tuple(dict.fromkeys(path for path in found if not is_home_or_root(path)))
 
 
 def _outside_entries(environ: Environ, closed: Sequence[str]) -> list[str]:
@@ -150,9 +149,7 @@ def _leads_into(path: str, folders: Sequence[str]) -> bool:
     """Return True if `path` is in one of the real paths `folders`, or leads through one by a link: a command of the
     project could change that link."""
     try:
-        return any(
-            here == folder or here.startswith(folder + os.sep) for here, _ in follow_path(path) for folder in folders
-        )
+        return any(is_below(here, folder) for here, _ in follow_path(path) for folder in folders)
     except OSError:
         return True
 

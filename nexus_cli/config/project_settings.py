@@ -33,6 +33,7 @@ from nexus_cli.config.setting_tables import FIXED_TABLES, REMOVED_TABLES, SETTIN
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.surrogates import mask_unprintable
 
 FOLDER, FILE = ".nexus", "config.toml"
 WINDOW = ("compact.at", "compact.to", "compact.overflow_to")
@@ -209,5 +210,5 @@ def _not_in_effect(files: Iterable[str], why: str) -> str:
 
 
 def _printable_key(key: str) -> str:
-    line = "".join(char if char.isprintable() else "?" for char in key[:60])
+    line = mask_unprintable(key[:60])
     return line if len(key) <= 60 else line + "..."

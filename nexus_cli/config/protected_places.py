@@ -334,7 +334,7 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Paths, Pa
     """Return the credential paths, and settings that may have a password."""
     environ = dict(variables)
     homes = home_folders(environ.get("HOME", ""))
-    paths = [path for home in homes for path in _credentials_below(home)]
+    paths = [home / name for home in homes for name in CREDENTIALS]
     base = os.path.normpath(environ.get("XDG_CONFIG_HOME", ""))
     if os.path.isabs(base):
         paths += [Path(base) / name.removeprefix(".config/") for name in CREDENTIALS if name.startswith(".config/")]
@@ -347,11 +347,6 @@ def _credential_paths(variables: tuple[tuple[str, str], ...]) -> tuple[Paths, Pa
                 paths.append(Path(os.path.normpath(part), name))
     settings = tuple(home / name for home in homes for name in _MAY_HOLD)
     return tuple(dict.fromkeys(path for path in paths if len(path.parts) > 1)), settings
-
-
-@lru_cache(8)
-def _credentials_below(home: Path) -> list[Path]:
-    return [home / name for name in CREDENTIALS]
 
 
 def own_paths(own: Places) -> Paths:

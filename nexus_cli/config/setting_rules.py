@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from nexus_cli.core.limits import LEVELS, MAX_INT, Limits, parse_level
@@ -50,14 +51,18 @@ class ServersRule(Rule):
 
 @dataclass(frozen=True, slots=True)
 class TablesRule(Rule):
-    """The rule of `[[check]]` and `[[hook]]`: a list of tables, held as one line each."""
+    """The rule of `[[check]]` and `[[hook]]`: a list of tables, held as one line of JSON each."""
 
-    encode: Callable[[object], str | None] = lambda table: None
-    """Returns the line of a table, None if the table is invalid; raises `ValueError` if it knows why."""
+    parse: Callable[[object], Any] = lambda table: None
+    """Returns the dataclass of a table, None if the table is invalid; raises `ValueError` if it knows why."""
 
     def read(self, value: Any) -> SettingValue | None:
-        lines = [self.encode(element) for element in value] if isinstance(value, list) else [None]
-        return None if None in lines else tuple(line for line in lines if line)
+        tables: list[Any] = [self.parse(element) for element in value] if isinstance(value, list) else [None]
+        return None if None in tables else tuple(json.dumps(asdict(table)) for table in tables)
+
+    def decode(self, lines: Iterable[str]) -> tuple[Any, ...]:
+        """Return the dataclasses of lines that `read` returned."""
+        return tuple(self.parse(json.loads(line)) for line in lines)
 
 
 def number(least: float, most: float) -> Rule:

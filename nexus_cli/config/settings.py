@@ -305,17 +305,16 @@ class LedgerSettings:
     wait: float = declare(600.0, SECONDS, "Seconds to wait for a database server that cannot be reached.")
 
 
-def _encode_check(table: object) -> str | None:
-    from nexus_cli.config.checks import encode_check, parse_check  # noqa: PLC0415  (few settings have checks)
+def _parse_check(table: object) -> EditCheck | None:
+    from nexus_cli.config.checks import parse_check  # noqa: PLC0415  (few settings have checks)
 
-    check = parse_check(table)
-    return encode_check(check) if check else None
+    return parse_check(table)
 
 
-def _encode_hook(table: object) -> str:
-    from nexus_cli.config.hook_tables import encode_hook, parse_hook  # noqa: PLC0415  (few settings have hooks)
+def _parse_hook(table: object) -> HookTable:
+    from nexus_cli.config.hook_tables import parse_hook  # noqa: PLC0415  (few settings have hooks)
 
-    return encode_hook(parse_hook(table))
+    return parse_hook(table)
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +361,7 @@ class Settings:
         TablesRule(
             tuple,
             "[[check]] tables, each with `glob`, `command` ({files} unquoted) and optionally `seconds`",
-            encode=_encode_check,
+            parse=_parse_check,
         ),
         "A command that checks the files edited in a step; the model gets the new findings (`nexus docs "
         "checks`). Without such a table ruff, tsc, go vet and cargo check run where a project uses them; `check = []` "
@@ -376,7 +375,7 @@ class Settings:
         TablesRule(
             tuple,
             "[[hook]] tables, each with `event`, `command` and optionally `matcher`, `timeout`, `on_timeout`",
-            encode=_encode_hook,
+            parse=_parse_hook,
         ),
         "A command that runs at a session event and can refuse, ask or add text (`nexus docs hooks`).",
         example=(

@@ -22,7 +22,7 @@ from nexus_cli.config.load_settings import (
     split_key,
     unknown_key_error,
 )
-from nexus_cli.config.paths import Places
+from nexus_cli.config.paths import Places, places
 from nexus_cli.config.private_file import named_write_errors, replace_private_file
 from nexus_cli.config.setting_rules import TEXTS, SettingValue
 from nexus_cli.config.setting_tables import DEFAULTS, NAMED_TABLES
@@ -68,30 +68,27 @@ def _parse_list(text: str, by_commas: bool) -> Any:
     return [part for piece in text.split(",") if (part := piece.strip())] if by_commas else [text]
 
 
-def write_setting(places: Places, key: str, text: str | None) -> bool:
+def write_setting(own: Places, key: str, text: str | None) -> bool:
     """Set `key` to `text`, or remove it from the file if `text` is None; False if nothing changed. Creates a missing
     file.
 
     Raises `NexusError("config", ...)` if key, value or file is invalid, kind `internal` if the file cannot be written;
     the file is unchanged then.
     """
-    path = real_path(places.settings)
     value = None if text is None else parse_value(key, text)
     if rule_for(split_key(key)) is None:
         raise unknown_key_error(key)
-    return _change_settings(path, lambda document: set_value(document, split_key(key), value))
+    return _change_settings(own, lambda document: set_value(document, split_key(key), value))
 
 
-def write_server(places: Places, name: str, entry: JsonObject | None) -> bool:
+def write_server(name: str, entry: JsonObject | None) -> bool:
     """Write the table `[mcp.NAME]`, or remove it for None; False if nothing changed. Raises as `write_setting`."""
-    path = real_path(places.settings)
-    return _change_settings(path, lambda document: set_value(document, ["mcp", name], entry))
+    return _change_settings(places(), lambda document: set_value(document, ["mcp", name], entry))
 
 
-def change_list(places: Places, key: str, text: str, *, add: bool) -> bool:
+def change_list(key: str, text: str, *, add: bool) -> bool:
     """Add `text` to the list `key`, or remove it; return False if nothing changed. Raises as `write_setting`."""
-    path = real_path(places.settings)
-    return _change_settings(path, lambda document: set_listed(document, split_key(key), text, add=add))
+    return _change_settings(places(), lambda document: set_listed(document, split_key(key), text, add=add))
 
 
 def set_listed(document: Any, parts: list[str], text: str, *, add: bool) -> None:
@@ -112,11 +109,12 @@ def set_listed(document: Any, parts: list[str], text: str, *, add: bool) -> None
         listed.append(text)
 
 
-def _change_settings(path: Path, edit: Callable[[Any], None]) -> bool:
+def _change_settings(own: Places, edit: Callable[[Any], None]) -> bool:
     """Let `edit` change the parsed file, and write it; return False if nothing changed."""
     import tomlkit  # noqa: PLC0415  (only for writing)
     import tomlkit.exceptions  # noqa: PLC0415
 
+    path = real_path(own.settings)
     with lock_settings(path):
         before = read_settings_text(path)
         try:

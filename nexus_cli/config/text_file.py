@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nexus_cli.config.unasked_files import UnaskedFiles
+from nexus_cli.config.unasked_files import UnaskedFile, UnaskedFiles
 from nexus_cli.core import decode as decoding
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.message import replace_surrogates
@@ -40,34 +41,25 @@ def read_text(path: Path, limit: int = LIMIT) -> FileText | None:
     Decoded by `nexus_cli.core.decode`. None if the path is not a regular file: missing, a dangling link, a folder, a
     FIFO, a socket, a device. Raises `NexusError("config", ...)` if the file cannot be read, or is binary.
     """
-    try:
-        data = _bytes(path, limit)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
-    return None if data is None else decode_head(data[0], replace_surrogates(str(path)), limit, data[1])
+    return _decode_file(path, lambda: _read(path, limit))
 
 
 def read_unasked(gate: UnaskedFiles, path: Path, limit: int = LIMIT, *, by_name: bool = False) -> FileText | None:
     """Return the text of a file of a project as `read_text`, through the gate for what is sent unasked; raise
     `FileRefused` too."""
+    return _decode_file(path, lambda: gate.read(path, limit, by_name=by_name))
+
+
+def _decode_file(path: Path, read: Callable[[], UnaskedFile | None]) -> FileText | None:
+    name = replace_surrogates(str(path))
     try:
-        unasked_file = gate.read(path, limit, by_name=by_name)
+        file = read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
-    return (
-        decode_head(unasked_file.data, replace_surrogates(str(path)), unasked_file.limit, unasked_file.size)
-        if unasked_file
-        else None
-    )
-
-
-def _unreadable(path: Path, error: Exception) -> NexusError:
-    why = f"cannot be read: {reason_of(error)}"
-    return NexusError("config", replace_surrogates(str(path)), why, "Make it readable or move it away")
+        why = f"cannot be read: {reason_of(error)}"
+        raise NexusError("config", name, why, "Make it readable or move it away") from error
+    return decode_head(file.data, name, file.limit, file.size) if file else None
 
 
 def odd_file(path: Path) -> str:
@@ -121,15 +113,15 @@ def decode(data: bytes, name: str, *, cut: bool = False) -> FileText:
     return FileText(read.plain, read.encoding, f"{name}: {read.remark}" if read.remark else "")
 
 
-def _bytes(path: Path, limit: int) -> tuple[bytes, int] | None:
-    """Return at most `limit` + 1 bytes of a regular file, and its size; None for anything else."""
+def _read(path: Path, limit: int) -> UnaskedFile | None:
+    """Return the beginning of a regular file; None for anything else."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         return None
     # A FIFO may have replaced the file meanwhile: it must not block us either.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         opened = os.fstat(handle)
-        return (file.read(limit + 1), opened.st_size) if stat.S_ISREG(opened.st_mode) else None
+        return UnaskedFile(file.read(limit + 1), opened.st_size, limit) if stat.S_ISREG(opened.st_mode) else None
 
 
 def _binary(name: str, why: str) -> NexusError:

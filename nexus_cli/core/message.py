@@ -49,7 +49,7 @@ def _json_value(value: object) -> Any:
         return {replace_surrogates(str(key)): _json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_json_value(item) for item in value]
-    return value if value is None or isinstance(value, bool | int | float) else replace_surrogates(repr(value))
+    return value if value is None or isinstance(value, int | float) else replace_surrogates(repr(value))
 
 
 def _arguments(value: object, name: str) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Replace lone surrogates in texts, which neither UTF-8 nor a database accepts."""
+"""Replace characters: lone surrogates, which neither UTF-8 nor a database accepts, and those that a terminal obeys."""
 
 
 def replace_surrogates(text: str) -> str:
@@ -10,3 +10,8 @@ def replace_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def mask_unprintable(text: str) -> str:
+    """Return `text` with `?` for every character that is not shown as it is, such as one that controls the terminal."""
+    return "".join(char if char.isprintable() else "?" for char in text)

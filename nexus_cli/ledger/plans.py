@@ -68,10 +68,11 @@ class PlanTable:
     def find(self, text: str) -> Plan:
         """Return a plan by its id or name; raise `NexusError("usage", ...)` if there is none, or several have this
         name."""
-        key = parse_key(text, "plan")
-        named = self._select("name = ?", text) if key is None else []
-        if key is not None or len(named) == 1:
-            return self.get(key) if key is not None else named[0]
+        if (key := parse_key(text, "plan")) is not None:
+            return self.get(key)
+        named = self._select("name = ?", text)
+        if len(named) == 1:
+            return named[0]
         why = "several schedules have this name" if named else "there is no such schedule"
         raise NexusError("usage", f"schedule {text[:80]!r}", why, "See nexus schedule list")
 

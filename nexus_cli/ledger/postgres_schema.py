@@ -219,21 +219,22 @@ def prepare(db: PostgresDatabase) -> None:
     Raises `NexusError("ledger", ...)` for tables of another program, a newer schema, or a schema that this role may not
     upgrade.
     """
-    if db.steps == len(schema.STEPS):
+    newest = len(schema.STEPS)
+    if db.steps == newest:
         return
     steps = version(db)
-    if steps > len(schema.STEPS):
-        why = f"it was written by a newer nexus (schema {steps}, supported: {len(schema.STEPS)})"
+    if steps > newest:
+        why = f"it was written by a newer nexus (schema {steps}, supported: {newest})"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, "Upgrade nexus")
     if steps and not db.is_administrator():
-        why = f"it was written by an older nexus (schema {steps}, required: {len(schema.STEPS)})"
+        why = f"it was written by an older nexus (schema {steps}, required: {newest})"
         hint = "Ask its administrator to run `nexus sessions list`, which upgrades the ledger"
         raise NexusError("ledger", f"the ledger {db.place} cannot be opened", why, hint)
-    for _ in schema.STEPS:
+    for _ in range(newest):
         with db.write(alone=True):
             db.run("SET LOCAL statement_timeout = 0")
             done = version(db)
-            if done < len(schema.STEPS):
+            if done < newest:
                 _take_step(db, done + 1)
 
 

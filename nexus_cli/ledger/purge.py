@@ -52,6 +52,5 @@ def _delete_lanes(db: Database) -> None:
             db.run("DELETE FROM lanes WHERE id = ?", lane)
             continue
         db.run("DELETE FROM entries WHERE lane = ? AND id > ?", lane, reached[lane])
-        db.run("DELETE FROM fixes WHERE lane = ? AND entry > ?", lane, reached[lane])
-        db.run("DELETE FROM started WHERE lane = ? AND entry > ?", lane, reached[lane])
-        db.run("DELETE FROM memos WHERE lane = ? AND entry > ?", lane, reached[lane])
+        for table in ("fixes", "started", "memos"):
+            db.run(f"DELETE FROM {table} WHERE lane = ? AND entry > ?", lane, reached[lane])

@@ -92,8 +92,10 @@ def open_readonly(path: Path) -> ReadOnlyDatabase:
     database = ReadOnlyDatabase(path)
     try:
         if (steps := check_version(database.connection, path)) != len(schema.STEPS):
-            empty = NexusError("ledger", f"the ledger {path} cannot be read", *_NOTHING_IN_IT)
-            raise _outdated(path, steps, len(schema.STEPS)) if steps else empty
+            old = f"its schema is too old ({steps}, required: {len(schema.STEPS)})"
+            why = f"{old}, and upgrading it needs a writable folder", _WRITABLE
+            problem = why if steps else _NOTHING_IN_IT
+            raise NexusError("ledger", f"the ledger {path} cannot be read", *problem)
     except BaseException:
         database.close()
         raise
@@ -109,12 +111,6 @@ def require_ledger(path: Path) -> None:
             why, hint = "not a ledger, or damaged", "Give a ledger, or a new path as TO"
             raise NexusError("ledger", f"the file {path} was left as it is", why, hint)
         check_version(database.connection, path)
-
-
-def _outdated(path: Path, found: int, today: int) -> NexusError:
-    """Return the error for a ledger that needs an upgrade, which is impossible here."""
-    why = f"its schema is too old ({found}, required: {today}), and upgrading it needs a writable folder"
-    return NexusError("ledger", f"the ledger {path} cannot be read", why, _WRITABLE)
 
 
 def _state(path: Path) -> tuple[int, int, int]:

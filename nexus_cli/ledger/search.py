@@ -73,7 +73,7 @@ def search(
         if snippet is not None:
             if len(hits) == limit:
                 return SearchResult(tuple(hits), True, damaged)
-            hits.append(Hit(session[0], session[1], session[2], entry, at, actor, snippet))
+            hits.append(Hit(*session, entry, at, actor, snippet))
     return SearchResult(tuple(hits), False, damaged)
 
 

@@ -154,10 +154,10 @@ def key_of(db: Database, session: str) -> int:
 
 def info(db: Database, session: str) -> SessionInfo:
     """Return a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
-    row = db.one(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", session)
-    if row is None:
+    found = select(db, "id = ?", session)
+    if not found:
         raise _unknown_session(db, session)
-    return _info(row)
+    return found[0]
 
 
 def _info(row: Row) -> SessionInfo:
@@ -165,23 +165,6 @@ def _info(row: Row) -> SessionInfo:
     cost = round_dollars(row[15])
     known = (*row[:12], None if row[12] else cost, *row[13:15], cost, *row[16:18], round_dollars(row[18]))
     return SessionInfo(*known)
-
-
-def list_sessions(
-    db: Database,
-    folder: str | None,
-    limit: int,
-    *,
-    runs: bool = True,
-    repository: str = "",
-) -> list[SessionInfo]:
-    """Return the sessions of one folder and of a `repository`, or of all, newest first. Without `runs`, those of `nexus
-    ask` are left out.
-
-    A listing of one folder leaves out empty sessions of side work.
-    """
-    where, values = of_front(folder, repository, runs)
-    return select(db, f"{where} ORDER BY {LAST_USED} LIMIT ?", *values, limit)
 
 
 def select(db: Database, where: str, *values: Any) -> list[SessionInfo]:

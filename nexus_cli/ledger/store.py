@@ -341,7 +341,8 @@ class Ledger:
     def sessions(self, folder: str | None = None, limit: int = 50, *, runs: bool = True) -> list[SessionInfo]:
         """Return the sessions of one folder or of all, last used first; without `runs`, those of `nexus ask` are left
         out. On a server those of a folder's repository belong to it, whoever has cloned it where."""
-        return sessions.list_sessions(self.db, folder, limit, runs=runs, repository=self._repository_of(folder))
+        where, values = sessions.of_front(folder, self._repository_of(folder), runs)
+        return sessions.select(self.db, f"{where} ORDER BY {sessions.LAST_USED} LIMIT ?", *values, limit)
 
     def sessions_in_worktree(self, project: str | None, worktree: str, *, workers: bool = False) -> list[SessionInfo]:
         """Return the sessions of one project or of all in worktrees of this name, last used first; with `workers` also

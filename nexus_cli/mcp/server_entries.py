@@ -308,7 +308,7 @@ def _read_trusted(trusted: Configuration, file: str, shown: str, problems: list[
             is_invalid = bool(item.definition.strip())
         # What cannot be read cannot be compared.
         elif item.kind == "server" and any(data.startswith(UNREAD) for data in item.parts.values()):
-            problems.append(f"MCP server {one_line(name)[:64]} ({shown}) {UNCHECKED}")
+            problems.append(f"{_describe_server(name, shown)} {UNCHECKED}")
         elif item.kind == "server":
             table[name] = json.loads(item.definition)
     problems += [f"{shown} {NO_SERVERS}"] * is_invalid

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nexus_cli.core.elide import clip_text
+from nexus_cli.core.surrogates import mask_unprintable
 
 
 class WordPiece(NamedTuple):
@@ -119,5 +120,5 @@ class CommandLine:
 
 def shorten(text: str) -> str:
     """Return `text` for a message: on one line, at most 40 characters."""
-    line = "".join(char if char.isprintable() else "?" for char in text[:41])
+    line = mask_unprintable(text[:41])
     return clip_text(line, 40, "...")

@@ -197,7 +197,7 @@ def _find_restriction(
     is_all = search.level == ALL
     written = find_written(command, (), search.writes, folders)
     if written is not None and not (is_all and written.decision == "ask"):
-        why = f"it writes a file covered by {written.decision} {written.text} ({written.origin})"
+        why = f"it writes a file covered by {written.named}"
         return CommandPart(shown, written.decision, written.text, written.origin, why)
     closed = _find_closed_file(command.words[1:], search, folders, [folders.assumed])
     is_denied = closed is not None and closed.decision == "deny" and _reads_plainly(command)
@@ -206,7 +206,7 @@ def _find_restriction(
         is_denied = named is not None and named.decision == "deny"
     if closed is not None and (is_denied or not is_all):
         may = "reads" if is_denied and not is_all else "may read"
-        why = f"it {may} a file covered by {closed.decision} {closed.text} ({closed.origin})"
+        why = f"it {may} a file covered by {closed.named}"
         return CommandPart(shown, "deny" if is_denied else "ask", closed.text, closed.origin, why)
     return None
 
@@ -296,14 +296,14 @@ def _closed_redirects(line: CommandLine, search: _Search, folders: Folders) -> l
         operator, target = redirect.operator, redirect.target
         written = find_written(SimpleCommand(()), [redirect], search.writes, folders)
         if written is not None and (level != ALL or written.decision == "deny"):
-            why = f"it writes a file covered by {written.decision} {written.text} ({written.origin})"
+            why = f"it writes a file covered by {written.named}"
             parts.append(CommandPart((operator, target.text), written.decision, written.text, written.origin, why))
         closed = None
         if operator in ("<", "<>"):
             closed = _find_closed_file([target], search, folders, folders.entered)
         is_denied = closed is not None and closed.decision == "deny" and target.is_plain
         if closed is not None and (is_denied or level != ALL):
-            why = f"it reads a file covered by {closed.decision} {closed.text} ({closed.origin})"
+            why = f"it reads a file covered by {closed.named}"
             decision: Decision = "deny" if is_denied else "ask"
             parts.append(CommandPart(("<", target.text), decision, closed.text, closed.origin, why))
     return parts
@@ -402,18 +402,16 @@ class _Search:
         for rule in self.strict:
             matches = {rule.match(texts) for texts in collected.sure}
             if "yes" in matches:
-                return rule.decision, rule.text, rule.origin, f"{rule.decision} {rule.text} ({rule.origin})"
+                return rule.decision, rule.text, rule.origin, rule.named
             if asked is None and (
                 "maybe" in matches
                 or any(rule.match(texts) != "no" for texts in collected.unsure)
                 or any(rule.is_shown(code) for code in collected.codes)
             ):
-                asked = self._doubt(rule, f"it may match {rule.decision} {rule.text} ({rule.origin})")
+                asked = self._doubt(rule, f"it may match {rule.named}")
             if asked is None and any(rule.match(texts) != "no" for texts in collected.passed):
                 program = shorten(program_name(command.words[0]))
-                asked = self._doubt(
-                    rule, f"{program} may run a command that matches {rule.decision} {rule.text} ({rule.origin})"
-                )
+                asked = self._doubt(rule, f"{program} may run a command that matches {rule.named}")
         if asked is None and collected.is_hidden:
             why = f"it runs code from outside the line, which {self.strict[0].decision} {self.strict[0].text} may match"
             shown = self.find_shown(self.line) if self.level == ALL else [self._doubt(self.strict[0], why)]
@@ -422,8 +420,8 @@ class _Search:
 
     def find_shown(self, text: str, *, partly: bool = False) -> list[Found]:
         """Return a refusal for the first rule whose command is written, or `partly` so, in a text that is not read."""
-        why = "it may match {0.decision} {0.text} ({0.origin})"
-        return [self._doubt(rule, why.format(rule)) for rule in self.strict if rule.is_shown(text, partly=partly)][:1]
+        shown = (rule for rule in self.strict if rule.is_shown(text, partly=partly))
+        return [self._doubt(rule, f"it may match {rule.named}") for rule in shown][:1]
 
     def _doubt(self, rule: PermissionRule, why: str) -> Found:
         if self.level != ALL:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nexus_cli.config.paths import places
 from nexus_cli.config.settings_file import change_list
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Decision
@@ -29,7 +28,7 @@ def add_rule(typed: str, tools: Mapping[str, Tool], folder: str = "") -> bool:
         parse_rule(decision, text, tools)
     except ValueError as error:
         raise NexusError("usage", f"{decision} rule", str(error), LISTED) from None
-    return change_list(places(), rules_key(decision, folder), text, add=True)
+    return change_list(rules_key(decision, folder), text, add=True)
 
 
 def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
@@ -44,7 +43,7 @@ def remove_rule(typed: str, in_force: RuleSet) -> list[str]:
     keys = {rules_key(rule_decision): rule_decision for rule_decision in known} | {
         rule.key: rule.decision for rule in rules if rule.folder
     }
-    removed = [rule_decision for key, rule_decision in keys.items() if change_list(places(), key, text, add=False)]
+    removed = [rule_decision for key, rule_decision in keys.items() if change_list(key, text, add=False)]
     if not removed:
         why = f"this rule comes from {rules[0].origin}" if rules else "there is no such rule"
         raise NexusError("usage", text, why, LISTED)

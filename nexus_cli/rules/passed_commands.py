@@ -65,7 +65,8 @@ def find_passed(command: SimpleCommand, names: Collection[str]) -> tuple[list[Wo
     if has_subcommands:
         runs = _RUNS | {"-c"} if name == "just" else _RUNS
         start = next((place + 1 for place, word in enumerate(words) if word.text in runs), start)
-    texts = list(_option_texts(words[:start], _LETTERS_WITH_SUBCOMMANDS if has_subcommands else _LETTERS))
+    letters = _LETTERS_WITH_SUBCOMMANDS if has_subcommands else _LETTERS
+    texts = list(_texts(words[:start], letters, of_options=True))
     texts += [] if name in SHELLS else _texts(words[start:])
     runs_input = name == "ssh" or (start < len(words) and name not in SHELLS)
     texts += command.inputs if runs_input else ()
@@ -100,18 +101,11 @@ def _is_named(name: str, names: Collection[str]) -> bool:
     return name in names or any(name.startswith(program[:-1]) for program in names if program.endswith("*"))
 
 
-def _texts(words: Words) -> Iterator[str]:
-    """Return the arguments of a program that may be shell code."""
-    for before, word in zip(("", *(earlier_word.text for earlier_word in words)), words, strict=False):
-        if not _is_prose(before, word.text, frozenset()):
-            yield from _code_of(word)
-
-
-def _option_texts(words: Words, letters: frozenset[str]) -> Iterator[str]:
-    """Return the values of options that may be shell code."""
+def _texts(words: Words, letters: frozenset[str] = frozenset(), *, of_options: bool = False) -> Iterator[str]:
+    """Return the arguments of a program, or the values `of_options` alone, that may be shell code."""
     for before, word in zip(("", *(earlier_word.text for earlier_word in words)), words, strict=False):
         is_option = word.text.startswith("-") or before.startswith("-")
-        if is_option and not _is_prose(before, word.text, letters):
+        if (is_option or not of_options) and not _is_prose(before, word.text, letters):
             yield from _code_of(word)
 
 

@@ -28,6 +28,7 @@ from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import suggest_name
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.path_globs import compile_parts, read_parts
+from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.rules.address_rules import address_matches, refuse_bad_pattern
 from nexus_cli.rules.bash_syntax import read_command_line
@@ -103,6 +104,11 @@ class PermissionRule:
         """File and line for a person."""
         where = f"{with_tilde(self.file)} line {self.line}" if self.line else with_tilde(self.file)
         return where or "this session"
+
+    @property
+    def named(self) -> str:
+        """Decision, text and origin for a person."""
+        return f"{self.decision} {self.text} ({self.origin})"
 
     @property
     def key(self) -> str:
@@ -335,23 +341,21 @@ def parse_rule(
     decision: Decision, text: str, tools: Mapping[str, Tool], file: str = "", line: int = 0
 ) -> PermissionRule:
     """Return the rule that `text` is; raise `ValueError` with one line that says what is wrong."""
-    match = _FORM.fullmatch(text.strip())
+    match, quoted = _FORM.fullmatch(text.strip()), _quote(text)
     if match is None or find_hidden_sign(text):
-        raise ValueError(f"{_quote(text)} is not a rule; expected TOOL or TOOL(PATTERN), such as bash(npm test *)")
+        raise ValueError(f"{quoted} is not a rule; expected TOOL or TOOL(PATTERN), such as bash(npm test *)")
     name = match[1]
     pattern = match[2]
     tool = tools.get(match[1])
     if tool is None and name.startswith(SERVER_TOOLS):
         if pattern is not None:
-            raise ValueError(f"{_quote(text)}: a tool of an MCP server takes no pattern")
+            raise ValueError(f"{quoted}: a tool of an MCP server takes no pattern")
         if len(name) > LONGEST_SERVER_TOOL:
             most = f"more than {LONGEST_SERVER_TOOL} characters, the maximum for an MCP tool"
-            raise ValueError(
-                f"{_quote(text)} has {most}: use the name of the whole server, or the name that the model uses"
-            )
+            raise ValueError(f"{quoted} has {most}: use the name of the whole server, or the name that the model uses")
         return PermissionRule(decision, text.strip(), name, file=file, line=line)
     if tool is None:
-        raise ValueError(f"{_quote(text)} does not name a tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
+        raise ValueError(f"{quoted} does not name a tool. {suggest_name(name, tools, '', 0.4)}".rstrip(". "))
     rule = PermissionRule(
         decision,
         text.strip(),
@@ -364,33 +368,31 @@ def parse_rule(
     if pattern is None:
         return rule
     if not pattern.strip():
-        raise ValueError(f"{_quote(text)} has an empty pattern; {name} without one matches every call")
+        raise ValueError(f"{quoted} has an empty pattern; {name} without one matches every call")
     if tool.runs_commands:
         return _with_command_pattern(rule, pattern)
     if not (tool.paths or tool.reaches or tool.named[0]):
-        raise ValueError(f"{_quote(text)}: {name} takes no pattern")
+        raise ValueError(f"{quoted}: {name} takes no pattern")
     if pattern.count("**") > MOST_DEEP or len(pattern) > LONGEST_PATTERN:
-        raise ValueError(f"{_quote(text)} is too long, or contains `**` more than {MOST_DEEP} times")
+        raise ValueError(f"{quoted} is too long, or contains `**` more than {MOST_DEEP} times")
     pattern = pattern.strip()
     if tool.named[0] and re.search(r"[\s?\[]", pattern):
-        raise ValueError(
-            f"{_quote(text)}: names of agents and skills have no spaces, `?` or `[`; only `*` matches any text"
-        )
+        raise ValueError(f"{quoted}: names of agents and skills have no spaces, `?` or `[`; only `*` matches any text")
     if tool.reaches and ("://" in pattern or not tool.paths):
         address = pattern if "://" in pattern else f"https://{pattern}"
         pattern = address if decision == "allow" else pattern  # the others name a host by every scheme
         try:
             refuse_bad_pattern(decision, address)
         except ValueError as error:
-            raise ValueError(f"{_quote(text)}: {error}") from None
+            raise ValueError(f"{quoted}: {error}") from None
     return replace(rule, pattern=pattern)
 
 
 def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
     """Return the rule with the words of a command pattern, which may have `*` in them, for allow alone at the end."""
-    tool, text, line = rule.tool, rule.text, read_command_line(pattern)
+    tool, quoted, line = rule.tool, _quote(rule.text), read_command_line(pattern)
     if len(line.commands) != 1 or line.doubts or line.forms or line.redirects or line.commands[0].assignments:
-        raise ValueError(f"{_quote(text)} is not a single command of plain words")
+        raise ValueError(f"{quoted} is not a single command of plain words")
     words = line.commands[0].words
     is_open = words[-1].text == "*" and words[-1].has_glob
     words = words[:-1] if is_open else words
@@ -400,7 +402,7 @@ def _with_command_pattern(rule: PermissionRule, pattern: str) -> PermissionRule:
         claude = wrong.removesuffix(":*") if wrong.endswith(":*") else ""
         alone = "`*` must be a separate, final word" if rule.decision == "allow" else "only `*` matches any text"
         advice = f"write {tool}({claude} *)" if claude else alone
-        raise ValueError(f"{_quote(text)} contains {_quote(wrong)}: {advice}")
+        raise ValueError(f"{quoted} contains {_quote(wrong)}: {advice}")
     argv = tuple(word.text.replace("*", _ANY) if word.has_glob else word.text for word in words)
     return replace(rule, pattern=pattern, argv=argv, is_open=is_open)
 
@@ -592,7 +594,7 @@ def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> 
     `added` folders and the rule's `source` too, and name a path also as the most lenient file system reads it
     (`fold_name`).
     """
-    pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
+    pattern = os.path.expanduser(rule.pattern)
     bases: tuple[str, ...] = (project,) if rule.decision == "allow" else (project, *added, *filter(None, [rule.source]))
     if pattern.startswith("/"):
         bases = ("/",)
@@ -607,7 +609,7 @@ def path_matches(rule: PermissionRule, path: str, project: str, *added: str) -> 
 
 def whole_path_pattern(rule: PermissionRule, *roots: str) -> str:
     """Return a regular expression for the folded real paths that the pattern of a deny rule names below `roots`."""
-    pattern = os.path.expanduser(rule.pattern) if rule.pattern.startswith("~") else rule.pattern
+    pattern = os.path.expanduser(rule.pattern)
     bases = ("",) if pattern.startswith("/") else roots
     below = "|".join(re.escape(fold_path(base).rstrip("/")) for base in bases)
     return f"(?s:(?:{below})/(?:{_compile_pattern(pattern, folds=True).pattern}))"
@@ -642,5 +644,5 @@ def _readings_of(signs: list[str]) -> list[list[str]]:
 
 
 def _quote(text: str) -> str:
-    shown = "".join(char if char.isprintable() else "?" for char in text)
+    shown = mask_unprintable(text)
     return f"`{clip_text(shown, 80, '...')}`"

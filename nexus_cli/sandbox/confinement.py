@@ -30,7 +30,6 @@ from nexus_cli.sandbox.protected_snapshot import take_snapshot
 from nexus_cli.sandbox.restricted_thread import (
     RestrictedThread,
     SignalScope,
-    call_restricted,
     end_strays,
     no_collection,
 )
@@ -193,7 +192,12 @@ class Confinement:
             return self._start_in_network(network, argv, options)
 
         if watched is None or self._abi < SIGNALS_SINCE:
-            return call_restricted(confine, start)
+            with no_collection():
+                thread = RestrictedThread(confine)
+                try:
+                    return thread.call(start)
+                finally:
+                    thread.end()
         with no_collection():
             with self._scope_lock:
                 self._scope = self._scope or SignalScope()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -38,12 +37,6 @@ def find_matches(tree: RealTree, project: str, patterns: Sequence[str]) -> tuple
             elif is_folder and folded != GIT_FOLDER and folded not in MADE_BY_TOOLS:
                 waiting.append(path)
     return found, True
-
-
-def find_places(tree: RealTree, paths: Iterable[str]) -> dict[str, Place]:
-    """Return the places of the files and folders among `paths`; links are left out."""
-    found = ((path, tree.stat(path)) for path in paths)
-    return {path: place_of(about) for path, about in found if about is not None and not stat.S_ISLNK(about.st_mode)}
 
 
 def place_of(about: os.stat_result) -> Place:

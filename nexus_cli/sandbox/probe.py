@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.config.paths import Places
@@ -88,13 +89,12 @@ def find_backend(
     proven = _read_proven(own, setting) if keep else ""
     reasons: list[str] = []
     for candidate in candidates:
-        if proven and _identity(candidate) == proven:
-            return BackendProbe(candidate.backend, "; ".join(reasons), candidate.abi, candidate.program, WALLS)
-        held, why = _try_walls(candidate)
+        is_proven = bool(proven) and _identity(candidate) == proven
+        held, why = (WALLS, "") if is_proven else _try_walls(candidate)
         if not why:
-            if keep:
+            if keep and not is_proven:
                 _keep_proven(own, setting, _identity(candidate))
-            return BackendProbe(candidate.backend, "; ".join(reasons), candidate.abi, candidate.program, held)
+            return replace(candidate, why="; ".join(reasons), walls=held)
         reasons.append(f"{candidate.backend}: {why}")
     return BackendProbe(Backend.NONE, "; ".join(reasons))
 

@@ -34,7 +34,7 @@ from nexus_cli.sandbox.guarded_places import (
     named_by_git,
     protected_roots,
 )
-from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, find_places, name_with_ways
+from nexus_cli.sandbox.kept_paths import MOST_HELD, Place, find_matches, name_with_ways, place_of
 from nexus_cli.sandbox.profile import SandboxProfile, is_below
 from nexus_cli.tree.real_tree import RealTree
 
@@ -256,8 +256,9 @@ def _find_kept(tree: RealTree, profile: SandboxProfile, made: ProtectedSnapshot)
     """Add what deny rules keep from being written."""
     matches, is_whole = find_matches(tree, made.project, tuple(profile.kept_patterns))
     kept = [path for path in (*profile.kept, *matches) if path.startswith(f"{made.project}/")]
-    places = find_places(tree, kept) if profile.mounts_kept else {}
-    made.held = dict(list(places.items())[:MOST_HELD])
+    found = ((path, tree.stat(path)) for path in (kept if profile.mounts_kept else ()))
+    places = ((path, place_of(about)) for path, about in found if about and not stat.S_ISLNK(about.st_mode))
+    made.held = dict(islice(places, MOST_HELD))
     made.kept = tuple(path for path in kept if path not in made.held)
     made.kept_patterns = tuple(profile.kept_patterns) if is_whole else ()
     made.named += tuple(name_with_ways(made.project, made.kept))

@@ -64,16 +64,6 @@ class RestrictedThread:
             del wanted, act, answer
 
 
-def call_restricted(confine: Callable[[], object], act: Callable[[], _T]) -> _T:
-    """Call `act` in a thread that is restricted by `confine` and ends afterwards."""
-    with no_collection():
-        thread = RestrictedThread(confine)
-        try:
-            return thread.call(act)
-        finally:
-            thread.end()
-
-
 @contextmanager
 def no_collection() -> Iterator[None]:
     """Disable garbage collection, so that no finalizer of an unrelated object runs in a restricted thread."""

@@ -10,8 +10,8 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
@@ -76,8 +76,7 @@ def name_changed_lines(before: str, after: str) -> str:
 def describe_edit(target: Path, before: str, after: str, *, is_whole: bool = False) -> FileEdit:
     """Return the lines of the file `target` that changed from `before` to `after`."""
     old, new = _lines(to_lf(before), False), _lines(to_lf(after), False)
-    changes = [(change.old_start, change.old_end, change.new_start, change.new_end) for change in _changes(old, new)]
-    return FileEdit(str(target), changes, len(new), is_whole)
+    return FileEdit(str(target), list(_changes(old, new)), len(new), is_whole)
 
 
 def _name_change(change: _Change, new: list[str]) -> str:
@@ -131,8 +130,7 @@ def _lines(text: str, marked: bool) -> list[str]:
     return lines
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     """Lines `old_start:old_end` of the old text that became `new_start:new_end` of the new one."""
 
     old_start: int

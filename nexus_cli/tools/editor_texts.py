@@ -10,19 +10,22 @@ What nexus writes goes through the editor too, and is looked for on the disk aft
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.core.decode import DecodedText
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import EditorTexts, SeenFileStore
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.atomic_write import replace_file
-from nexus_cli.tools.cancellable_thread import StopFlag
+from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
+    decided_path,
     decode_file,
     encode_text,
     keep_line_ends,
@@ -75,6 +78,28 @@ def write_shown_file(
     _complete(path, data, expected, stop)
     with suppress(OSError, ToolError):  # if the editor has taken the text, what it shows next is typed
         _find_text(path, read_real_file(path), editor)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file that a call has written."""
+
+    before: str
+    """The digest of the content that it replaced, "" for a new file."""
+    digest: str
+    result: ToolResult
+
+
+async def write_noted(path: str, context: ToolContext, write: Callable[[Path, StopFlag], WrittenFile]) -> ToolResult:
+    """Return the result of `write`, which changes the file at `path` in a thread. What it has written is noted for the
+    session, even if the call is cancelled meanwhile. Raises what `write` raises."""
+    seen, target = context.service(SeenFileStore), decided_path(path, context)
+
+    def note(done: WrittenFile) -> None:
+        seen.note(str(target), done.digest, "changed" if done.before else "created")
+        context.replaced(target, done.before, done.digest)
+
+    return (await run_in_thread(lambda stop: write(target, stop), note)).result
 
 
 def find_unsaved(root: Path, paths: Iterable[Path], services: Mapping[type, Any]) -> list[str]:

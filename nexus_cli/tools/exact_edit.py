@@ -202,7 +202,7 @@ def _find_places(text: str, old: str, every: bool, stop: StopFlag) -> list[tuple
     crosses = "\n" in part and "\r" in text
     plain = _CR_ENDS.sub("\n", text) if crosses else text
     # Overlapping matches count for a single replacement, because each of them could be meant.
-    starts = find_all(plain, part, stop, overlaps=not every)
+    starts = find_all(plain, part, stop, 0 if every else _most_counted(part))
     if not starts or not crosses:
         return [(start, start + len(part)) for start in starts]
     # Where `plain` has a shorter line end, and how much it lacks up to there.
@@ -218,17 +218,17 @@ def _find_places(text: str, old: str, every: bool, stop: StopFlag) -> list[tuple
     return [(locate(start), locate(start + len(part))) for start in starts]
 
 
-def find_all(text: str, part: str, stop: StopFlag, *, overlaps: bool) -> list[int]:
-    """Find the places of `part`: all without overlaps, or the first `_most_counted` with overlaps.
+def find_all(text: str, part: str, stop: StopFlag, most: int) -> list[int]:
+    """Find the places of `part`: the first `most` with overlaps, or with 0 all without overlaps.
 
     `str.find` is linear. A regular expression is not: it can hold all threads for hours in a text of equal lines.
     """
     places = list[int]()
     at = text.find(part)
-    while at >= 0 and not (overlaps and len(places) >= _most_counted(part)):
+    while at >= 0 and not (most and len(places) == most):
         stop.raise_if_pressed()
         places.append(at)
-        at = text.find(part, at + (1 if overlaps else len(part)))
+        at = text.find(part, at + (1 if most else len(part)))
     return places
 
 
@@ -330,13 +330,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
 def find_lines(lines: Sequence[str], wanted: Sequence[str], stop: StopFlag) -> list[int]:
     """Return the indexes of the first two places of the lines `wanted` in `lines`, with overlaps."""
     joined, part = "\n".join(["", *lines, ""]), "\n".join(["", *wanted, ""])
-    places, at, line, counted = list[int](), joined.find(part), 0, 0
-    while at >= 0 and len(places) < 2:
-        stop.raise_if_pressed()
-        line, counted = line + joined.count("\n", counted, at), at
-        places.append(line)
-        at = joined.find(part, at + 1)
-    return places
+    return [line - 1 for line in _line_numbers(joined, find_all(joined, part, stop, 2))]
 
 
 def _spell(line: str) -> str:

@@ -54,8 +54,6 @@ class SearchJob:
     """Prefix of every path in the answer."""
     alone: bool = False
     """True if the path is a file: if it cannot be searched, that is the answer."""
-    libraries: tuple[str, ...] = ()
-    """Folders with the packages needed for decoding."""
 
 
 class BinaryFileError(Exception):
@@ -304,7 +302,7 @@ def main() -> int:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     values: dict[str, Any] = json.loads(head)
     _SOURCES[_DECODER] = values.pop("decoder")
-    sys.path += values.get("libraries", ())  # last, so that nothing shadows the standard library
+    sys.path += values.pop("libraries", ())  # last, so that nothing shadows the standard library
     with open(1, "wb", closefd=False) as sink:
         try:
             if "root" in values:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nexus_cli.config.paths import is_home_or_root
 from nexus_cli.config.programs import own_interpreter
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
@@ -83,7 +84,6 @@ def find_library(name: str, project: Path) -> list[str]:
     folder = os.path.realpath(Path(spec.origin).parent.parent)
     root = os.path.realpath(project)
     # A project that is `/` or the home folder contains the person's own programs.
-    is_whole = root in (os.sep, os.path.realpath(os.path.expanduser("~")))
-    if not is_whole and Path(folder).is_relative_to(root):
+    if not is_home_or_root(root) and Path(folder).is_relative_to(root):
         raise ToolError(f"{name} is in the project, and nexus does not run code from there")
     return [folder]

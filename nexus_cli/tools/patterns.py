@@ -42,10 +42,6 @@ class PathPattern:
         if sum(len(part.choices) for part in self._parts) > 2 * _MOST:
             raise ToolError(f"the braces expand to more than {2 * _MOST} patterns")
 
-    def matches(self, path: str) -> bool:
-        """Return True if the pattern matches this relative path (with `/`)."""
-        return bool(self.select([path]))
-
     def select(self, paths: Sequence[str], step: Callable[[], None] = lambda: None) -> list[str]:
         """Return those of `paths` (relative, with `/`) that match.
 

@@ -17,6 +17,7 @@ from nexus_cli.core.real_files import open_folder, open_listable
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT_STATE, FileState
 from nexus_cli.tree.read_state import RACY
+from nexus_cli.undo.linked_objects import drop_written
 from nexus_cli.undo.plan_references import REFS, STASH, SYMBOLIC
 from nexus_cli.undo.read_references import STASH_LOG, RepositoryState, is_same_value, read_state
 from nexus_cli.undo.records import GIT_FOLDER, HEAD, REPOSITORY, FileChange, ReferenceChange
@@ -25,7 +26,6 @@ from nexus_cli.undo.repository_copy import (
     GitFolders,
     find_copy,
     find_git_folders,
-    find_written,
     is_lost,
     keep_repository,
 )
@@ -110,12 +110,12 @@ class Repositories:
                 {path for path, why in self.not_covered.items() if why != _REFTABLE},
             )
             for path, old in before.items():
-                name = git_folder(path)
-                if written := find_written(self._data, old.folders.place):
-                    repository_changes.told.append(
-                        f"{name_first([f'{name}/{file}' for file in written], 3)}: {WRITTEN}"
-                    )
-                copy = None if name in uncovered else find_copy(self._data, old.folders.place)
+                name, known = git_folder(path), find_copy(self._data, old.folders.place)
+                with suppress(OSError):
+                    if known and (written := drop_written(known)):
+                        named = name_first([f"{name}/{file}" for file in written], 3)
+                        repository_changes.told.append(f"{named}: {WRITTEN}")
+                copy = None if name in uncovered else known
                 if old.is_whole and is_lost(*old.folders):
                     self._known.pop(path, None)
                     repository_changes.lost.append(FileChange(name, FileState(REPOSITORY), ABSENT_STATE))

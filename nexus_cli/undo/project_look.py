@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from nexus_cli.config.paths import is_home_or_root
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import MADE_BY_TOOLS
 from nexus_cli.core.json_value import JsonObject
@@ -193,8 +194,7 @@ class LookedProject:
         return look
 
     def _begin(self) -> Look:
-        home = os.path.realpath(os.path.expanduser("~"))
-        if str(self.root) in (os.sep, home):
+        if is_home_or_root(self.root):
             raise NotFollowed("the home folder and / are not tracked")
         self._find_git()
         look = self._look({})

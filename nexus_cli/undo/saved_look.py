@@ -42,7 +42,7 @@ class SavedLook:
         gone = [path for path in self._seen if path not in seen]
         is_new = not self._lines or self._lines > MOST_LINES or 2 * len(changed) > len(seen)
         paths = seen if is_new else changed
-        rows = {path: _make_row(record) for path, record in paths.items()}
+        rows = {path: (*_get_fields(record.state), record.stamp, record.is_settled) for path, record in paths.items()}
         new = {name: stamp for name, stamp in about.items() if is_new or self._about.get(name) != stamp}
         line = json.dumps({"seen": rows, "gone": [] if is_new else gone, **new}, separators=(",", ":"))
         draft = self.place.with_name(f"{self.place.name}.new") if is_new else self.place
@@ -70,10 +70,6 @@ def read_rows(place: Path) -> tuple[JsonDict, JsonDict]:
             seen.pop(path, None)
         about |= row
     return seen, about
-
-
-def _make_row(record: Seen) -> tuple[object, ...]:
-    return (*_get_fields(record.state), record.stamp, record.is_settled)
 
 
 def parse_rows(rows: JsonObject) -> dict[str, Seen]:

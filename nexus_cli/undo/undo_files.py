@@ -23,7 +23,7 @@ from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.journal import copy_steps, disk_errors, read_begun_undos
 from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
-from nexus_cli.undo.undo_turn import UndoReport, UndoRequest, redo_turn, undo_turn
+from nexus_cli.undo.undo_turn import UndoReport, UndoRequest, undo_turn
 
 NAMED = 20
 """Most paths that the model is told."""
@@ -48,7 +48,7 @@ def restore_files(log: LaneLog | None, request: UndoRequest, say: TakeText, *, r
     Without a record, for a worktree, nobody is told. A file that the session has read must be read again before an
     edit. Raises as `undo_turn`.
     """
-    report = redo_turn(request) if redo else undo_turn(request)
+    report = undo_turn(request, redo=redo)
     kept = report["turn"] and any(kept_path["why"] != UNSURE for kept_path in report["kept"])
     changed = [*report["restored"], *report["removed"], *_list_moved(report)]
     if log is not None and not request.dry_run and (changed or kept):

@@ -130,16 +130,6 @@ class UndoRequest:
     """True to take back also what the person may have changed while commands ran."""
 
 
-def undo_turn(request: UndoRequest) -> UndoReport:
-    """Take back the changes of a turn. Raises `NexusError`: usage for an unknown turn; if the disk is full."""
-    return _restore(request, redo=False)
-
-
-def redo_turn(request: UndoRequest) -> UndoReport:
-    """Take back the newest undo. Raises as `undo_turn`."""
-    return _restore(request, redo=True)
-
-
 def find_unsure(request: UndoRequest) -> list[str]:
     """Return the absolute paths that an undo would leave as perhaps the person's. Raises as `undo_turn`."""
     every = _read_settled(request)
@@ -189,7 +179,9 @@ def _refuse_unknown(request: UndoRequest, steps: Sequence[Step]) -> None:
         )
 
 
-def _restore(request: UndoRequest, *, redo: bool) -> UndoReport:
+def undo_turn(request: UndoRequest, *, redo: bool = False) -> UndoReport:
+    """Take back the changes of a turn, or with `redo` the newest undo. Raises `NexusError`: usage for an unknown turn;
+    if the disk is full."""
     data, session = request.data, request.session
     _refuse_unknown(request, read_steps(data, session))
     if not (data / "undo" / f"{session}.jsonl").exists():

@@ -335,20 +335,20 @@ class _Planner:
 
 def _describe_clash(ours: ProjectFile, base: ProjectFile, new: ProjectFile) -> str:
     """Return the reason that three states of a file cannot be merged by content, "" if they can."""
-    why = {
+    in_place = {
         FOLDER: "a folder is in its place",
         BLOCKED: "a link or a file has replaced its folder",
         SPECIAL: "something other than a file is in its place",
-    }.get(ours.mode, "")
-    if not why and base == NO_FILE:
-        why = "new in both, with different content"
-    if not why and new == NO_FILE:
-        why = "deleted in the worktree, changed in the project"
-    if not why and ours == NO_FILE:
-        why = "changed in the worktree, deleted or moved in the project"
-    if not why and LINK in (ours.mode, base.mode, new.mode):
-        why = "changed in both, and links cannot be merged"
-    return why
+    }
+    if ours.mode in in_place:
+        return in_place[ours.mode]
+    if base == NO_FILE:
+        return "new in both, with different content"
+    if new == NO_FILE:
+        return "deleted in the worktree, changed in the project"
+    if ours == NO_FILE:
+        return "changed in the worktree, deleted or moved in the project"
+    return "changed in both, and links cannot be merged" if LINK in (ours.mode, base.mode, new.mode) else ""
 
 
 def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyResult) -> bool:

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 
 from nexus_cli.config.foreign_items import ABOVE, KINDS
-from nexus_cli.config.paths import places, private_dir
+from nexus_cli.config.paths import is_home_or_root, places, private_dir
 from nexus_cli.config.project_environment import split_environments
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.protected_places import INSTRUCTION_FILES
@@ -84,7 +84,7 @@ class ProjectFiles:
 def read_source(root: Path) -> SourceProject:
     """Return the project at `root`; raise `NexusError("usage", ...)` if no worktree can be made from it."""
     root = real_path(root)
-    if root.parent == root or str(root) == os.path.realpath(os.path.expanduser("~")):
+    if is_home_or_root(root):
         raise _refusal(f"{root} is your home folder or the root of the disk", "Change to a project")
     if find_worktree(root) is not None and (root / ".git").is_dir() and not is_closed(root / ".git"):
         raise _refusal(f"the repository {root}/.git contains links out of it", "Remove them")

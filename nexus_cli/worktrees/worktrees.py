@@ -29,6 +29,7 @@ from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.real_files import real_path
+from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.sandbox.own_git import GitError, failure
 from nexus_cli.tree.real_tree import RealTree
 from nexus_cli.worktrees.carry_ignored import read_carried
@@ -157,7 +158,7 @@ class WorktreeStay:
 
 def check_name(name: str) -> None:
     """Raise `NexusError("usage", ...)` unless `name` can name a folder and a branch."""
-    shown = "".join(char if char.isprintable() else "?" for char in name[:LONGEST])
+    shown = mask_unprintable(name[:LONGEST])
     why = ""
     if len(name) > LONGEST:
         why = f"the name has more than {LONGEST} characters"

@@ -18,7 +18,7 @@ from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import FileState
 from nexus_cli.undo.journal import append_step
 from nexus_cli.undo.records import FileChange, Step
-from nexus_cli.undo.undo_turn import UndoRequest, redo_turn, undo_turn
+from nexus_cli.undo.undo_turn import UndoRequest, undo_turn
 
 Tree = dict[str, tuple[Any, ...]]
 
@@ -159,7 +159,7 @@ class World:
         return undo_turn(self.request(*paths, turn=turn, dry_run=dry_run, takes_unsure=takes_unsure))
 
     def redo(self, *paths: str) -> Any:
-        return redo_turn(self.request(*paths))
+        return undo_turn(self.request(*paths), redo=True)
 
 
 @pytest.fixture

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
-from nexus_cli.core.message import FileEdit, ToolResult
-from nexus_cli.core.services import SeenFileStore
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
-from nexus_cli.tools.editor_texts import read_for_edit, write_shown_file
+from nexus_cli.tools.editor_texts import WrittenFile, read_for_edit, write_noted, write_shown_file
 from nexus_cli.tools.exact_edit import EditedText, ExactEdit, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
@@ -35,80 +34,89 @@ class EditFileArguments:
     edits: tuple[ExactEdit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _EditResult:
-    before: str
-    digest: str
-    message: str
-    diff: str
-    edit: FileEdit
+Change = Callable[[str, StopFlag], EditedText]
+"""Returns the text of a file after an edit of it; raises `ToolError` if that does not apply."""
 
 
 async def run(arguments: EditFileArguments, context: ToolContext) -> ToolResult:
     """Return the numbers of the changed lines, or an error (and no change) if an edit does not apply."""
-    seen = context.service(SeenFileStore)
-    try:
-        target = decided_path(arguments.path, context)
-
-        def note(done: _EditResult) -> None:
-            seen.note(str(target), done.digest, "changed")
-            context.replaced(target, done.before, done.digest)
-
-        edited = await run_in_thread(lambda stop: _edit(target, arguments.edits, context, stop), note)
-    except (OSError, ToolError) as error:
-        return _error(arguments.path, error, context)
-    name = project_relative(target, context.project)
-    return ToolResult(edited.message, changed=(name,), diff=edited.diff, edits=(edited.edit,))
+    return await edit_text(arguments.path, context, _make_change(arguments.edits))
 
 
 async def check(arguments: EditFileArguments, context: ToolContext) -> ToolResult | None:
     """Return the error of edits that do not apply, None if they do."""
-    try:
-        target = decided_path(arguments.path, context)
-        await run_in_thread(lambda stop: _change(target, arguments.edits, context, stop))
-    except (OSError, ToolError) as error:
-        return _error(arguments.path, error, context)
-    return None
+    return await check_edit(arguments.path, context, _make_change(arguments.edits))
 
 
 def preview(arguments: EditFileArguments, context: ToolContext) -> EditPreview:
     """Return the edits as a unified diff; "" if they do not apply."""
+    return preview_edit(arguments.path, context, _make_change(arguments.edits))
 
-    def change(before: DecodedText | None) -> str:
+
+def _make_change(edits: Sequence[ExactEdit]) -> Change:
+    def change(text: str, stop: StopFlag) -> EditedText:
+        if not edits:
+            raise ToolError("`edits` is empty")
+        after = apply_edits(text, edits, stop)
+        if after.text == text:
+            raise ToolError("the edits together change nothing")
+        return after
+
+    return change
+
+
+async def edit_text(path: str, context: ToolContext, change: Change) -> ToolResult:
+    """Change the text of a file; return the numbers of the changed lines, or an error and no change."""
+    try:
+        return await write_noted(path, context, lambda target, stop: _edit(target, change, context, stop))
+    except (OSError, ToolError) as error:
+        return _error(path, error, context)
+
+
+async def check_edit(path: str, context: ToolContext, change: Change) -> ToolResult | None:
+    """Return the error of a change that does not apply, None if it does."""
+    try:
+        target = decided_path(path, context)
+        await run_in_thread(lambda stop: _change(target, change, context, stop))
+    except (OSError, ToolError) as error:
+        return _error(path, error, context)
+    return None
+
+
+def preview_edit(path: str, context: ToolContext, change: Change) -> EditPreview:
+    """Return a change as a unified diff; "" if it does not apply."""
+
+    def change_decoded(before: DecodedText | None) -> str:
         if before is None:
             raise ToolError("there is no such file")
-        return apply_edits(before.text, arguments.edits, StopFlag()).text
+        return change(before.text, StopFlag()).text
 
-    return preview_change(arguments.path, context, change)
+    return preview_change(path, context, change_decoded)
 
 
-def _edit(target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag) -> _EditResult:
+def _edit(target: Path, change: Change, context: ToolContext, stop: StopFlag) -> WrittenFile:
     name = project_relative(target, context.project)
     with locked_folder(target.parent, stop):
-        content, text, after = _change(target, edits, context, stop)
+        content, text, after = _change(target, change, context, stop)
         check_before(context, content.digest)
         data = encode_text(text, after.text)
         write_shown_file(target, data, stop, context.services, expected=content.digest)
     diff = unified_diff(text.text, after.text, name)
     notes = f"[{'; '.join(after.notes)}]\n" if after.notes else ""
     message, edit = notes + name_changed_lines(text.text, after.text), describe_edit(target, text.text, after.text)
-    return _EditResult(content.digest, sha256_hex(data), message, diff, edit)
+    result = ToolResult(message, changed=(name,), diff=diff, edits=(edit,))
+    return WrittenFile(content.digest, sha256_hex(data), result)
 
 
 def _change(
-    target: Path, edits: Sequence[ExactEdit], context: ToolContext, stop: StopFlag
+    target: Path, change: Change, context: ToolContext, stop: StopFlag
 ) -> tuple[FileContent, DecodedText, EditedText]:
-    """Return the file's content, its text, and the text after the edits; raise `ToolError` if they do not apply."""
-    if not edits:
-        raise ToolError("`edits` is empty")
+    """Return the file's content, its text, and the text after the change; raise `ToolError` if that does not apply."""
     content = read_for_edit(target, context)
     text = decode_file(content.data)
     if text is None:
         raise ToolError("is binary")
-    after = apply_edits(text.text, edits, stop)
-    if after.text == text.text:
-        raise ToolError("the edits together change nothing")
-    return content, text, after
+    return content, text, change(text.text, stop)
 
 
 def _error(path: str, error: OSError | ToolError, context: ToolContext) -> ToolResult:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
 from nexus_cli.core.elide import plural
-from nexus_cli.core.message import FileEdit, ToolResult
+from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, preview_change, unified_diff
-from nexus_cli.tools.editor_texts import read_shown_file, write_shown_file
+from nexus_cli.tools.editor_texts import WrittenFile, read_shown_file, write_noted, write_shown_file
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
@@ -41,37 +41,14 @@ class WriteFileArguments:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class _WriteResult:
-    before: str
-    digest: str
-    how: str
-    lines: str
-    """The number of lines, behind that of the replaced text if it differs."""
-    line_ends: str
-    """A note about changed line ends, "" if they are unchanged."""
-    diff: str
-    edit: FileEdit
-
-
 async def run(arguments: WriteFileArguments, context: ToolContext) -> ToolResult:
     """Write the file and return one line about it."""
-    seen = context.service(SeenFileStore)
     try:
-        target = decided_path(arguments.path, context)
         if not context.cwd.is_dir():
             raise ToolError("the working folder is gone")
-
-        def note(done: _WriteResult) -> None:
-            seen.note(str(target), done.digest, "created" if done.how == "created" else "changed")
-            context.replaced(target, done.before, done.digest)
-
-        written = await run_in_thread(lambda stop: _write(target, arguments.content, context, stop), note)
+        return await write_noted(arguments.path, context, lambda target, stop: _write(target, arguments, context, stop))
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(arguments.path, error, context))
-    text = f"{written.how} {arguments.path}, {written.lines}{written.line_ends}"
-    name, counts = project_relative(target, context.project), {"lines": count_lines(arguments.content)}
-    return ToolResult(text, changed=(name,), diff=written.diff, counts=counts, edits=(written.edit,))
 
 
 async def check(arguments: WriteFileArguments, context: ToolContext) -> ToolResult | None:
@@ -89,22 +66,23 @@ def preview(arguments: WriteFileArguments, context: ToolContext) -> EditPreview:
     return preview_change(arguments.path, context, lambda before: _new_text(before, arguments.content))
 
 
-def _write(target: Path, content: str, context: ToolContext, stop: StopFlag) -> _WriteResult:
+def _write(target: Path, arguments: WriteFileArguments, context: ToolContext, stop: StopFlag) -> WrittenFile:
     with locked_folder(target.parent, stop, create=True):
-        old, before, after = _change(target, content, context)
+        old, before, after = _change(target, arguments.content, context)
         digest = "" if old is None else old.digest
         check_before(context, digest)
         data = encode_text(before, after)
-        write_shown_file(target, data, stop, context.services, expected=None if old is None else old.digest)
+        write_shown_file(target, data, stop, context.services, expected=digest or None)
     undecodable = old is not None and before is None
     name = project_relative(target, context.project)
     diff = "" if undecodable else unified_diff(None if before is None else before.text, after, name)
-    how = "created" if old is None else "replaced"
     text = "" if before is None else before.text
     lines, lines_before = count_lines(after), count_lines(text)
     size = plural(lines, "line") if lines_before in (0, lines) else f"{plural(lines_before, 'line')} -> {lines:,}"
-    edit = describe_edit(target, text, after, is_whole=True)
-    return _WriteResult(digest, sha256_hex(data), how, size, _changed_ends(before, after), diff, edit)
+    line = f"{'replaced' if digest else 'created'} {arguments.path}, {size}{_changed_ends(before, after)}"
+    counts, edit = {"lines": count_lines(arguments.content)}, describe_edit(target, text, after, is_whole=True)
+    result = ToolResult(line, changed=(name,), diff=diff, counts=counts, edits=(edit,))
+    return WrittenFile(digest, sha256_hex(data), result)
 
 
 def _change(target: Path, content: str, context: ToolContext) -> tuple[FileContent | None, DecodedText | None, str]:
@@ -154,6 +132,7 @@ def _new_text(before: DecodedText | None, content: str) -> str:
 
 
 def _changed_ends(before: DecodedText | None, after: str) -> str:
+    """Return a note about changed line ends, "" if they are unchanged."""
     if before is None or not before.text or not after:
         return ""
     old, new = describe_line_ends(before.text), describe_line_ends(after)

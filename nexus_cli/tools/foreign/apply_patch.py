@@ -202,9 +202,7 @@ def _prepare(patch: str, context: ToolContext, stop: StopFlag) -> list[_Change]:
             changes.append(_change(file, named, context, stop))
         except (OSError, ToolError) as problem:
             raise ToolError(describe_problem(file.path, problem, context)) from problem
-        below = next((folder for folder in named if touched.intersection(folder.parents)), None) or next(
-            (folder for folder in touched if set(named).intersection(folder.parents)), None
-        )
+        below = next((path for path in sorted(touched) if touched.intersection(path.parents)), None)
         if below is not None:
             raise ToolError(f"{project_relative(below, context.project)}: the patch also uses its folder as a file")
     return changes
