@@ -10,7 +10,6 @@ from typing import Any, Literal, NotRequired, Union, get_args, get_origin
 from nexus_cli.cli.json_page import types_of_commands
 from nexus_cli.core.json_schema import is_object, json_keys, json_type
 
-
 find_types = cache(types_of_commands)
 """Returns the types by command, made once: a test asks for those of hundreds of lines."""
 
