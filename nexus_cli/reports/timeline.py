@@ -97,7 +97,7 @@ class TimelineReport(ReportOfSession):
 def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> TimelineReport:
     """Return the newest `last` rows, oldest first."""
     record = SessionRecord(ledger, session, last)
-    newest = pick_newest(record.events(), record.unread, last, record.totals())
+    newest = pick_newest(record.rows(), record.unread, last, record.totals())
     return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
 
 

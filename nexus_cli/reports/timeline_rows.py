@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import pairwise
@@ -147,25 +147,14 @@ class TimelineRow(TypedDict):
     runs: NotRequired[list[JsonDict]]
 
 
-Row: TypeAlias = TimelineRow
+PlacedRow: TypeAlias = tuple[int, TimelineRow]
+"""A row behind the newest entry at its time; that of an entry behind itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A row to be built, and its place."""
-
-    entry: int
-    """The newest entry at that time; for an entry its own id."""
-    at: str
-    """Orders the events after one entry; "" for the entry itself."""
-    make: Callable[[], Row]
-
-
-def pick_newest(events: Iterable[Event], unread: int, last: int, totals: JsonObject) -> JsonObject:
-    """Return the newest `last` rows of `events` in order, the number of earlier ones with `unread` ones, and the
-    totals."""
-    ordered = sorted(events, key=lambda event: (event.entry, event.at))
-    total, rows = len(ordered) + unread, [event.make() for event in ordered[-last:]]
+def pick_newest(placed: Iterable[PlacedRow], unread: int, last: int, totals: JsonObject) -> JsonObject:
+    """Return the newest `last` rows in order, the number of earlier ones with `unread` ones, and the totals."""
+    ordered = sorted(placed, key=lambda row: (row[0], row[1]["entry"] is None, row[1]["at"]))
+    total, rows = len(ordered) + unread, [row for _, row in ordered[-last:]]
     return {"earlier": total - len(rows), "rows": rows, "totals": {"rows": total, **totals}}
 
 
@@ -189,29 +178,33 @@ class SessionRecord:
         named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
         return {**named, "cursor": self.read.cursor}
 
-    def events(self) -> Iterator[Event]:
-        """Yield all events except those of entries that were not read."""
+    def rows(self) -> Iterator[PlacedRow]:
+        """Yield all rows except those of entries that were not read."""
         log, own = self._log, self._requests[self._log.lane]
-        yield from _start_events(self._info, log)
-        yield from self.read.events()
-        yield from _epoch_events(log, own, self.read)
-        yield from _request_events(own, self.read)
-        yield from (Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in self._drops)
-        yield from (Event(memo.entry, memo.at, partial(_pin_row, memo)) for memo in number_pins(log.memos(PIN)))
-        taken = partial(_taken_row, self._ledger)
-        for kind, make in ((GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row), (CLAIMED_RUN, taken)):
-            yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
+        yield _start_row(self._info, log)
+        yield from self.read.rows()
+        yield from _epoch_rows(log, own, self.read)
+        yield from _request_rows(own, self.read)
+        yield from ((drop.after, _drop_row(drop)) for drop in self._drops)
+        warnings = [memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"]]
+        taken: Callable[[Memo], TimelineRow] = partial(_taken_row, self._ledger)
+        for memos, make in (
+            (number_pins(log.memos(PIN)), _pin_row),
+            (log.memos(GOAL), _goal_row),
+            (log.memos(WAIT), _wait_row),
+            (log.memos(HOOK), _hook_row),
+            (log.memos(CLAIMED_RUN), taken),
+            (warnings, _notice_row),
+        ):
+            yield from ((memo.entry, make(memo)) for memo in memos)
         for kind, name in ((UNDONE_FILES, "files"), (SHELL_LINE, "command")):
             acts = (memo for memo in log.memos(kind) if "shown" in memo.value)
-            yield from (Event(memo.entry, memo.at, partial(_act_row, name, memo, self.read)) for memo in acts)
-        shown = (memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"])
-        for memo in shown:
-            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, read_notice_text(memo.value)))
+            yield from ((memo.entry, _act_row(name, memo, self.read)) for memo in acts)
         for memo, how in job_ends(log):  # its call is its start
-            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "job", NEXUS, how))
-        yield from _level_events(log)
-        yield from _worker_events(self._ledger, log)
-        yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
+            yield memo.entry, make_row(memo.at, "job", NEXUS, how)
+        yield from _level_rows(log)
+        yield from _worker_rows(self._ledger, log)
+        yield from (_lane_row(side, self._requests[side.lane], self.read) for side in self._logs[1:])
 
     def totals(self) -> JsonObject:
         """Return the sums over the session and its workers."""
@@ -227,34 +220,20 @@ class SessionRecord:
         }
 
 
-def make_row(
-    at: str,
-    kind: str,
-    actor: JsonObject,
-    text: str,
-    *,
-    entry: int | None = None,
-    why: str = "",
-    seen: bool | None = None,
-    trigger: JsonObject | None = None,
-    tokens: int | None = None,
-    cost_usd: float | None = None,
-    seconds: float | None = None,
-    **more: Any,
-) -> Row:
+def make_row(at: str, kind: str, actor: JsonObject, text: str, *, why: str = "", **more: Any) -> TimelineRow:
     """Return a row with the keys that every row has, then those of its kind."""
     row = {
         "at": at,
         "kind": kind,
-        "entry": entry,
+        "entry": None,
         "actor": dict(actor),
         "text": first_line(text),
         "why": first_line(why),
-        "seen": seen,
-        "trigger": trigger,
-        "tokens": tokens,
-        "cost_usd": cost_usd,
-        "seconds": seconds,
+        "seen": None,
+        "trigger": None,
+        "tokens": None,
+        "cost_usd": None,
+        "seconds": None,
         **more,
     }
     return cast("TimelineRow", row)
@@ -331,11 +310,11 @@ class ReadEntries:
     def _ends(self) -> TurnEnds:
         return TurnEnds(self._log)
 
-    def events(self) -> Iterator[Event]:
-        """Yield an event for each entry."""
-        return (Event(entry.id, "", partial(self._row, entry)) for entry in self.entries.values())
+    def rows(self) -> Iterator[PlacedRow]:
+        """Yield a row for each entry."""
+        return ((entry.id, self._row(entry)) for entry in self.entries.values())
 
-    def _row(self, entry: Entry) -> Row:
+    def _row(self, entry: Entry) -> TimelineRow:
         match entry.kind:
             case Kind.TOOL:
                 return self._tool_row(entry)
@@ -345,11 +324,11 @@ class ReadEntries:
             case _:
                 return self._message_row(entry)
 
-    def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **more: Any) -> Row:
+    def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **more: Any) -> TimelineRow:
         seen = entry.id <= self.cursor
         return make_row(entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **more)
 
-    def _message_row(self, entry: Entry) -> Row:
+    def _message_row(self, entry: Entry) -> TimelineRow:
         """Return the row of a message; for an entry that started a turn, with its trigger."""
         recorded = self._replay.note(TRIGGER, entry.id)
         source, trigger = recorded.get("source", ""), None
@@ -369,7 +348,7 @@ class ReadEntries:
         parts = self._replay.note(SPACE_HISTORY, entry.id).get("parts", ())
         return "; ".join(one_line(entry.message.content[start:state]).strip() for start, state, _ in parts)
 
-    def _tool_row(self, entry: Entry) -> Row:
+    def _tool_row(self, entry: Entry) -> TimelineRow:
         note = self._replay.note(RESULT, entry.id)
         result, seconds = restore_result(entry.message.content, note)
         result = result if entry.id == self.waiting else replace(result, waits=None)
@@ -394,24 +373,22 @@ class ReadEntries:
         )
 
 
-def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
-    """Yield the start of the session, or its fork from another one."""
+def _start_row(info: SessionInfo, log: LaneLog) -> PlacedRow:
+    """Return the start of the session, or its fork from another one."""
     if info.parent:
-        row = partial(make_row, info.created, "fork", NEXUS, f"forked from {info.parent}", session=info.parent)
-        yield Event(log.forked_at, info.created, row)
-    else:
-        what = f"recipe {info.recipe}, {info.model}"
-        yield Event(0, info.created, partial(make_row, info.created, "start", NEXUS, what))
+        text = f"forked from {info.parent}"
+        return log.forked_at, make_row(info.created, "fork", NEXUS, text, session=info.parent)
+    return 0, make_row(info.created, "start", NEXUS, f"recipe {info.recipe}, {info.model}")
 
 
-def _request_events(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
-    """Yield an event for each request of the main conversation."""
+def _request_rows(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[PlacedRow]:
+    """Yield a row for each request of the main conversation."""
     for row, after in zip(rows, [*rows[1:], None], strict=False):
         repeated = after is not None and after.manifest.last == row.manifest.last
-        yield Event(row.manifest.last, row.manifest.at, partial(_request_row, row, read, replied=not repeated))
+        yield row.manifest.last, _request_row(row, read, replied=not repeated)
 
 
-def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
+def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> TimelineRow:
     usage, model = row.counted, row.manifest.arguments.get("model", "")
     more: JsonObject = {"running": True} if not row.finish and row.manifest.last == read.running_after else {}
     return make_row(
@@ -441,29 +418,24 @@ def seconds_between(first: str, then: str) -> float | None:
     return round(seconds, 1) if seconds >= 0 else None
 
 
-def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
-    """Yield an event for each rewrite of the window, and for each failed compaction."""
+def _epoch_rows(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntries) -> Iterator[PlacedRow]:
+    """Yield a row for each rewrite of the window, and for each failed compaction."""
     priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
     tried = log.memos(COMPACTION)
     begun = {memo.value["epoch"]: memo for memo in tried}
     ended = [memo for memo in log.memos(EVENT) if memo.value["type"] == CompactionDone.kind and memo.value["ok"]]
-    for before, epoch in zip([None, *(epochs := log.epochs())], epochs, strict=False):
-        if before is None:
-            continue
+    for before, epoch in pairwise(log.epochs()):
         memo = priced.get(epoch.id) or begun.get(epoch.id)
         at = memo.at if memo else read.entries[epoch.after].at if epoch.after in read.entries else ""
         told = next(
             (end_memo.value for end_memo in ended if end_memo.entry == epoch.after and memo and end_memo.at >= memo.at),
             None,
         )
-        make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id), told)
-        yield Event(epoch.after, at, make)
+        yield epoch.after, _epoch_row(at, epoch, before, requests, priced.get(epoch.id), told)
     for memo in tried:
         if memo.value["epoch"] is None:
-            why = memo.value["why"]
-            yield Event(
-                memo.entry, memo.at, partial(make_row, memo.at, "compaction_failed", NEXUS, "no compaction", why=why)
-            )
+            row = make_row(memo.at, "compaction_failed", NEXUS, "no compaction", why=memo.value["why"])
+            yield memo.entry, row
 
 
 def _epoch_row(
@@ -473,7 +445,7 @@ def _epoch_row(
     requests: Sequence[RequestRow],
     priced: Memo | None,
     ending: JsonObject | None,
-) -> Row:
+) -> TimelineRow:
     """Return the row of a rewrite; `ending` are the figures of the compaction that made it."""
     earlier = [row for row in requests if row.manifest.epoch < epoch.id]
     later = next((row for row in requests if row.manifest.epoch >= epoch.id), None)
@@ -496,25 +468,29 @@ def _input(row: RequestRow) -> int:
     return row.usage.input if row.usage and row.reported else row.manifest.estimate
 
 
-def _drop_row(drop: Drop) -> Row:
+def _drop_row(drop: Drop) -> TimelineRow:
     return make_row(
         drop.at, "drop", NEXUS, drop.what, why=str(drop.cause), tokens=drop.tokens, drop=drop.id, recalls=drop.recalls
     )
 
 
-def _pin_row(memo: Memo) -> Row:
+def _pin_row(memo: Memo) -> TimelineRow:
     value = memo.value
     text = value.get("text", "") or (f"message {value['entry']}" if value.get("entry") else "")
     return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
 
 
-def _act_row(kind: str, memo: Memo, read: ReadEntries) -> Row:
+def _notice_row(memo: Memo) -> TimelineRow:
+    return make_row(memo.at, "notice", NEXUS, read_notice_text(memo.value))
+
+
+def _act_row(kind: str, memo: Memo, read: ReadEntries) -> TimelineRow:
     shown = str(memo.value["shown"])
     more: JsonObject = {"cut_off": True} if shown == "/continue" and read.is_cut_off(memo.entry) else {}
     return make_row(memo.at, kind, PERSON, shown, **more)
 
 
-def _goal_row(memo: Memo) -> Row:
+def _goal_row(memo: Memo) -> TimelineRow:
     value = memo.value
     made, steps = list(value.get("goals", ())), ""
     if len(made) > 1:
@@ -526,20 +502,20 @@ def _goal_row(memo: Memo) -> Row:
     return make_row(memo.at, "goal", NEXUS, text)
 
 
-def _hook_row(memo: Memo) -> Row:
+def _hook_row(memo: Memo) -> TimelineRow:
     value = memo.value
     text = f"{value['event']} {value['hook']} ({value['source']})" + (f" on {value['about']}" if value["about"] else "")
     text += "" if value["outcome"] == "ok" else f": {value['outcome']}"
     return make_row(memo.at, "hook", NEXUS, text, why=value["why"], seconds=value["seconds"])
 
 
-def _wait_row(memo: Memo) -> Row:
+def _wait_row(memo: Memo) -> TimelineRow:
     wait = memo.value["wait"]
     until = format_moment(wait["until"]) or ""
     return make_row(memo.at, "waiting", AGENT, wait["why"], why=wait["kind"], until=until)
 
 
-def _taken_row(ledger: Ledger, memo: Memo) -> Row:
+def _taken_row(ledger: Ledger, memo: Memo) -> TimelineRow:
     """Return the row of a run that was claimed, or resumed after a wait."""
     number, keys = memo.value["run"], memo.value["signals"]
     name = f"run-{number}"
@@ -549,16 +525,16 @@ def _taken_row(ledger: Ledger, memo: Memo) -> Row:
     return make_row(memo.at, "resumed", NEXUS, name, why=", ".join(kinds), run=name, signals=kinds)
 
 
-def _level_events(log: LaneLog) -> Iterator[Event]:
-    """Yield an event for each request that was sent at another permission level than the one before it."""
+def _level_rows(log: LaneLog) -> Iterator[PlacedRow]:
+    """Yield a row for each request that was sent at another permission level than the one before it."""
     for before, memo in pairwise(log.memos(LIMITS_IN_FORCE)):
         level, now = read_level(before.value), read_level(memo.value)
         if level != now:
-            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "level", NEXUS, f"{level} to {now}"))
+            yield memo.entry, make_row(memo.at, "level", NEXUS, f"{level} to {now}")
 
 
-def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
-    """Yield an event for each worker when it came into its state; its call of the tool `agent` is its start."""
+def _worker_rows(ledger: Ledger, log: LaneLog) -> Iterator[PlacedRow]:
+    """Yield a row for each worker when it came into its state; its call of the tool `agent` is its start."""
     reached: dict[str, Memo] = {}
     for memo in log.memos(WORKER, own=True):
         name = memo.value["id"]
@@ -567,44 +543,22 @@ def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
     if reached:
         workers = {row["id"]: row for row in reversed(recorded_workers(ledger, log.session_id))}
         for name, memo in reached.items():
-            yield Event(memo.entry, memo.at, partial(_worker_row, memo.at, workers[name]))
+            yield memo.entry, _worker_row(memo.at, workers[name])
 
 
-def _worker_row(at: str, worker: JsonObject) -> Row:
+def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
     actor = {"id": worker["session"] or worker["id"], "name": worker["id"], "type": "agent"}
-    return make_row(
-        at,
-        "worker",
-        actor,
-        worker["task"],
-        why=worker["error"] or "",
-        tokens=worker["tokens"],
-        cost_usd=worker["cost_usd"],
-        seconds=worker["seconds"],
-        worker=worker["id"],
-        session=worker["session"],
-        state=worker["state"],
-        steps=worker["steps"],
-    )
+    facts = {name: worker[name] for name in ("tokens", "cost_usd", "seconds")}
+    facts |= {"worker": worker["id"], **{name: worker[name] for name in ("session", "state", "steps")}}
+    return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", **facts)
 
 
-def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> Event:
-    """Return the event of a side conversation at its beginning."""
-    forked = log.forked_at
+def _lane_row(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntries) -> PlacedRow:
+    """Return the row of a side conversation at its beginning."""
+    forked, agent = log.forked_at, log.agent
     first = log.read(forked + 1, forked + 1)
-    at = rows[0].manifest.at if rows else first[0].at if first else ""
-    return Event(forked or read.find_place(at), at, partial(_lane_row, log.agent, at, rows))
-
-
-def _lane_row(agent: str, at: str, rows: Sequence[RequestRow]) -> Row:
-    total = sum((row.counted for row in rows), Usage())
-    return make_row(
-        at,
-        "lane",
-        {"id": agent, "name": agent, "type": "agent"},
-        agent,
-        tokens=total.tokens,
-        cost_usd=total.cost_usd,
-        lane=agent,
-        requests=len(rows),
-    )
+    at = requests[0].manifest.at if requests else first[0].at if first else ""
+    total = sum((row.counted for row in requests), Usage())
+    actor = {"id": agent, "name": agent, "type": "agent"}
+    figures: JsonDict = {"tokens": total.tokens, "cost_usd": total.cost_usd, "lane": agent, "requests": len(requests)}
+    return forked or read.find_place(at), make_row(at, "lane", actor, agent, **figures)
