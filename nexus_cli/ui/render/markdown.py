@@ -17,19 +17,14 @@ LEAST = 4
 
 
 class Markdown:
-    """Renders one stream of Markdown at a width in columns, with control codes only where `colour` is wanted."""
+    """Renders one stream of Markdown at a width in columns, which is asked for at each block."""
 
-    def __init__(
-        self, width: int | Callable[[], int], *, colour: bool, theme: Theme | None = None, eager: bool = False
-    ) -> None:
-        """A function as `width` is called for each block; `theme` overrides `colour`.
-
-        With `eager`, a block is returned line by line where possible.
-        """
+    def __init__(self, width: Callable[[], int], theme: Theme, *, eager: bool = False) -> None:
+        """With `eager`, a block is returned line by line where possible."""
         self._eager = eager
         self._door = StreamSanitizer()
         self._blocks = Blocks()
-        self._theme = theme or Theme(colour=colour)
+        self._theme = theme
         self._width = width
         self._first = True
 
@@ -68,7 +63,7 @@ class Markdown:
         self._first = True
 
     def _columns(self) -> int:
-        return max(LEAST, self._width if isinstance(self._width, int) else self._width())
+        return max(LEAST, self._width())
 
     def _render(self, blocks: Iterable[Block]) -> str:
         shown = []

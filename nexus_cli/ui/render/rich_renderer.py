@@ -84,7 +84,7 @@ class RichRenderer:
         self.folder = folder
         self._clock = clock
         self._scrollback = Scrollback(put, self._width, theme, self._show_group, put_text)
-        self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
+        self._markdown = Markdown(self._width, theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
         """In call order. A finished one stays until all earlier ones have finished."""

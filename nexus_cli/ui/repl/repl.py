@@ -33,7 +33,7 @@ from nexus_cli.ui.render.tool_line import format_running_call
 from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
-from nexus_cli.ui.repl.last_turns import CUT_SHORT, broke_off, describe_open_calls, describe_session, last_screenful
+from nexus_cli.ui.repl.last_turns import CUT_SHORT, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.personal_command import StatusCommand
 from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
@@ -335,7 +335,7 @@ class Repl:
         self.input_queue.sending = None
         self.refresh_status()
         failed = work.kind == "turn" and self.outcome is not None and self.outcome.has_failed
-        if failed and self._begun and self.outcome and broke_off(self.outcome) and self.backend.is_cut_short:
+        if failed and self._begun and self.outcome and not self.outcome.is_stopped and self.backend.is_cut_short:
             self.show_note(CUT_SHORT)
         if work.kind == "turn" and not (failed or work.stopped):
             self.input_queue.release()
