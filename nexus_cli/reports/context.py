@@ -263,16 +263,11 @@ def request_value(view: RequestView) -> ContextReport:
         "missed": listed["missed"],
         "recalled": listed["recalled"],
         "limits": to_json_value(view.bounds),
-        "notices": [*_note_window(request), *view.notices],
+        "notices": [*filter(None, [describe_left_out(request.budget.window, request.epoch.tools)]), *view.notices],
         "pending": view.row is None,
         "prefix_sha256": prefix_sha256(request.epoch, request.arranged),
         "request_sha256": view.row.manifest.sha256 if view.row else None,
     }
-
-
-def _note_window(request: RequestPlan) -> list[str]:
-    line = describe_left_out(request.budget.window, request.epoch.tools)
-    return [line] if line else []
 
 
 def _attachments(view: RequestView) -> list[JsonDict]:

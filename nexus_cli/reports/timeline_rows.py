@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NotRequired, TypeAlias, TypedDict, cast
+from typing import Any, TypeAlias, TypedDict, cast
 
 from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.conversation.compaction.work_log import find_questions, read_replies
@@ -69,8 +69,8 @@ class TimelineCall(TypedDict):
     subject: str
 
 
-class TimelineRow(TypedDict):
-    """An event. The keys from `calls` on depend on `kind`."""
+class TimelineKeys(TypedDict):
+    """The keys that every row has."""
 
     at: str
     """"" if no time was recorded."""
@@ -99,52 +99,57 @@ class TimelineRow(TypedDict):
     """The cost of a request, a lane or a worker; null if unknown."""
     seconds: float | None
     """Of a call, a request, a worker or a hook."""
-    calls: NotRequired[list[TimelineCall]]
-    call: NotRequired[str]
-    subject: NotRequired[str]
-    outcome: NotRequired[str]
-    decision: NotRequired[str | None]
-    answer: NotRequired[str | None]
-    recalled: NotRequired[list[str]]
+
+
+class TimelineRow(TimelineKeys, total=False):
+    """An event. The keys from `calls` on depend on `kind`."""
+
+    calls: list[TimelineCall]
+    call: str
+    subject: str
+    outcome: str
+    decision: str | None
+    answer: str | None
+    recalled: list[str]
     """Ids of drops."""
-    attached: NotRequired[list[JsonDict]]
-    cut_off: NotRequired[bool]
+    attached: list[JsonDict]
+    cut_off: bool
     """True if the turn before stopped before its answer, without a recorded end: its process was killed."""
-    step: NotRequired[int]
-    model: NotRequired[str]
-    input: NotRequired[int | None]
-    output: NotRequired[int | None]
-    cache_read: NotRequired[int | None]
-    finish: NotRequired[str]
-    running: NotRequired[bool]
+    step: int
+    model: str
+    input: int | None
+    output: int | None
+    cache_read: int | None
+    finish: str
+    running: bool
     """True for a request that waits for its response now."""
-    epoch: NotRequired[int]
-    before: NotRequired[int | None]
+    epoch: int
+    before: int | None
     """Tokens before a rewrite: as a compaction told them when it ended, else of the last request."""
-    after: NotRequired[int | None]
+    after: int | None
     """Tokens after a rewrite: as a compaction told them, else of the first request."""
-    drop: NotRequired[str]
+    drop: str
     """Its id, for `recall` and `nexus drops show`."""
-    recalls: NotRequired[int]
-    worker: NotRequired[str]
-    session: NotRequired[str | None]
-    state: NotRequired[str]
-    steps: NotRequired[int]
-    lane: NotRequired[str]
+    recalls: int
+    worker: str
+    session: str | None
+    state: str
+    steps: int
+    lane: str
     """The agent of a lane beside the conversation."""
-    requests: NotRequired[int]
-    until: NotRequired[str]
+    requests: int
+    until: str
     """The time at which the run continues without the event; "" for never."""
-    run: NotRequired[str]
-    signals: NotRequired[list[str]]
+    run: str
+    signals: list[str]
     """Kinds of events that the run waited for."""
-    signal: NotRequired[str]
-    taken: NotRequired[bool]
-    message: NotRequired[str]
-    reply_to: NotRequired[str | None]
-    waits: NotRequired[bool]
-    origin: NotRequired[JsonDict | None]
-    runs: NotRequired[list[JsonDict]]
+    signal: str
+    taken: bool
+    message: str
+    reply_to: str | None
+    waits: bool
+    origin: JsonDict | None
+    runs: list[JsonDict]
 
 
 PlacedRow: TypeAlias = tuple[int, TimelineRow]
