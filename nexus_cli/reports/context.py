@@ -33,7 +33,6 @@ from nexus_cli.reports.request_view import (
     instruction_notices,
     largest_items,
     last_told,
-    new_view,
     prune_notice,
     recorded_view,
     sent_view,
@@ -169,7 +168,10 @@ def context_report(
 ) -> ContextReport:
     """Return the report with the front end's `services`; raise `NexusError("usage", ...)` for an unknown request."""
     if session is None:
-        return request_value(new_view(options, settings, services))
+        from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
+
+        with new_session(options, settings, services) as state:
+            return request_value(first_view(state))
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:
         found = ledger.find_session(session)
         if step is not None:

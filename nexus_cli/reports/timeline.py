@@ -154,7 +154,7 @@ def _row(row: JsonObject, width: int) -> Lines:
     if row["seen"] is False and row["kind"] != "assistant":
         notes.append(unseen)
     head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + ":"
-    said = " · ".join(filter(None, map(one_line, _facts(row))))
+    _, said = describe_row(row)
     below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
     if cells(head) > width // 2:
         return [*filled(head, width, "  ", ""), *_said(row, said, width, "  ", "  "), *below]

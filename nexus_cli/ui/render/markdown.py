@@ -54,13 +54,11 @@ class Markdown:
         return self._render(self._blocks.feed(self._door.feed(text)))
 
     def flush(self) -> str:
-        """Return the rest; afterwards a new text may begin."""
+        """Return the rest; then a new text begins, with no blank line before its first block."""
         held = self._door.flush()
-        return (self._render(self._blocks.feed(held)) if held else "") + self._render(self._blocks.flush())
-
-    def begin(self) -> None:
-        """Begin a new text: no blank line comes before its first block."""
+        rest = (self._render(self._blocks.feed(held)) if held else "") + self._render(self._blocks.flush())
         self._first = True
+        return rest
 
     def _columns(self) -> int:
         return max(LEAST, self._width())

@@ -339,7 +339,7 @@ def test_lines_that_come_one_by_one_keep_tables_lists_and_code() -> None:
     assert made.feed(SAMPLE.split("After")[0]) + made.flush() == whole(SAMPLE.split("After")[0], 40)
     table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
     assert made.feed(table) == "" and made.flush().split() == whole(table, 40).split()
-    assert made.feed("```\ndef f():\n") == "\ndef f():\n" and made.feed("    return 1\n") == "    return 1\n"
+    assert made.feed("```\ndef f():\n") == "def f():\n" and made.feed("    return 1\n") == "    return 1\n"
 
 
 def test_prose_is_no_wider_than_a_line_that_is_read_well_and_code_and_tables_may_be() -> None:
