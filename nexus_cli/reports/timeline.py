@@ -240,20 +240,14 @@ def _facts(row: JsonObject) -> Iterator[str]:
         case "waiting":
             yield row["text"]
             yield f"until {when(row['until'])} at the latest" if row["until"] else ""
-        case "signal":
-            yield row["text"]
-            yield row["why"]
-            yield "" if row["taken"] else "not processed yet"
-        case "hook":
-            yield row["text"]
-            yield f"{row['seconds']:g} s" if row["seconds"] else ""
-            yield row["why"]
         case _:
             if row.get("after") is not None and row["before"] is not None:
                 yield f"{number(row['before'])} -> {number(row['after'])} tokens"
             yield row["text"] if row["text"] != row["kind"] else ""
+            yield f"{row['seconds']:g} s" if row["seconds"] else ""
             yield row["why"]
             yield _cost(row)
+            yield "" if row.get("taken", True) else "not processed yet"
 
 
 def _cost(row: JsonObject) -> str:
