@@ -31,6 +31,7 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.setting_tables import FIXED_TABLES, REMOVED_TABLES, SETTINGS, TABLES
 from nexus_cli.config.settings import Settings
+from nexus_cli.core.elide import show_printable
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 
@@ -209,5 +210,5 @@ def _not_in_effect(files: Iterable[str], why: str) -> str:
 
 
 def _printable_key(key: str) -> str:
-    line = "".join(char if char.isprintable() else "?" for char in key[:60])
+    line = show_printable(key[:60])
     return line if len(key) <= 60 else line + "..."

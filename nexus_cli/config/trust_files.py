@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, is_credential_name, is_made_to_be_read
+from nexus_cli.core.elide import show_printable
 from nexus_cli.core.real_files import read_real
 from nexus_cli.core.version_memo import VersionMemo, file_version, is_settled
 
@@ -47,7 +48,7 @@ class UnfitError(Exception):
 def shown_path(name: str) -> str:
     """Return the path of a part relative to the project, in a form that can be shown."""
     path = name.removeprefix("../") if name.startswith("../") else f"{FOLDER}/{name}".rstrip("/")
-    return "".join(char if char.isprintable() else "?" for char in path)
+    return show_printable(path)
 
 
 def find_files(folder: Path, root: str) -> Iterator[tuple[str, str]]:

@@ -270,6 +270,11 @@ def one_line(text: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "..."
 
 
+def show_printable(text: str) -> str:
+    """Return `text` with `?` for each character that is not printable."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def clip_text(text: str, most: int, end: str = "…") -> str:
     """Return `text`, or as much of its beginning as `most` characters take with `end` behind it."""
     return text if len(text) <= most else text[: most - len(end)] + end

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
-from nexus_cli.core.elide import name_first, plural
+from nexus_cli.core.elide import name_first, plural, show_printable
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_parent
 from nexus_cli.reports.text.lines import Lines, filled, folded, wrapped
@@ -64,7 +64,7 @@ def undo_text(value: JsonObject, width: int) -> Lines:
                 yield from folded(reference["command"] or "", width, "  ")
     if moved := value["head_moved"]:
         after = moved["after"].removeprefix("refs/heads/") if "/" in moved["after"] else moved["after"][:12]
-        yield from filled(f"HEAD was moved and is still at {_plain(after)}. To move it back:", width)
+        yield from filled(f"HEAD was moved and is still at {show_printable(after)}. To move it back:", width)
         yield from folded(moved["command"], width, "  ")
     if unsure:
         yield from filled(
@@ -79,12 +79,12 @@ def undo_text(value: JsonObject, width: int) -> Lines:
                 f"nexus was killed during {command}. Changes until you used the session again count as this turn's, "
                 "including yours."
             )
-        yield from filled(_plain(text), width)
+        yield from filled(show_printable(text), width)
 
 
 def describe_unsure(paths: Sequence[str], project: str = "") -> str:
     """Return a line with the paths that an undo leaves because they may be the person's."""
-    names = name_first([_plain(path.removeprefix(f"{project}/")) for path in paths], 10)
+    names = name_first([show_printable(path.removeprefix(f"{project}/")) for path in paths], 10)
     return f"Possibly yours (changed while a command ran): {names}."
 
 
@@ -103,7 +103,7 @@ def _name_references(rows: Sequence[JsonObject]) -> dict[str, JsonObject]:
         kind, _, rest = row["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
         own = kind if is_reference(row["name"].removeprefix("logs/")) else f"{GIT_FOLDER}/{kind}"
         name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else own
-        found.setdefault(_plain(f"{name} of {row['repository']}" if row["repository"] else name), row)
+        found.setdefault(show_printable(f"{name} of {row['repository']}" if row["repository"] else name), row)
     return found
 
 
@@ -122,11 +122,7 @@ def _headline(value: JsonObject, counts: str) -> str:
 
 def _listed(rows: Sequence[str], width: int) -> Lines:
     more = [f"  [and {len(rows) - NAMED:,} more]"] if len(rows) > NAMED else []
-    return [line for row in rows[:NAMED] for line in wrapped(_plain(row), width, "  ")] + more
-
-
-def _plain(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return [line for row in rows[:NAMED] for line in wrapped(show_printable(row), width, "  ")] + more
 
 
 def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
@@ -155,12 +151,12 @@ def _describe_move(reference: JsonObject) -> str:
         return "changed" if before and after else "written" if after else "removed"
     branch = "ref: refs/heads/"
     shown = (value.removeprefix(branch) if value.startswith(branch) else value[:12] for value in (before, after))
-    return _plain(" -> ".join(value or "absent" for value in shown))
+    return show_printable(" -> ".join(value or "absent" for value in shown))
 
 
 def change_text(change: PathChange, name: str, reader: ContentReader) -> str:
     """Return the diff of one path; "" if it is large, not text, or not kept."""
-    kinds, name = (change.before.kind, change.after.kind), _plain(name)
+    kinds, name = (change.before.kind, change.after.kind), show_printable(name)
     head = _rights_text(change, name) if len(set(kinds)) == 1 else ""
     if {FILE, LINK}.isdisjoint(kinds):
         return head or f"{name}: {kinds[0]} -> {kinds[1]}\n"
@@ -188,7 +184,7 @@ def _rights_text(change: PathChange, name: str) -> str:
 
 def _state_text(change: PathChange, state: FileState, reader: ContentReader) -> str | None:
     if state.kind != FILE:
-        return f"link to {_plain(state.target)}\n" if state.kind == LINK else ""
+        return f"link to {show_printable(state.target)}\n" if state.kind == LINK else ""
     data = read_all(reader, change.root, state.content, LARGEST)
     if data is None and state is change.after:  # only its digest is known: the file may still be the same
         data = _read_present(change, state)

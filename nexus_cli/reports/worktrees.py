@@ -7,6 +7,7 @@ from pathlib import Path
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.core.clock import format_age, local_now
+from nexus_cli.core.elide import show_printable
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.reports.text.lines import Lines, filled, plural, table, wrapped
 from nexus_cli.worktrees.apply_worktree import clean_killed_apply
@@ -80,5 +81,4 @@ def applied_text(value: JsonObject, width: int) -> Lines:
     for conflict in value["conflicts"]:
         where = "" if conflict["is_marked"] else f"; other version: {value['folder']}/{conflict['path']}"
         lines.append(f"conflict  {conflict['path']}: {conflict['why']}{where}")
-    shown = ("".join(char if char.isprintable() else "?" for char in line) for line in lines)
-    return (piece for line in shown for piece in wrapped(line, width))
+    return (piece for line in lines for piece in wrapped(show_printable(line), width))

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from nexus_cli.core.elide import clip_text
+from nexus_cli.core.elide import clip_text, show_printable
 
 
 class WordPiece(NamedTuple):
@@ -119,5 +119,5 @@ class CommandLine:
 
 def shorten(text: str) -> str:
     """Return `text` for a message: on one line, at most 40 characters."""
-    line = "".join(char if char.isprintable() else "?" for char in text[:41])
+    line = show_printable(text[:41])
     return clip_text(line, 40, "...")

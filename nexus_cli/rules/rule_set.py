@@ -24,7 +24,7 @@ from nexus_cli.config.project_settings import FILE, FOLDER
 from nexus_cli.config.protected_places import fold_name, fold_path
 from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.worktree_record import find_source
-from nexus_cli.core.elide import clip_text
+from nexus_cli.core.elide import clip_text, show_printable
 from nexus_cli.core.errors import suggest_name
 from nexus_cli.core.limits import Decision
 from nexus_cli.core.path_globs import compile_parts, read_parts
@@ -642,5 +642,4 @@ def _readings_of(signs: list[str]) -> list[list[str]]:
 
 
 def _quote(text: str) -> str:
-    shown = "".join(char if char.isprintable() else "?" for char in text)
-    return f"`{clip_text(shown, 80, '...')}`"
+    return f"`{clip_text(show_printable(text), 80, '...')}`"

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import find_worktree, read_git_file
+from nexus_cli.core.elide import show_printable
 from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
 from nexus_cli.sandbox.git_files import NotPlain, linked_repositories, object_length, read_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
@@ -133,7 +134,7 @@ def _check_configuration(text: str, git: str, work: str) -> None:
         elif f"{section}.{key}" == "blame.ignorerevsfile":
             known = not os.path.isabs(value) and os.path.realpath(os.path.join(work, value)).startswith(work + os.sep)
         if not known:
-            shown = "".join(sign if sign.isprintable() else "?" for sign in f"{section}.{key}"[:60])
+            shown = show_printable(f"{section}.{key}"[:60])
             raise NotPlain(f"the repository's configuration sets {shown}")
 
 

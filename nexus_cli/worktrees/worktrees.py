@@ -25,7 +25,7 @@ from nexus_cli.config.worktree_record import (
     record_folder,
     worktrees_of,
 )
-from nexus_cli.core.elide import name_first
+from nexus_cli.core.elide import name_first, show_printable
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.core.real_files import real_path
@@ -157,7 +157,7 @@ class WorktreeStay:
 
 def check_name(name: str) -> None:
     """Raise `NexusError("usage", ...)` unless `name` can name a folder and a branch."""
-    shown = "".join(char if char.isprintable() else "?" for char in name[:LONGEST])
+    shown = show_printable(name[:LONGEST])
     why = ""
     if len(name) > LONGEST:
         why = f"the name has more than {LONGEST} characters"
