@@ -64,7 +64,7 @@ def _run_rows(ledger: Ledger, run: Run, record: SessionRecord | None) -> Iterato
     yield -1, _queued_row(run)
     for taken in (True, False):
         for signal in ledger.runs.signals(run.key, taken=taken):
-            yield record.read.find_place(signal.at) if record else 0, _signal_row(signal, taken)
+            yield record.find_place(signal.at) if record else 0, _signal_row(signal, taken)
     if run.state != QUEUED:
         yield END, _state_row(run)
 
