@@ -34,8 +34,6 @@ ANSWERS = {
     "none": "nobody answered",
 }
 NO_DECISIONS = "No decisions yet."
-UNDECIDED: JsonObject = {"profile": None, "rule": None, "from": None, "parts": [], "answer": None}
-"""What a call has without a decision."""
 
 
 DecisionObject = TypedDict(
@@ -126,7 +124,7 @@ def _find_id(call_id: str, known: Sequence[str]) -> str:
 
 
 def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
-    decision = {**UNDECIDED, "ran": True, **memo.value}
+    decision = {"profile": None, "rule": None, "parts": [], "answer": None, "ran": True, **memo.value}
     kind, _, name = decision["from"].partition(" ")
     if kind in ("level", "limit"):
         decision["bound_by"] = _find_layer("allow" if kind == "level" else name, decision["level"], memo.entry, limits)
@@ -146,7 +144,8 @@ def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -
     entry = last.entry.id if last.entry else 0
     level = _level_at(entry, limits)
     value: JsonDict = {"id": made.call.id, "tool": made.call.name, "subject": made.subject}
-    value |= {"ran": result is not None and result.ran, "decision": None, "level": level, **UNDECIDED}
+    value |= {"ran": result is not None and result.ran, "decision": None, "level": level, "profile": None, "rule": None}
+    value |= {"from": None, "parts": [], "answer": None}
     if result is None:
         value["why"] = "the call has no result"
     elif result.text.strip() == UNKNOWN_OUTCOME:
