@@ -33,7 +33,6 @@ from nexus_cli.reports.request_view import (
     instruction_notices,
     largest_items,
     last_told,
-    new_view,
     prune_notice,
     recorded_view,
     sent_view,
@@ -169,7 +168,10 @@ def context_report(
 ) -> ContextReport:
     """Return the report with the front end's `services`; raise `NexusError("usage", ...)` for an unknown request."""
     if session is None:
-        return request_value(new_view(options, settings, services))
+        from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
+
+        with new_session(options, settings, services) as state:
+            return request_value(first_view(state))
     with closing(Ledger.open_for_reading(ledger_place())) as ledger:
         found = ledger.find_session(session)
         if step is not None:
@@ -263,16 +265,11 @@ def request_value(view: RequestView) -> ContextReport:
         "missed": listed["missed"],
         "recalled": listed["recalled"],
         "limits": to_json_value(view.bounds),
-        "notices": [*_note_window(request), *view.notices],
+        "notices": [*filter(None, [describe_left_out(request.budget.window, request.epoch.tools)]), *view.notices],
         "pending": view.row is None,
         "prefix_sha256": prefix_sha256(request.epoch, request.arranged),
         "request_sha256": view.row.manifest.sha256 if view.row else None,
     }
-
-
-def _note_window(request: RequestPlan) -> list[str]:
-    line = describe_left_out(request.budget.window, request.epoch.tools)
-    return [line] if line else []
 
 
 def _attachments(view: RequestView) -> list[JsonDict]:
@@ -494,18 +491,18 @@ def section_rows(value: JsonObject, width: int) -> Lines:
     """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value["sections"], value.get("told", [])
     fixed = [section for section in sections if section["layer"] == "system"]
-    rows = [_row(section, _layer(value, section), width) for section in fixed]
+    rows = [_row(section, _layer(value, section)) for section in fixed]
     if rest := value.get("joins", {}).get("system", 0):
-        rows.append(_blank("(no section)", number(rest), width))
-    rows += [_row(section, _layer(value, section), width) for section in sections if section["layer"] != "system"]
-    yield from block("sections", [_heading(width), *rows], width)
+        rows.append(("(no section)", "S", number(rest), "", "", "", ""))
+    rows += [_row(section, _layer(value, section)) for section in sections if section["layer"] != "system"]
+    yield from block("sections", _fit_bars(rows, width), width)
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         text = f"{part} of the section budget (estimated){raised}"
         yield from filled(text, width, "  ")
-    last = [_row(section, sum(each["tokens"] for each in told), width) for section in told]
-    yield from block("sent last", [_heading(width), *last], width)
+    last = [_row(section, sum(each["tokens"] for each in told)) for section in told]
+    yield from block("sent last", _fit_bars(last, width), width)
     yield from _reasons([*sections, *told], width)
 
 
@@ -521,14 +518,10 @@ def _reasons(sections: list[JsonObject], width: int) -> Lines:
     return ["", "why:", *lines] if lines else []
 
 
-def _heading(width: int) -> tuple[str, ...]:
-    bar = ("share",) if width >= ROOM else ()
-    return ("id", "in", "tokens", *bar, "form", "score", "from")
-
-
-def _blank(name: str, tokens: str, width: int) -> tuple[str, ...]:
-    bar = ("",) if width >= ROOM else ()
-    return (name, "S", tokens, *bar, "", "", "")
+def _fit_bars(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """Return a table of sections with its heading, without the column of bars where there is no room."""
+    table = [("id", "in", "tokens", "share", "form", "score", "from"), *rows]
+    return table if width >= ROOM else [(*row[:3], *row[4:]) for row in table]
 
 
 def _layer(value: JsonObject, section: JsonObject) -> int:
@@ -536,17 +529,17 @@ def _layer(value: JsonObject, section: JsonObject) -> int:
     return int(value["budget"]["used"].get(str(section["layer"]), 0))
 
 
-def _row(section: JsonObject, layer: int, width: int) -> tuple[str, ...]:
+def _row(section: JsonObject, layer: int) -> tuple[str, ...]:
     full, tokens = section["full_tokens"], section["tokens"]
     size = number(tokens)
     if full is not None and full != tokens:
         size += f" of {number(full)}"
     cells = min(BAR, round(BAR * tokens / max(1, layer)) or (1 if tokens else 0))
-    bar = ("#" * cells + "." * (BAR - cells),) if width >= ROOM else ()
+    bar = "#" * cells + "." * (BAR - cells)
     form = "off" if section.get("off") else section["form"]
     source = ("always sent, " if section["sticky"] else "") + (section["source"] or "")
     letter = LETTERS.get(str(section["layer"]), "")
-    return section["id"], letter, size, *bar, form, _score(section), source
+    return section["id"], letter, size, bar, form, _score(section), source
 
 
 def _score(section: JsonObject) -> str:

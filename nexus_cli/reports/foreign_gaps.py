@@ -22,6 +22,7 @@ from nexus_cli.config.unsupported import PLACES, find_unsupported, read_settings
 from nexus_cli.context.prompt_loader import INSTRUCTION_FILES
 from nexus_cli.core.elide import cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.wire import as_table
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.mcp.server_entries import parse_entry
 from nexus_cli.plugins.installed_plugins import installed_plugins
@@ -76,15 +77,14 @@ def _settings(project: Path) -> Iterator[str]:
         yield from (f"{name}: {line}" for line in _permissions(table.get("permissions")))
         wanted = table.get("env")
         set_here = list_variables(wanted)
-        for variable in wanted if isinstance(wanted, dict) else ():
+        for variable in as_table(wanted):
             if variable not in set_here:
                 yield one_line(f"{name}: env {cut_at_word(variable, 100)} is not set: a project cannot set it")
         yield from (f"{name}: enabledPlugins: {line}" for line in _plugins(table.get("enabledPlugins"), project))
 
 
 def _permissions(table: object) -> Iterator[str]:
-    if not isinstance(table, dict):
-        return
+    table = as_table(table)
     if allowed := list_texts(table.get("allow")):
         count = plural(len(allowed), "rule")
         yield f"permissions.allow ({count}) is ignored: a project cannot allow calls; use `nexus rules add allow RULE`"
@@ -103,9 +103,7 @@ def _permissions(table: object) -> Iterator[str]:
 def _plugins(table: object, project: Path) -> Iterator[str]:
     """Yield a line for each plugin that a project wants and the person does not have."""
     there = {installed_plugin.name for installed_plugin in installed_plugins()}
-    for named in (
-        str(plugin_name) for plugin_name, on in (table.items() if isinstance(table, dict) else ()) if on is True
-    ):
+    for named in (str(plugin_name) for plugin_name, on in as_table(table).items() if on is True):
         plugin, _, market = named.partition("@")
         if plugin not in there:
             way = f"; run nexus plugin add {named}" if find_market(market, project) else ""
@@ -139,8 +137,7 @@ def _instructions(project: Path) -> Iterator[str]:
 def _servers(project: Path) -> Iterator[str]:
     """Yield a line for each server that is skipped, and for keys of its entry that nexus does not read."""
     for file, key in SERVERS.items():
-        servers = (read_settings(project, file) or {}).get(key)
-        for name, entry in servers.items() if isinstance(servers, dict) else ():
+        for name, entry in as_table((read_settings(project, file) or {}).get(key)).items():
             try:
                 parse_entry(name, entry, os.environ, "project", file, project)
                 said = describe_unread(entry)

@@ -97,8 +97,11 @@ class Line:
 
     def finding(self, kind: Any, other: str) -> InstructionFinding:
         """Return the finding about it."""
-        text = cut_at_word(one_line(self.text.strip()), 100)
-        return {"kind": kind, "path": self.path, "line": self.number, "text": text, "other": other}
+        return _finding(kind, self.path, cut_at_word(one_line(self.text.strip()), 100), self.number, other)
+
+
+def _finding(kind: Any, path: str, text: str, line: int = 0, other: str = "") -> InstructionFinding:
+    return {"kind": kind, "path": path, "line": line, "text": text, "other": other}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ def instructions_report(
         name = "built-in instructions" if path and path.parent == defaults_dir() else name
         if notice:
             problem = notice.removeprefix(f"{path} ")
-            findings.append({"kind": "problem", "path": name, "line": 0, "text": problem, "other": ""})
+            findings.append(_finding("problem", name, problem))
         if path is None or not text:
             continue
         texts[name] = text
@@ -138,7 +141,7 @@ def instructions_report(
         files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
         if tokens > LONG:
             what = f"{tokens:,} tokens: move the parts that concern only certain files to .claude/rules, with `paths`"
-            findings.append({"kind": "long", "path": name, "line": 0, "text": what, "other": ""})
+            findings.append(_finding("long", name, what))
     lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
     findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
     always = sum(file["tokens"] for file in files if not file["paths"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, NotRequired, cast
+from typing import Any, cast
 
 from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.errors import NexusError
@@ -50,17 +50,20 @@ class FactObject(JsonOf[Fact]):
     """For a forgotten fact: sessions that still contain it."""
 
 
-class FactsReport(VersionedReport):
+class _Facts(VersionedReport):
+    facts: list[FactObject]
+
+
+class FactsReport(_Facts, total=False):
     """The facts that were found or changed."""
 
-    facts: list[FactObject]
-    project: NotRequired[str | None]
-    more: NotRequired[bool]
-    text: NotRequired[str]
-    whole: NotRequired[bool]
-    done: NotRequired[str]
-    here: NotRequired[str]
-    forgotten: NotRequired[list[FactObject]]
+    project: str | None
+    more: bool
+    text: str
+    whole: bool
+    done: str
+    here: str
+    forgotten: list[FactObject]
 
 
 def list_facts(ledger: Ledger, project: str | None, slots: Collection[MemorySlot] = (), here: str = "") -> FactsReport:

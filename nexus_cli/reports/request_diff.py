@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TypedDict
 
 from nexus_cli.config.settings import Settings
@@ -212,33 +212,29 @@ def between_text(value: JsonObject, width: int) -> Lines:
         head.append(f"The model changed from {model['before']} to {model['after']}.")
     yield from paragraphs(head, width)
     sections, entries, tools = value["sections"], value["entries"], value["tools"]
-    rows = [("+", section["id"], *_seen_cells(section)) for section in sections["added"]]
-    rows += [("-", section["id"], *_seen_cells(section)) for section in sections["removed"]]
-    rows += [
-        ("~", section["id"], *_changed_cells(section["before"], section["after"])) for section in sections["changed"]
+    rows = [
+        (sign, section["id"], *_changed_cells(section.get("before", section), section.get("after", section)))
+        for sign, key in _SIGNS
+        for section in sections[key]
     ]
     yield from block("system sections", [("", "id", "tokens", "form"), *rows], width)
-    told = [("+", section["id"], *_seen_cells(section)) for section in value["told"]]
+    told = [("+", section["id"], *_changed_cells(section, section)) for section in value["told"]]
     yield from block("event sections", [("", "id", "tokens", "form"), *told], width)
     named = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
     yield from block("tools", [("", "name", ""), *named], width)
-    moved = [_entry_cells("+", entry) for entry in entries["added"]] + [
-        _entry_cells("-", entry) for entry in entries["removed"]
+    moved = [
+        (sign, str(entry["entry"]), number(entry["tokens"]), entry["form"], entry["what"])
+        for sign, key in _SIGNS[:2]
+        for entry in entries[key]
     ]
     yield from block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
     if not (rows or told or named or moved):
         yield from apart("Nothing differs.", width)
 
 
-def _seen_cells(section: JsonObject) -> tuple[str, str]:
-    return number(section["tokens"]), section["form"]
-
-
 def _changed_cells(before: JsonObject, after: JsonObject) -> tuple[str, str]:
-    tokens = f"{number(before['tokens'])} to {number(after['tokens'])}"
-    form = str(after["form"]) if before["form"] == after["form"] else f"{before['form']} to {after['form']}"
-    return tokens, form
-
-
-def _entry_cells(sign: str, entry: JsonObject) -> Sequence[str]:
-    return sign, str(entry["entry"]), number(entry["tokens"]), entry["form"], entry["what"]
+    """Return tokens and form of a section, before and after; of one that only one request has `before` is `after`."""
+    tokens, form = number(after["tokens"]), str(after["form"])
+    if before is after:
+        return tokens, form
+    return f"{number(before['tokens'])} to {tokens}", form if form == before["form"] else f"{before['form']} to {form}"

@@ -217,14 +217,6 @@ def prune_notice(state: SessionState) -> list[str]:
     return [f"nexus will remove old or stale tool results before the next request ({saved})"]
 
 
-def new_view(options: Options, settings: Settings, services: ServiceMakers) -> RequestView:
-    """Return the first request of a session that `options` would begin."""
-    from nexus_cli.session.draft import new_session  # noqa: PLC0415  (the factory; not for others)
-
-    with new_session(options, settings, services) as state:
-        return first_view(state)
-
-
 def first_view(state: SessionState) -> RequestView:
     """Return the first request of a session that has sent nothing yet, with the texts that wait for it."""
     from nexus_cli.session.draft import draft_first  # noqa: PLC0415

@@ -9,7 +9,6 @@ Each claim is a row `claimed` or `resumed`, each beginning of a wait a row `wait
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import cast
 
 from nexus_cli.core.errors import NexusError
@@ -20,7 +19,7 @@ from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.lanes import END
 from nexus_cli.reports.runs import RunObject, describe_run, name_signal
 from nexus_cli.reports.timeline import LAST, TimelineReport
-from nexus_cli.reports.timeline_rows import NEXUS, Event, Row, SessionRecord, make_row, pick_newest
+from nexus_cli.reports.timeline_rows import NEXUS, PlacedRow, SessionRecord, TimelineRow, make_row, pick_newest
 
 _NO_SESSION = {"session": "", "name": "", "model": "", "folder": "", "cursor": 0}
 _NO_USAGE = {**dict.fromkeys(("entries", "requests", "tokens", "drops"), 0), **to_json_value(Usage()), "saved_usd": 0.0}
@@ -42,10 +41,10 @@ def run_timeline(ledger: Ledger, run_id: str, last: int = LAST) -> RunTimelineRe
     """Return the newest `last` rows of a run and its session, oldest first; raise `NexusError` for an unknown one."""
     run = ledger.runs.find(run_id)
     record = _find_record(ledger, run, last)
-    events = [*_run_events(ledger, run, record), *(record.events() if record else ())]
+    rows = [*_run_rows(ledger, run, record), *(record.rows() if record else ())]
     cost = {"cost_usd": run.cost_usd, "known_usd": run.cost_usd or 0.0, "cost": None}
     totals = record.totals() if record else {**_NO_USAGE, **cost}
-    newest = pick_newest(events, record.unread if record else 0, last, totals)
+    newest = pick_newest(rows, record.unread if record else 0, last, totals)
     facts = record.facts() if record else _NO_SESSION
     value = {"version": 1, "run": {**describe_run(ledger, run), "claims": run.fence}, **facts, **newest}
     return cast("RunTimelineReport", value)
@@ -61,17 +60,16 @@ def _find_record(ledger: Ledger, run: Run, last: int) -> SessionRecord | None:
         return None
 
 
-def _run_events(ledger: Ledger, run: Run, record: SessionRecord | None) -> Iterator[Event]:
-    yield Event(0, "", partial(_queued_row, run))
+def _run_rows(ledger: Ledger, run: Run, record: SessionRecord | None) -> Iterator[PlacedRow]:
+    yield -1, _queued_row(run)
     for taken in (True, False):
         for signal in ledger.runs.signals(run.key, taken=taken):
-            place = record.read.find_place(signal.at) if record else 0
-            yield Event(place, signal.at, partial(_signal_row, signal, taken))
+            yield record.find_place(signal.at) if record else 0, _signal_row(signal, taken)
     if run.state != QUEUED:
-        yield Event(END, run.updated, partial(_state_row, run))
+        yield END, _state_row(run)
 
 
-def _queued_row(run: Run) -> Row:
+def _queued_row(run: Run) -> TimelineRow:
     facts = dict(run.trigger)
     sender = facts.get("sender")
     actor = sender if isinstance(sender, dict) and {"id", "name", "type"} <= sender.keys() else NEXUS
@@ -86,7 +84,7 @@ def _queued_row(run: Run) -> Row:
     )
 
 
-def _signal_row(signal: Signal, taken: bool) -> Row:
+def _signal_row(signal: Signal, taken: bool) -> TimelineRow:
     message = signal.value.get("message")
     why = f"msg-{message}" if message else ""
     return make_row(
@@ -94,7 +92,7 @@ def _signal_row(signal: Signal, taken: bool) -> Row:
     )
 
 
-def _state_row(run: Run) -> Row:
+def _state_row(run: Run) -> TimelineRow:
     """Return the row of the run's current state."""
     text, why = run.report, run.error
     if run.state == RUNNING:

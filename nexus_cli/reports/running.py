@@ -127,10 +127,7 @@ def running_text(value: JsonObject, width: int) -> Lines:
 
 def _where(session: Mapping[str, object]) -> str:
     terminal = str(session["terminal"] or "").removeprefix("/dev/")
-    return (
-        " ".join(filter(None, (str(session["command"] or ""), terminal, f"{session['pid']}" if session["pid"] else "")))
-        or "-"
-    )
+    return " ".join(filter(None, (str(session["command"] or ""), terminal, str(session["pid"] or "")))) or "-"
 
 
 def stop_running(ledger: Ledger, session: str) -> LockOwner:

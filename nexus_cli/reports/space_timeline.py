@@ -19,7 +19,7 @@ from nexus_cli.core.run import HUMAN, Entity, Run, Space, SpaceMessage, fold_nam
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.timeline import LAST
-from nexus_cli.reports.timeline_rows import Row, TimelineRow, make_row
+from nexus_cli.reports.timeline_rows import TimelineRow, make_row
 
 
 class TimelineSpace(TypedDict):
@@ -94,7 +94,7 @@ class _Agents:
         return self._names[key] if key is not None else ""
 
 
-def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], agents: _Agents) -> Row:
+def _message_row(message: SpaceMessage, seen: int | None, runs: Sequence[Run], agents: _Agents) -> TimelineRow:
     made = [
         {
             "run": run.id,

@@ -97,7 +97,7 @@ class TimelineReport(ReportOfSession):
 def session_timeline(ledger: Ledger, session: str, last: int = LAST) -> TimelineReport:
     """Return the newest `last` rows, oldest first."""
     record = SessionRecord(ledger, session, last)
-    newest = pick_newest(record.events(), record.unread, last, record.totals())
+    newest = pick_newest(record.rows(), record.unread, last, record.totals())
     return cast("TimelineReport", {"version": 1, **record.facts(), **newest})
 
 
@@ -154,7 +154,7 @@ def _row(row: JsonObject, width: int) -> Lines:
     if row["seen"] is False and row["kind"] != "assistant":
         notes.append(unseen)
     head = f"{time} {name}" + (f" ({', '.join(notes)})" if notes else "") + ":"
-    said = " · ".join(filter(None, map(one_line, _facts(row))))
+    _, said = describe_row(row)
     below = [line for text in _below(row) for line in filled(text, width, "    ", "  ")]
     if cells(head) > width // 2:
         return [*filled(head, width, "  ", ""), *_said(row, said, width, "  ", "  "), *below]
@@ -240,20 +240,14 @@ def _facts(row: JsonObject) -> Iterator[str]:
         case "waiting":
             yield row["text"]
             yield f"until {when(row['until'])} at the latest" if row["until"] else ""
-        case "signal":
-            yield row["text"]
-            yield row["why"]
-            yield "" if row["taken"] else "not processed yet"
-        case "hook":
-            yield row["text"]
-            yield f"{row['seconds']:g} s" if row["seconds"] else ""
-            yield row["why"]
         case _:
             if row.get("after") is not None and row["before"] is not None:
                 yield f"{number(row['before'])} -> {number(row['after'])} tokens"
             yield row["text"] if row["text"] != row["kind"] else ""
+            yield f"{row['seconds']:g} s" if row["seconds"] else ""
             yield row["why"]
             yield _cost(row)
+            yield "" if row.get("taken", True) else "not processed yet"
 
 
 def _cost(row: JsonObject) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, NotRequired, TypeAlias, TypedDict, cast
+from typing import Any, TypeAlias, TypedDict, cast
 
 from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.conversation.compaction.work_log import find_questions, read_replies
@@ -41,7 +41,7 @@ from nexus_cli.core.memo_kinds import (
 from nexus_cli.core.message import restore_result
 from nexus_cli.core.run import Entity
 from nexus_cli.core.usage import Usage
-from nexus_cli.ledger import RUN, SERVED, LaneLog, Ledger, RequestRow, SessionInfo
+from nexus_cli.ledger import RUN, SERVED, LaneLog, Ledger, RequestRow
 from nexus_cli.ledger.epochs import EpochRow
 from nexus_cli.reports.conversation import Replay, waiting_entry
 from nexus_cli.reports.event_texts import describe_outcome, read_notice_text
@@ -69,8 +69,8 @@ class TimelineCall(TypedDict):
     subject: str
 
 
-class TimelineRow(TypedDict):
-    """An event. The keys from `calls` on depend on `kind`."""
+class TimelineKeys(TypedDict):
+    """The keys that every row has."""
 
     at: str
     """"" if no time was recorded."""
@@ -99,162 +99,84 @@ class TimelineRow(TypedDict):
     """The cost of a request, a lane or a worker; null if unknown."""
     seconds: float | None
     """Of a call, a request, a worker or a hook."""
-    calls: NotRequired[list[TimelineCall]]
-    call: NotRequired[str]
-    subject: NotRequired[str]
-    outcome: NotRequired[str]
-    decision: NotRequired[str | None]
-    answer: NotRequired[str | None]
-    recalled: NotRequired[list[str]]
+
+
+class TimelineRow(TimelineKeys, total=False):
+    """An event. The keys from `calls` on depend on `kind`."""
+
+    calls: list[TimelineCall]
+    call: str
+    subject: str
+    outcome: str
+    decision: str | None
+    answer: str | None
+    recalled: list[str]
     """Ids of drops."""
-    attached: NotRequired[list[JsonDict]]
-    cut_off: NotRequired[bool]
+    attached: list[JsonDict]
+    cut_off: bool
     """True if the turn before stopped before its answer, without a recorded end: its process was killed."""
-    step: NotRequired[int]
-    model: NotRequired[str]
-    input: NotRequired[int | None]
-    output: NotRequired[int | None]
-    cache_read: NotRequired[int | None]
-    finish: NotRequired[str]
-    running: NotRequired[bool]
+    step: int
+    model: str
+    input: int | None
+    output: int | None
+    cache_read: int | None
+    finish: str
+    running: bool
     """True for a request that waits for its response now."""
-    epoch: NotRequired[int]
-    before: NotRequired[int | None]
+    epoch: int
+    before: int | None
     """Tokens before a rewrite: as a compaction told them when it ended, else of the last request."""
-    after: NotRequired[int | None]
+    after: int | None
     """Tokens after a rewrite: as a compaction told them, else of the first request."""
-    drop: NotRequired[str]
+    drop: str
     """Its id, for `recall` and `nexus drops show`."""
-    recalls: NotRequired[int]
-    worker: NotRequired[str]
-    session: NotRequired[str | None]
-    state: NotRequired[str]
-    steps: NotRequired[int]
-    lane: NotRequired[str]
+    recalls: int
+    worker: str
+    session: str | None
+    state: str
+    steps: int
+    lane: str
     """The agent of a lane beside the conversation."""
-    requests: NotRequired[int]
-    until: NotRequired[str]
+    requests: int
+    until: str
     """The time at which the run continues without the event; "" for never."""
-    run: NotRequired[str]
-    signals: NotRequired[list[str]]
+    run: str
+    signals: list[str]
     """Kinds of events that the run waited for."""
-    signal: NotRequired[str]
-    taken: NotRequired[bool]
-    message: NotRequired[str]
-    reply_to: NotRequired[str | None]
-    waits: NotRequired[bool]
-    origin: NotRequired[JsonDict | None]
-    runs: NotRequired[list[JsonDict]]
+    signal: str
+    taken: bool
+    message: str
+    reply_to: str | None
+    waits: bool
+    origin: JsonDict | None
+    runs: list[JsonDict]
 
 
-Row: TypeAlias = TimelineRow
+PlacedRow: TypeAlias = tuple[int, TimelineRow]
+"""A row behind the newest entry at its time; that of an entry behind itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A row to be built, and its place."""
-
-    entry: int
-    """The newest entry at that time; for an entry its own id."""
-    at: str
-    """Orders the events after one entry; "" for the entry itself."""
-    make: Callable[[], Row]
-
-
-def pick_newest(events: Iterable[Event], unread: int, last: int, totals: JsonObject) -> JsonObject:
-    """Return the newest `last` rows of `events` in order, the number of earlier ones with `unread` ones, and the
-    totals."""
-    ordered = sorted(events, key=lambda event: (event.entry, event.at))
-    total, rows = len(ordered) + unread, [event.make() for event in ordered[-last:]]
+def pick_newest(placed: Iterable[PlacedRow], unread: int, last: int, totals: JsonObject) -> JsonObject:
+    """Return the newest `last` rows in order, the number of earlier ones with `unread` ones, and the totals."""
+    ordered = sorted(placed, key=lambda row: (row[0], row[1]["entry"] is None, row[1]["at"]))
+    total, rows = len(ordered) + unread, [row for _, row in ordered[-last:]]
     return {"earlier": total - len(rows), "rows": rows, "totals": {"rows": total, **totals}}
 
 
-class SessionRecord:
-    """The ledger's record of a session, with as many of its newest entries as rows are listed."""
-
-    def __init__(self, ledger: Ledger, session: str, last: int) -> None:
-        self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)
-        self._log, self._newest = self._logs[0], self._logs[0].last_id()
-        self._requests = {log.lane: log.requests() for log in self._logs}
-        self._drops = self._log.drops()
-        self.read = ReadEntries(self._log, self._info, max(1, self._newest - last + 1), self._newest)
-        self.read.waiting = waiting_entry(ledger, self._log)
-        owner = ledger.find_owner(session)
-        self.read.running_after = self._newest if owner and owner.is_busy else None
-        self.unread = self.read.first - 1
-
-    def facts(self) -> JsonObject:
-        """Return the facts of the session."""
-        info = self._info
-        named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
-        return {**named, "cursor": self.read.cursor}
-
-    def events(self) -> Iterator[Event]:
-        """Yield all events except those of entries that were not read."""
-        log, own = self._log, self._requests[self._log.lane]
-        yield from _start_events(self._info, log)
-        yield from self.read.events()
-        yield from _epoch_events(log, own, self.read)
-        yield from _request_events(own, self.read)
-        yield from (Event(drop.after, drop.at, partial(_drop_row, drop)) for drop in self._drops)
-        yield from (Event(memo.entry, memo.at, partial(_pin_row, memo)) for memo in number_pins(log.memos(PIN)))
-        taken = partial(_taken_row, self._ledger)
-        for kind, make in ((GOAL, _goal_row), (WAIT, _wait_row), (HOOK, _hook_row), (CLAIMED_RUN, taken)):
-            yield from (Event(memo.entry, memo.at, partial(make, memo)) for memo in log.memos(kind))
-        for kind, name in ((UNDONE_FILES, "files"), (SHELL_LINE, "command")):
-            acts = (memo for memo in log.memos(kind) if "shown" in memo.value)
-            yield from (Event(memo.entry, memo.at, partial(_act_row, name, memo, self.read)) for memo in acts)
-        shown = (memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"])
-        for memo in shown:
-            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "notice", NEXUS, read_notice_text(memo.value)))
-        for memo, how in job_ends(log):  # its call is its start
-            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "job", NEXUS, how))
-        yield from _level_events(log)
-        yield from _worker_events(self._ledger, log)
-        yield from (_lane_event(side, self._requests[side.lane], self.read) for side in self._logs[1:])
-
-    def totals(self) -> JsonObject:
-        """Return the sums over the session and its workers."""
-        paid = self._ledger.usage_sum(self._info.id)
-        return {
-            "entries": self._newest,
-            "requests": paid.requests,
-            "tokens": paid.usage.tokens,
-            **to_json_value(paid.usage),
-            "known_usd": self._info.known_usd,
-            "saved_usd": self._info.saved_usd,
-            "drops": len(self._drops),
-        }
-
-
-def make_row(
-    at: str,
-    kind: str,
-    actor: JsonObject,
-    text: str,
-    *,
-    entry: int | None = None,
-    why: str = "",
-    seen: bool | None = None,
-    trigger: JsonObject | None = None,
-    tokens: int | None = None,
-    cost_usd: float | None = None,
-    seconds: float | None = None,
-    **more: Any,
-) -> Row:
+def make_row(at: str, kind: str, actor: JsonObject, text: str, *, why: str = "", **more: Any) -> TimelineRow:
     """Return a row with the keys that every row has, then those of its kind."""
     row = {
         "at": at,
         "kind": kind,
-        "entry": entry,
+        "entry": None,
         "actor": dict(actor),
         "text": first_line(text),
         "why": first_line(why),
-        "seen": seen,
-        "trigger": trigger,
-        "tokens": tokens,
-        "cost_usd": cost_usd,
-        "seconds": seconds,
+        "seen": None,
+        "trigger": None,
+        "tokens": None,
+        "cost_usd": None,
+        "seconds": None,
         **more,
     }
     return cast("TimelineRow", row)
@@ -280,158 +202,6 @@ def _actor(name: str) -> dict[str, str]:
 NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
 
 
-class ReadEntries:
-    """The entries `first` to `newest` of a main conversation with their notes."""
-
-    def __init__(self, log: LaneLog, info: SessionInfo, first: int, newest: int) -> None:
-        self._log, self.first, self.cursor = log, first, log.cursor()
-        self.waiting = 0
-        """The entry of the result after which the run still waits."""
-        self.running_after: int | None = None
-        """The newest entry while a turn runs."""
-        self._front = "ask" if info.front in (RUN, SERVED) else "repl"
-        self.entries = {entry.id: entry for entry in (log.read(first, newest) if newest else ())}
-        self._times: list[str] = []
-        for entry in self.entries.values():  # a clock may have been set back
-            self._times.append(max(entry.at, self._times[-1] if self._times else ""))
-        self._replay = Replay(log, info.folder, first=first)
-        self._recalled = log.memos(RECALLED_DROP, first=first)
-        self._read_calls(log)
-
-    def _read_calls(self, log: LaneLog) -> None:
-        """Read name, main argument and decision of every call, by its id; with those whose results come first here."""
-        entries, first = list(self.entries.values()), self.first
-        while entries and entries[0].kind is Kind.TOOL and first > 1:
-            first = max(1, first - _LOOK_BACK)
-            entries = [*log.read(first, entries[0].id - 1), *entries]
-        self._decisions = {memo.value["id"]: memo.value for memo in log.memos(DECISION, first=first)}
-        events = [event for entry in entries for event in self._replay.calls_of(entry)]
-        self._calls: dict[str, TimelineCall] = {
-            event.call.id: {"id": event.call.id, "name": event.call.name, "subject": event.subject} for event in events
-        }
-        self._questions = {event.call.id: find_questions(event.call, find_tool) for event in events}
-
-    def find_place(self, at: str) -> int:
-        """Return the newest entry at a time; `first - 1` before the entries that were read."""
-        return self.first - 1 + bisect_right(self._times, at)
-
-    def seconds_to_reply(self, row: RequestRow) -> float | None:
-        """Return the seconds until a request's reply was recorded; None without a reply."""
-        reply = self.entries.get(row.manifest.last + 1)
-        if reply is None or reply.kind is not Kind.ASSISTANT:
-            return None
-        return seconds_between(row.manifest.at, reply.at)
-
-    def is_cut_off(self, last: int) -> bool:
-        """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""
-        entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
-        return self._ends.has_no_end(entry)
-
-    @cached_property
-    def _ends(self) -> TurnEnds:
-        return TurnEnds(self._log)
-
-    def events(self) -> Iterator[Event]:
-        """Yield an event for each entry."""
-        return (Event(entry.id, "", partial(self._row, entry)) for entry in self.entries.values())
-
-    def _row(self, entry: Entry) -> Row:
-        match entry.kind:
-            case Kind.TOOL:
-                return self._tool_row(entry)
-            case Kind.ASSISTANT:
-                calls = [self._calls[call.id] for call in entry.message.tool_calls]
-                return self._entry_row(entry, _actor(entry.actor), entry.message.content, calls=calls)
-            case _:
-                return self._message_row(entry)
-
-    def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **more: Any) -> Row:
-        seen = entry.id <= self.cursor
-        return make_row(entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **more)
-
-    def _message_row(self, entry: Entry) -> Row:
-        """Return the row of a message; for an entry that started a turn, with its trigger."""
-        recorded = self._replay.note(TRIGGER, entry.id)
-        source, trigger = recorded.get("source", ""), None
-        if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
-            trigger = {"type": _TYPES.get(source, source) or self._front, **recorded.get("facts", {})}
-        actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
-        text = self._history_words(entry) or self._replay.shown_text(entry)
-        text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
-        recalled = [memo.value["drop"] for memo in self._recalled if memo.entry == entry.id]
-        files = self._replay.note(ATTACHMENTS, entry.id).get("files", [])
-        more = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
-        more |= {"cut_off": True} if entry.kind is Kind.USER and self.is_cut_off(entry.id - 1) else {}
-        return self._entry_row(entry, actor, text, trigger=trigger, **more)
-
-    def _history_words(self, entry: Entry) -> str:
-        """Return the messages of a space in an entry of SPACE HISTORY, "" for another entry."""
-        parts = self._replay.note(SPACE_HISTORY, entry.id).get("parts", ())
-        return "; ".join(one_line(entry.message.content[start:state]).strip() for start, state, _ in parts)
-
-    def _tool_row(self, entry: Entry) -> Row:
-        note = self._replay.note(RESULT, entry.id)
-        result, seconds = restore_result(entry.message.content, note)
-        result = result if entry.id == self.waiting else replace(result, waits=None)
-        call = entry.message.tool_call_id
-        decision = self._decisions.get(call or "", {})
-        subject = self._calls[call]["subject"] if call in self._calls else ""
-        replies = [reply for _, reply in read_replies(self._questions.get(call or "", ()), entry.message.content)]
-        recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
-        more: JsonObject = {"recalled": [subject]} if recalls else {}
-        return self._entry_row(
-            entry,
-            _actor(entry.actor),
-            " / ".join(replies) or entry.message.content,
-            why=decision.get("why") or decision.get("rule") or "",
-            seconds=seconds if note else None,
-            call=call,
-            subject=subject,
-            outcome=describe_outcome(result) if note else "",
-            decision=decision.get("decision"),
-            answer=decision.get("answer"),
-            **more,
-        )
-
-
-def _start_events(info: SessionInfo, log: LaneLog) -> Iterator[Event]:
-    """Yield the start of the session, or its fork from another one."""
-    if info.parent:
-        row = partial(make_row, info.created, "fork", NEXUS, f"forked from {info.parent}", session=info.parent)
-        yield Event(log.forked_at, info.created, row)
-    else:
-        what = f"recipe {info.recipe}, {info.model}"
-        yield Event(0, info.created, partial(make_row, info.created, "start", NEXUS, what))
-
-
-def _request_events(rows: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
-    """Yield an event for each request of the main conversation."""
-    for row, after in zip(rows, [*rows[1:], None], strict=False):
-        repeated = after is not None and after.manifest.last == row.manifest.last
-        yield Event(row.manifest.last, row.manifest.at, partial(_request_row, row, read, replied=not repeated))
-
-
-def _request_row(row: RequestRow, read: ReadEntries, *, replied: bool) -> Row:
-    usage, model = row.counted, row.manifest.arguments.get("model", "")
-    more: JsonObject = {"running": True} if not row.finish and row.manifest.last == read.running_after else {}
-    return make_row(
-        row.manifest.at,
-        "request",
-        AGENT,
-        model,
-        tokens=usage.tokens,
-        cost_usd=usage.cost_usd,
-        seconds=read.seconds_to_reply(row) if replied and row.usage else None,
-        step=row.manifest.step,
-        model=model,
-        input=usage.input,
-        output=usage.output,
-        cache_read=usage.cache_read,
-        finish=row.finish,
-        **more,
-    )
-
-
 def seconds_between(first: str, then: str) -> float | None:
     """Return the seconds between two times of the ledger; None if one is missing or they are in reverse order."""
     try:
@@ -441,31 +211,6 @@ def seconds_between(first: str, then: str) -> float | None:
     return round(seconds, 1) if seconds >= 0 else None
 
 
-def _epoch_events(log: LaneLog, requests: Sequence[RequestRow], read: ReadEntries) -> Iterator[Event]:
-    """Yield an event for each rewrite of the window, and for each failed compaction."""
-    priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
-    tried = log.memos(COMPACTION)
-    begun = {memo.value["epoch"]: memo for memo in tried}
-    ended = [memo for memo in log.memos(EVENT) if memo.value["type"] == CompactionDone.kind and memo.value["ok"]]
-    for before, epoch in zip([None, *(epochs := log.epochs())], epochs, strict=False):
-        if before is None:
-            continue
-        memo = priced.get(epoch.id) or begun.get(epoch.id)
-        at = memo.at if memo else read.entries[epoch.after].at if epoch.after in read.entries else ""
-        told = next(
-            (end_memo.value for end_memo in ended if end_memo.entry == epoch.after and memo and end_memo.at >= memo.at),
-            None,
-        )
-        make = partial(_epoch_row, at, epoch, before, requests, priced.get(epoch.id), told)
-        yield Event(epoch.after, at, make)
-    for memo in tried:
-        if memo.value["epoch"] is None:
-            why = memo.value["why"]
-            yield Event(
-                memo.entry, memo.at, partial(make_row, memo.at, "compaction_failed", NEXUS, "no compaction", why=why)
-            )
-
-
 def _epoch_row(
     at: str,
     epoch: EpochRow,
@@ -473,7 +218,7 @@ def _epoch_row(
     requests: Sequence[RequestRow],
     priced: Memo | None,
     ending: JsonObject | None,
-) -> Row:
+) -> TimelineRow:
     """Return the row of a rewrite; `ending` are the figures of the compaction that made it."""
     earlier = [row for row in requests if row.manifest.epoch < epoch.id]
     later = next((row for row in requests if row.manifest.epoch >= epoch.id), None)
@@ -496,25 +241,23 @@ def _input(row: RequestRow) -> int:
     return row.usage.input if row.usage and row.reported else row.manifest.estimate
 
 
-def _drop_row(drop: Drop) -> Row:
+def _drop_row(drop: Drop) -> TimelineRow:
     return make_row(
         drop.at, "drop", NEXUS, drop.what, why=str(drop.cause), tokens=drop.tokens, drop=drop.id, recalls=drop.recalls
     )
 
 
-def _pin_row(memo: Memo) -> Row:
+def _pin_row(memo: Memo) -> TimelineRow:
     value = memo.value
     text = value.get("text", "") or (f"message {value['entry']}" if value.get("entry") else "")
     return make_row(memo.at, "pin", PERSON, f"{value['id']} {'removed' if value.get('off') else text}")
 
 
-def _act_row(kind: str, memo: Memo, read: ReadEntries) -> Row:
-    shown = str(memo.value["shown"])
-    more: JsonObject = {"cut_off": True} if shown == "/continue" and read.is_cut_off(memo.entry) else {}
-    return make_row(memo.at, kind, PERSON, shown, **more)
+def _notice_row(memo: Memo) -> TimelineRow:
+    return make_row(memo.at, "notice", NEXUS, read_notice_text(memo.value))
 
 
-def _goal_row(memo: Memo) -> Row:
+def _goal_row(memo: Memo) -> TimelineRow:
     value = memo.value
     made, steps = list(value.get("goals", ())), ""
     if len(made) > 1:
@@ -526,85 +269,295 @@ def _goal_row(memo: Memo) -> Row:
     return make_row(memo.at, "goal", NEXUS, text)
 
 
-def _hook_row(memo: Memo) -> Row:
+def _hook_row(memo: Memo) -> TimelineRow:
     value = memo.value
     text = f"{value['event']} {value['hook']} ({value['source']})" + (f" on {value['about']}" if value["about"] else "")
     text += "" if value["outcome"] == "ok" else f": {value['outcome']}"
     return make_row(memo.at, "hook", NEXUS, text, why=value["why"], seconds=value["seconds"])
 
 
-def _wait_row(memo: Memo) -> Row:
+def _wait_row(memo: Memo) -> TimelineRow:
     wait = memo.value["wait"]
     until = format_moment(wait["until"]) or ""
     return make_row(memo.at, "waiting", AGENT, wait["why"], why=wait["kind"], until=until)
 
 
-def _taken_row(ledger: Ledger, memo: Memo) -> Row:
-    """Return the row of a run that was claimed, or resumed after a wait."""
-    number, keys = memo.value["run"], memo.value["signals"]
-    name = f"run-{number}"
-    if not keys:
-        return make_row(memo.at, "claimed", NEXUS, name, run=name)
-    kinds = [signal.kind for signal in ledger.runs.signals(number, taken=True) if signal.key in keys]
-    return make_row(memo.at, "resumed", NEXUS, name, why=", ".join(kinds), run=name, signals=kinds)
-
-
-def _level_events(log: LaneLog) -> Iterator[Event]:
-    """Yield an event for each request that was sent at another permission level than the one before it."""
-    for before, memo in pairwise(log.memos(LIMITS_IN_FORCE)):
-        level, now = read_level(before.value), read_level(memo.value)
-        if level != now:
-            yield Event(memo.entry, memo.at, partial(make_row, memo.at, "level", NEXUS, f"{level} to {now}"))
-
-
-def _worker_events(ledger: Ledger, log: LaneLog) -> Iterator[Event]:
-    """Yield an event for each worker when it came into its state; its call of the tool `agent` is its start."""
-    reached: dict[str, Memo] = {}
-    for memo in log.memos(WORKER, own=True):
-        name = memo.value["id"]
-        if name not in reached or reached[name].value["state"] != memo.value["state"]:
-            reached[name] = memo
-    if reached:
-        workers = {row["id"]: row for row in reversed(recorded_workers(ledger, log.session_id))}
-        for name, memo in reached.items():
-            yield Event(memo.entry, memo.at, partial(_worker_row, memo.at, workers[name]))
-
-
-def _worker_row(at: str, worker: JsonObject) -> Row:
+def _worker_row(at: str, worker: JsonObject) -> TimelineRow:
     actor = {"id": worker["session"] or worker["id"], "name": worker["id"], "type": "agent"}
-    return make_row(
-        at,
-        "worker",
-        actor,
-        worker["task"],
-        why=worker["error"] or "",
-        tokens=worker["tokens"],
-        cost_usd=worker["cost_usd"],
-        seconds=worker["seconds"],
-        worker=worker["id"],
-        session=worker["session"],
-        state=worker["state"],
-        steps=worker["steps"],
-    )
+    facts = {name: worker[name] for name in ("tokens", "cost_usd", "seconds")}
+    facts |= {"worker": worker["id"], **{name: worker[name] for name in ("session", "state", "steps")}}
+    return make_row(at, "worker", actor, worker["task"], why=worker["error"] or "", **facts)
 
 
-def _lane_event(log: LaneLog, rows: Sequence[RequestRow], read: ReadEntries) -> Event:
-    """Return the event of a side conversation at its beginning."""
-    forked = log.forked_at
-    first = log.read(forked + 1, forked + 1)
-    at = rows[0].manifest.at if rows else first[0].at if first else ""
-    return Event(forked or read.find_place(at), at, partial(_lane_row, log.agent, at, rows))
+class SessionRecord:
+    """The ledger's record of a session, with as many of its newest entries and their notes as rows are listed."""
 
+    def __init__(self, ledger: Ledger, session: str, last: int) -> None:
+        self._ledger, self._info, self._logs = ledger, ledger.session(session), ledger.logs(session)
+        log = self._log = self._logs[0]
+        self._newest, self._cursor = log.last_id(), log.cursor()
+        self._requests = {log.lane: log.requests() for log in self._logs}
+        self._drops = log.drops()
+        self.unread = max(0, self._newest - last)
+        """Number of entries before those that are read."""
+        first = self.unread + 1
+        self._waiting = waiting_entry(ledger, log)
+        """The entry of the result after which the run still waits."""
+        owner = ledger.find_owner(session)
+        self._running_after = self._newest if owner and owner.is_busy else None
+        """The newest entry while a turn runs."""
+        self.entries = {entry.id: entry for entry in (log.read(first, self._newest) if self._newest else ())}
+        self._times: list[str] = []
+        for entry in self.entries.values():  # a clock may have been set back
+            self._times.append(max(entry.at, self._times[-1] if self._times else ""))
+        self._replay = Replay(log, self._info.folder, first=first)
+        self._recalled = log.memos(RECALLED_DROP, first=first)
+        self._read_calls()
 
-def _lane_row(agent: str, at: str, rows: Sequence[RequestRow]) -> Row:
-    total = sum((row.counted for row in rows), Usage())
-    return make_row(
-        at,
-        "lane",
-        {"id": agent, "name": agent, "type": "agent"},
-        agent,
-        tokens=total.tokens,
-        cost_usd=total.cost_usd,
-        lane=agent,
-        requests=len(rows),
-    )
+    def facts(self) -> JsonObject:
+        """Return the facts of the session."""
+        info = self._info
+        named = {"session": info.id, "name": info.name, "model": info.model, "folder": info.folder}
+        return {**named, "cursor": self._cursor}
+
+    def rows(self) -> Iterator[PlacedRow]:
+        """Yield all rows except those of entries that were not read."""
+        log = self._log
+        yield self._start_row()
+        yield from ((entry.id, self._row(entry)) for entry in self.entries.values())
+        yield from self._epoch_rows()
+        yield from self._request_rows()
+        yield from ((drop.after, _drop_row(drop)) for drop in self._drops)
+        warnings = [memo for memo in log.memos(EVENT) if memo.value["type"] == Notice.kind and memo.value["warning"]]
+        for memos, make in (
+            (number_pins(log.memos(PIN)), _pin_row),
+            (log.memos(GOAL), _goal_row),
+            (log.memos(WAIT), _wait_row),
+            (log.memos(HOOK), _hook_row),
+            (log.memos(CLAIMED_RUN), self._taken_row),
+            (warnings, _notice_row),
+        ):
+            yield from ((memo.entry, make(memo)) for memo in memos)
+        for kind, name in ((UNDONE_FILES, "files"), (SHELL_LINE, "command")):
+            acts = (memo for memo in log.memos(kind) if "shown" in memo.value)
+            yield from ((memo.entry, self._act_row(name, memo)) for memo in acts)
+        for memo, how in job_ends(log):  # its call is its start
+            yield memo.entry, make_row(memo.at, "job", NEXUS, how)
+        yield from self._level_rows()
+        yield from self._worker_rows()
+        yield from map(self._lane_row, self._logs[1:])
+
+    def totals(self) -> JsonObject:
+        """Return the sums over the session and its workers."""
+        paid = self._ledger.usage_sum(self._info.id)
+        return {
+            "entries": self._newest,
+            "requests": paid.requests,
+            "tokens": paid.usage.tokens,
+            **to_json_value(paid.usage),
+            "known_usd": self._info.known_usd,
+            "saved_usd": self._info.saved_usd,
+            "drops": len(self._drops),
+        }
+
+    def _read_calls(self) -> None:
+        """Read name, main argument and decision of every call, by its id; with those whose results come first here."""
+        log, entries, first = self._log, list(self.entries.values()), self.unread + 1
+        while entries and entries[0].kind is Kind.TOOL and first > 1:
+            first = max(1, first - _LOOK_BACK)
+            entries = [*log.read(first, entries[0].id - 1), *entries]
+        self._decisions = {memo.value["id"]: memo.value for memo in log.memos(DECISION, first=first)}
+        events = [event for entry in entries for event in self._replay.calls_of(entry)]
+        self._calls: dict[str, TimelineCall] = {
+            event.call.id: {"id": event.call.id, "name": event.call.name, "subject": event.subject} for event in events
+        }
+        self._questions = {event.call.id: find_questions(event.call, find_tool) for event in events}
+
+    def find_place(self, at: str) -> int:
+        """Return the newest entry at a time; `unread` before the entries that were read."""
+        return self.unread + bisect_right(self._times, at)
+
+    def _seconds_to_reply(self, row: RequestRow) -> float | None:
+        """Return the seconds until a request's reply was recorded; None without a reply."""
+        reply = self.entries.get(row.manifest.last + 1)
+        if reply is None or reply.kind is not Kind.ASSISTANT:
+            return None
+        return seconds_between(row.manifest.at, reply.at)
+
+    def _is_cut_off(self, last: int) -> bool:
+        """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""
+        entry = self.entries.get(last) or next(iter(self._log.read(last, last) if last else ()), None)
+        return self._ends.has_no_end(entry)
+
+    @cached_property
+    def _ends(self) -> TurnEnds:
+        return TurnEnds(self._log)
+
+    def _row(self, entry: Entry) -> TimelineRow:
+        match entry.kind:
+            case Kind.TOOL:
+                return self._tool_row(entry)
+            case Kind.ASSISTANT:
+                calls = [self._calls[call.id] for call in entry.message.tool_calls]
+                return self._entry_row(entry, _actor(entry.actor), entry.message.content, calls=calls)
+            case _:
+                return self._message_row(entry)
+
+    def _entry_row(self, entry: Entry, actor: Mapping[str, str], text: str, **more: Any) -> TimelineRow:
+        seen = entry.id <= self._cursor
+        return make_row(entry.at, str(entry.kind), actor, text, entry=entry.id, seen=seen, tokens=entry.tokens, **more)
+
+    def _message_row(self, entry: Entry) -> TimelineRow:
+        """Return the row of a message; for an entry that started a turn, with its trigger."""
+        recorded = self._replay.note(TRIGGER, entry.id)
+        source, trigger = recorded.get("source", ""), None
+        front = "ask" if self._info.front in (RUN, SERVED) else "repl"
+        if source or (entry.kind is Kind.USER and entry.actor == PERSON["id"]):
+            trigger = {
+                "type": _TYPES.get(source, source) or front,
+                **recorded.get("facts", {}),
+            }
+        actor = _actor(entry.actor if source in _TYPED or entry.actor != PERSON["id"] else source)
+        text = self._history_words(entry) or self._replay.shown_text(entry)
+        text = text or "".join(f"[image {part.name or part.media_type}]" for part in entry.message.parts)
+        recalled = [memo.value["drop"] for memo in self._recalled if memo.entry == entry.id]
+        files = self._replay.note(ATTACHMENTS, entry.id).get("files", [])
+        more = {**({"recalled": recalled} if recalled else {}), **({"attached": files} if files else {})}
+        more |= {"cut_off": True} if entry.kind is Kind.USER and self._is_cut_off(entry.id - 1) else {}
+        return self._entry_row(entry, actor, text, trigger=trigger, **more)
+
+    def _history_words(self, entry: Entry) -> str:
+        """Return the messages of a space in an entry of SPACE HISTORY, "" for another entry."""
+        parts = self._replay.note(SPACE_HISTORY, entry.id).get("parts", ())
+        return "; ".join(one_line(entry.message.content[start:state]).strip() for start, state, _ in parts)
+
+    def _tool_row(self, entry: Entry) -> TimelineRow:
+        note = self._replay.note(RESULT, entry.id)
+        result, seconds = restore_result(entry.message.content, note)
+        result = result if entry.id == self._waiting else replace(result, waits=None)
+        call = entry.message.tool_call_id
+        decision = self._decisions.get(call or "", {})
+        subject = self._calls[call]["subject"] if call in self._calls else ""
+        replies = [reply for _, reply in read_replies(self._questions.get(call or "", ()), entry.message.content)]
+        recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
+        more: JsonObject = {"recalled": [subject]} if recalls else {}
+        return self._entry_row(
+            entry,
+            _actor(entry.actor),
+            " / ".join(replies) or entry.message.content,
+            why=decision.get("why") or decision.get("rule") or "",
+            seconds=seconds if note else None,
+            call=call,
+            subject=subject,
+            outcome=describe_outcome(result) if note else "",
+            decision=decision.get("decision"),
+            answer=decision.get("answer"),
+            **more,
+        )
+
+    def _start_row(self) -> PlacedRow:
+        """Return the start of the session, or its fork from another one."""
+        info = self._info
+        if info.parent:
+            text = f"forked from {info.parent}"
+            return self._log.forked_at, make_row(info.created, "fork", NEXUS, text, session=info.parent)
+        return 0, make_row(info.created, "start", NEXUS, f"recipe {info.recipe}, {info.model}")
+
+    def _request_rows(self) -> Iterator[PlacedRow]:
+        """Yield a row for each request of the main conversation."""
+        rows = self._requests[self._log.lane]
+        for row, after in zip(rows, [*rows[1:], None], strict=False):
+            repeated = after is not None and after.manifest.last == row.manifest.last
+            yield row.manifest.last, self._request_row(row, replied=not repeated)
+
+    def _request_row(self, row: RequestRow, *, replied: bool) -> TimelineRow:
+        usage, model = row.counted, row.manifest.arguments.get("model", "")
+        more: JsonObject = {"running": True} if not row.finish and row.manifest.last == self._running_after else {}
+        return make_row(
+            row.manifest.at,
+            "request",
+            AGENT,
+            model,
+            tokens=usage.tokens,
+            cost_usd=usage.cost_usd,
+            seconds=self._seconds_to_reply(row) if replied and row.usage else None,
+            step=row.manifest.step,
+            model=model,
+            input=usage.input,
+            output=usage.output,
+            cache_read=usage.cache_read,
+            finish=row.finish,
+            **more,
+        )
+
+    def _epoch_rows(self) -> Iterator[PlacedRow]:
+        """Yield a row for each rewrite of the window, and for each failed compaction."""
+        log, requests = self._log, self._requests[self._log.lane]
+        priced = {memo.value.get("epoch"): memo for memo in log.memos(REWRITE)}
+        tried = log.memos(COMPACTION)
+        begun = {memo.value["epoch"]: memo for memo in tried}
+        ended = [memo for memo in log.memos(EVENT) if memo.value["type"] == CompactionDone.kind and memo.value["ok"]]
+        for before, epoch in pairwise(log.epochs()):
+            memo = priced.get(epoch.id) or begun.get(epoch.id)
+            at = memo.at if memo else self.entries[epoch.after].at if epoch.after in self.entries else ""
+            told = next(
+                (
+                    end_memo.value
+                    for end_memo in ended
+                    if end_memo.entry == epoch.after and memo and end_memo.at >= memo.at
+                ),
+                None,
+            )
+            yield epoch.after, _epoch_row(at, epoch, before, requests, priced.get(epoch.id), told)
+        for memo in tried:
+            if memo.value["epoch"] is None:
+                row = make_row(memo.at, "compaction_failed", NEXUS, "no compaction", why=memo.value["why"])
+                yield memo.entry, row
+
+    def _act_row(self, kind: str, memo: Memo) -> TimelineRow:
+        shown = str(memo.value["shown"])
+        more: JsonObject = {"cut_off": True} if shown == "/continue" and self._is_cut_off(memo.entry) else {}
+        return make_row(memo.at, kind, PERSON, shown, **more)
+
+    def _taken_row(self, memo: Memo) -> TimelineRow:
+        """Return the row of a run that was claimed, or resumed after a wait."""
+        number, keys = memo.value["run"], memo.value["signals"]
+        name = f"run-{number}"
+        if not keys:
+            return make_row(memo.at, "claimed", NEXUS, name, run=name)
+        kinds = [signal.kind for signal in self._ledger.runs.signals(number, taken=True) if signal.key in keys]
+        return make_row(memo.at, "resumed", NEXUS, name, why=", ".join(kinds), run=name, signals=kinds)
+
+    def _level_rows(self) -> Iterator[PlacedRow]:
+        """Yield a row for each request that was sent at another permission level than the one before it."""
+        for before, memo in pairwise(self._log.memos(LIMITS_IN_FORCE)):
+            level, now = read_level(before.value), read_level(memo.value)
+            if level != now:
+                yield memo.entry, make_row(memo.at, "level", NEXUS, f"{level} to {now}")
+
+    def _worker_rows(self) -> Iterator[PlacedRow]:
+        """Yield a row for each worker when it came into its state; its call of the tool `agent` is its start."""
+        reached: dict[str, Memo] = {}
+        for memo in self._log.memos(WORKER, own=True):
+            name = memo.value["id"]
+            if name not in reached or reached[name].value["state"] != memo.value["state"]:
+                reached[name] = memo
+        if reached:
+            workers = {row["id"]: row for row in reversed(recorded_workers(self._ledger, self._info.id))}
+            for name, memo in reached.items():
+                yield memo.entry, _worker_row(memo.at, workers[name])
+
+    def _lane_row(self, log: LaneLog) -> PlacedRow:
+        """Return the row of a side conversation at its beginning."""
+        forked, agent, requests = log.forked_at, log.agent, self._requests[log.lane]
+        first = log.read(forked + 1, forked + 1)
+        at = requests[0].manifest.at if requests else first[0].at if first else ""
+        total = sum((row.counted for row in requests), Usage())
+        actor = {"id": agent, "name": agent, "type": "agent"}
+        figures: JsonDict = {
+            "tokens": total.tokens,
+            "cost_usd": total.cost_usd,
+            "lane": agent,
+            "requests": len(requests),
+        }
+        return forked or self.find_place(at), make_row(at, "lane", actor, agent, **figures)

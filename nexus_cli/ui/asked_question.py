@@ -230,14 +230,10 @@ def _name_keys(asked: AskedQuestion) -> str:
     named = " \u00b7 ".join(
         f"[{answer_key.key}] {answer_key.label}"
         if answer_key.is_choice
-        else f"[{_show_letter(answer_key, asked.default)}]{answer_key.label[1:]}"
+        else f"[{answer_key.key.upper() if answer_key.key == asked.default else answer_key.key}]{answer_key.label[1:]}"
         for answer_key in asked.keys
     )
     return f"{asked.prompt} {named}{f', {asked.words}' if asked.words else ''}:"
-
-
-def _show_letter(key: AnswerKey, default: str) -> str:
-    return key.key.upper() if key.key == default else key.key
 
 
 def _key_rows(

@@ -7,7 +7,8 @@ import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from session.played import MODEL, Answer
@@ -87,8 +88,10 @@ def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_made(
             monkeypatch.setattr(file_states, "_read", hang)
             asyncio.get_running_loop().call_later(0.2, released.set)
             if of_status_line:
-                loop = asyncio.get_running_loop()
-                reader = StatusReader(lambda one: tasks.append(loop.create_task(one)), lambda: None, warned.append)
+                start = asyncio.get_running_loop().create_task
+                jobs = SimpleNamespace(start_background=lambda one: tasks.append(start(one)))
+                repl = SimpleNamespace(jobs=jobs, show_note=lambda line, role: warned.append(line))
+                reader = StatusReader(cast(Any, repl))
                 for _ in range(2):
                     reader.read(session)
                 await asyncio.gather(*tasks)

@@ -470,11 +470,10 @@ def _search(keys: KeyBindings, box: InputBox) -> None:
     keys.add("c-r", filter=has_focus(box.buffer))(search.start_reverse_incremental_search)
     keys.add("c-r", filter=searching)(search.reverse_incremental_search)
     keys.add("c-s", filter=searching)(search.forward_incremental_search)
-    keys.add("enter", filter=searching, eager=True)(search.accept_search)
-    keys.add("c-j", filter=searching, eager=True)(search.accept_search)
-    keys.add("escape", filter=searching, eager=True)(search.accept_search)
-    keys.add("c-g", filter=searching, eager=True)(search.abort_search)
-    keys.add("c-c", filter=searching, eager=True)(search.abort_search)
+    for key in ("enter", "c-j", "escape"):
+        keys.add(key, filter=searching, eager=True)(search.accept_search)
+    for key in ("c-g", "c-c"):
+        keys.add(key, filter=searching, eager=True)(search.abort_search)
 
     @keys.add(Keys.BracketedPaste, filter=searching)
     def _paste(event: KeyPressEvent) -> None:

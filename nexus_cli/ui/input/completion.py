@@ -96,10 +96,8 @@ class Completions(Completer):
         self._programs: list[str] | None = None
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Return the completions that need no waiting: commands and arguments."""
-        place = find_spot(document.text_before_cursor)
-        if place is not None and place.kind in ("command", "argument"):
-            yield from self._of_commands(place)
+        """Return nothing: the box asks for what may have to be waited for."""
+        return ()
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent

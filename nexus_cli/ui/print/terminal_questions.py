@@ -137,7 +137,7 @@ class TerminalQuestions:
                 if press in (_PASTE, _PASTED):
                     field.pasting = press == _PASTE
                 elif field.pasting or (press in _ENTER and self._goes_on(presses[number:])):
-                    field.paste(press if press.isprintable() else " ")
+                    field.press(press if press.isprintable() else " ")  # always words
                 elif press in _ENTER:
                     if (line := field.enter()) is not None:
                         return line
@@ -193,10 +193,6 @@ class _Field:
     def enter(self) -> str | None:
         """Return the typed text, else the chosen key; None if no choice is visible."""
         return self._field.enter(self.words) if self._drawn else self.words
-
-    def paste(self, text: str) -> None:
-        """Add a character of a paste, which is always words."""
-        self.press(text)
 
     def press(self, press: str) -> None:
         """Handle one key that neither answers nor ends."""

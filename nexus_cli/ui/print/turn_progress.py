@@ -38,7 +38,8 @@ class LiveLines:
         self._stream = stream
         self._lines = lines
         self._drawn: list[str] = []
-        self._at_line_start = True
+        self.at_line_start = True
+        """True if the cursor is at the beginning of a line: where the person has ended the line with a question too."""
         self._over = False
 
     def write_above(self, stream: Writable, text: str) -> None:
@@ -50,16 +51,12 @@ class LiveLines:
             self.erase()
             stream.write(text)
         self._drawn = []
-        self._at_line_start = text.endswith("\n")
+        self.at_line_start = text.endswith("\n")
         self.draw()
-
-    def note_line_start(self) -> None:
-        """Redraw: the person has ended the line with the question."""
-        self._at_line_start = True
 
     def draw(self) -> None:
         """Draw the lines in their current state."""
-        lines = self._lines() if self._at_line_start and not self._over else []
+        lines = self._lines() if self.at_line_start and not self._over else []
         if lines != self._drawn:
             self._stream.write(self._erased() + "\n".join(lines))
             self._drawn = lines
@@ -163,7 +160,7 @@ class TurnProgress:
             return
         inner = event.event if isinstance(event, e.AgentEvent) else event
         if isinstance(inner, e.ApprovalAnswer | e.TurnEnd):
-            self._live.note_line_start()
+            self._live.at_line_start = True
         if isinstance(event, e.AgentEvent) and isinstance(inner, _OF_QUESTION):
             self._renderer.feed(event)
         else:

@@ -88,8 +88,8 @@ class CallGroup:
         heads = [line for done in before for line in format_head(done, width, theme)]
         return [*heads, *format_finished_call(last, width, theme)]
 
-    def pieces(self, width: int, theme: Theme, whole: str) -> Iterator[list[str] | HeldNote]:
-        """Yield the finished lines and the remaining notes, in their order."""
+    def pieces(self, width: int, theme: Theme, whole: str) -> Iterator[list[str] | HeldNote | FinishedCall]:
+        """Yield the lines of a folded group, or its calls, and the remaining notes, in their order."""
         folds = self.folds
         if folds:
             yield self.head(width, theme, whole)
@@ -99,7 +99,7 @@ class CallGroup:
                 if place > last or not folds:
                     yield item
             elif not folds:
-                yield format_finished_call(item, width, theme)
+                yield item
 
     def output(self) -> tuple[str, str]:
         """Return a title and the complete outputs of all calls."""

@@ -34,7 +34,7 @@ def draw_in_theme(form: str, value: JsonObject, width: int, theme: Theme) -> str
 def _draw(form: str, value: JsonObject, width: int, theme: Theme) -> str:
     if form != "reflection" or not value["text"].strip():
         return draw_report(form, value, width, theme.look)
-    prose = Markdown(width, colour=theme.colour, theme=theme)
+    prose = Markdown(lambda: width, theme)
     said = prose.feed(value["text"]) + prose.flush()
     rest = draw_report(form, {**value, "text": None}, width, theme.look)
     return "\n".join([said.rstrip("\n"), *([rest] if rest else [])])

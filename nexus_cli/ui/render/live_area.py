@@ -15,7 +15,7 @@ from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cut, expand_tabs, fold, wrap
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer
 from nexus_cli.ui.render.theme import Theme
-from nexus_cli.ui.render.tool_line import FinishedCall, find_called_tool, format_call, format_head, format_running_call
+from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_head, format_running_call
 from nexus_cli.ui.render.worker_tree import WorkerTree
 
 KEPT = 4096
@@ -90,7 +90,7 @@ def call_lines(
     there is room."""
     blocks = []
     for call in open_:
-        worker = workers.of_call(call.call.id) if find_called_tool(call.call).delegates else None
+        worker = workers.of_call(call.call)
         if call.done:
             block = [format_head(call.done, width, theme)[0]]
         elif worker:

@@ -17,19 +17,14 @@ LEAST = 4
 
 
 class Markdown:
-    """Renders one stream of Markdown at a width in columns, with control codes only where `colour` is wanted."""
+    """Renders one stream of Markdown at a width in columns, which is asked for at each block."""
 
-    def __init__(
-        self, width: int | Callable[[], int], *, colour: bool, theme: Theme | None = None, eager: bool = False
-    ) -> None:
-        """A function as `width` is called for each block; `theme` overrides `colour`.
-
-        With `eager`, a block is returned line by line where possible.
-        """
+    def __init__(self, width: Callable[[], int], theme: Theme, *, eager: bool = False) -> None:
+        """With `eager`, a block is returned line by line where possible."""
         self._eager = eager
         self._door = StreamSanitizer()
         self._blocks = Blocks()
-        self._theme = theme or Theme(colour=colour)
+        self._theme = theme
         self._width = width
         self._first = True
 
@@ -59,16 +54,14 @@ class Markdown:
         return self._render(self._blocks.feed(self._door.feed(text)))
 
     def flush(self) -> str:
-        """Return the rest; afterwards a new text may begin."""
+        """Return the rest; then a new text begins, with no blank line before its first block."""
         held = self._door.flush()
-        return (self._render(self._blocks.feed(held)) if held else "") + self._render(self._blocks.flush())
-
-    def begin(self) -> None:
-        """Begin a new text: no blank line comes before its first block."""
+        rest = (self._render(self._blocks.feed(held)) if held else "") + self._render(self._blocks.flush())
         self._first = True
+        return rest
 
     def _columns(self) -> int:
-        return max(LEAST, self._width if isinstance(self._width, int) else self._width())
+        return max(LEAST, self._width())
 
     def _render(self, blocks: Iterable[Block]) -> str:
         shown = []

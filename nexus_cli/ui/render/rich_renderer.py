@@ -84,7 +84,7 @@ class RichRenderer:
         self.folder = folder
         self._clock = clock
         self._scrollback = Scrollback(put, self._width, theme, self._show_group, put_text)
-        self._markdown = Markdown(self._width, colour=theme.colour, theme=theme, eager=not drawn)
+        self._markdown = Markdown(self._width, theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
         """In call order. A finished one stays until all earlier ones have finished."""
@@ -215,7 +215,7 @@ class RichRenderer:
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
-        if isinstance(event, e.ContextDrop) and self._drop_batch.keeps(event.drop):
+        if self._drop_batch.keeps(event):
             return
         if not isinstance(event, AMONG_DROPS):
             self._show_held_drops()
@@ -335,11 +335,17 @@ class RichRenderer:
             return
         if group.folds:
             self._output = group.output()
-        for piece in group.pieces(self._width(), self._theme, self._whole):
-            if isinstance(piece, HeldNote):
-                self._scrollback.add_note(piece.text, piece.role)
-            else:
-                self._scrollback.add_lines(piece)
+        for item in group.pieces(self._width(), self._theme, self._whole):
+            self._show_item(item)
+
+    def _show_item(self, item: list[str] | HeldNote | FinishedCall) -> None:
+        """Output what was held: lines, a note or a call."""
+        if isinstance(item, HeldNote):
+            self._scrollback.add_note(item.text, item.role)
+        elif isinstance(item, FinishedCall):
+            self._scrollback.add_lines(format_finished_call(item, self._width(), self._theme))
+        else:
+            self._scrollback.add_lines(item)
 
     def live(self, rows: int) -> list[str]:
         """Return the open block and running work in at most `rows` lines; a screen never draws in its last column."""
@@ -413,13 +419,12 @@ class RichRenderer:
             if self._group:
                 self._group.add(note)
             else:
-                self._scrollback.add_note(note.text, note.role)
+                self._show_item(note)
 
     def _close(self) -> None:
         """Close all open text: the model's message has ended for now."""
         self._end_thought()
         self._scrollback.add_text(self._markdown.flush())
-        self._markdown.begin()
         self._scrollback.start_text()
         self._show_beside()
 
@@ -439,11 +444,8 @@ class RichRenderer:
 
     def _show_beside(self) -> None:
         beside, self._beside = self._beside, []
-        for note in beside:
-            if isinstance(note, HeldNote):
-                self._scrollback.add_note(note.text, note.role)
-            else:
-                self._scrollback.add_lines(format_finished_call(note, self._width(), self._theme))
+        for item in beside:
+            self._show_item(item)
 
     def _begin_call(self, event: e.ToolCallEvent) -> None:
         self._close()
@@ -538,7 +540,7 @@ class RichRenderer:
         if self._drawn and CallGroup.fits(done):
             self._group.add(done)
         else:
-            self._scrollback.add_lines(format_finished_call(done, self._width(), self._theme))
+            self._show_item(done)
 
     def _ended(self, outcome: e.Outcome) -> None:
         calls, self._calls = list(self._calls.values()), {}

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import groupby, islice, takewhile
+from itertools import accumulate, groupby, islice, takewhile
 
 from nexus_cli.core.elide import plural
 from nexus_cli.text.cells import cut, expand_tabs, fold, one_line
@@ -68,12 +68,10 @@ def _differences(old: str, new: str) -> tuple[tuple[Range, ...], tuple[Range, ..
     same = sum(len("".join(befores[a : a + size]).strip()) for a, _, size in matcher.get_matching_blocks())
     if 2 * same < ALIKE * (len(old.strip()) + len(new.strip())):
         return None
-    gone: list[Range] = []
-    come: list[Range] = []
-    for tag, a, b, c, d in matcher.get_opcodes():
-        if tag != "equal":
-            gone.append((len("".join(befores[:a])), len("".join(befores[:b]))))
-            come.append((len("".join(afters[:c])), len("".join(afters[:d]))))
+    olds, news = ([0, *accumulate(map(len, words))] for words in (befores, afters))
+    changes = [places for tag, *places in matcher.get_opcodes() if tag != "equal"]
+    gone = [(olds[begin], olds[end]) for begin, end, _, _ in changes]
+    come = [(news[begin], news[end]) for _, _, begin, end in changes]
     return _seen(gone, old), _seen(come, new)
 
 

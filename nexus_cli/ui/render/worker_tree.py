@@ -106,7 +106,7 @@ class WorkerTree:
 
     def complete(self, done: FinishedCall) -> FinishedCall:
         """Return the outcome of a call with what its worker did, if it has started one."""
-        worker = self.of_call(done.call.id) if find_called_tool(done.call).delegates else None
+        worker = self.of_call(done.call)
         return self._with_facts(done, worker) if worker else done
 
     def _with_facts(self, done: FinishedCall, worker: ShownWorker) -> FinishedCall:
@@ -177,9 +177,10 @@ class WorkerTree:
         """True if a question about a worker's call is open."""
         return any(worker.asked for worker in self._workers.values())
 
-    def of_call(self, call_id: str) -> ShownWorker | None:
+    def of_call(self, call: ToolCall) -> ShownWorker | None:
         """Return the worker that a call of the session started."""
-        return next((root for root in self.roots if root.row["call"] == call_id), None)
+        roots = self.roots if find_called_tool(call).delegates else ()
+        return next((root for root in roots if root.row["call"] == call.id), None)
 
     def besides(self, calls: Collection[str]) -> list[ShownWorker]:
         """Return the session's own active workers that belong to none of the open `calls`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.core.clock import format_age, local_now
-from nexus_cli.core.event import Event, Notice, Outcome, StepStart, TurnStart
+from nexus_cli.core.event import Event, Notice, StepStart, TurnStart
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.reports.text.lines import cut_line, plural
 from nexus_cli.text.cells import one_line
@@ -98,8 +98,3 @@ def describe_open_calls(value: JsonObject) -> list[str]:
         f"{call['name']} {cut_line(call.get('subject'), 60)}".rstrip() + f": {OPEN[bool(call.get('started'))]}"
         for call in value.get("open", ())
     ]
-
-
-def broke_off(outcome: Outcome) -> bool:
-    """True if a turn failed, and nobody stopped it."""
-    return outcome.has_failed and not outcome.is_stopped

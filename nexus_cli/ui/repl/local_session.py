@@ -8,9 +8,7 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Choice, Command, Search
@@ -31,13 +29,11 @@ from nexus_cli.session.status import Status
 from nexus_cli.ui.input.paste import Attachment, TypedMessage
 from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.job_runner import Job
+from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.shell_line import Shell, ShellLine
 from nexus_cli.ui.repl.sleeping_run import SleepingRun, describe_wait
 from nexus_cli.ui.repl.status_reader import StatusReader
 from nexus_cli.ui.repl.waiting_runs import WaitingRuns
-
-if TYPE_CHECKING:
-    from nexus_cli.ui.repl.repl import Repl
 
 Reopen = Callable[[Options, Settings, Session], Session]
 """Opens the session that follows another one; raises `NexusError` if it cannot."""
@@ -75,13 +71,10 @@ class LocalSession(TerminalContext):
         """Serve `repl`, which was made with this backend."""
         self.repl = repl
         self._shell = Shell(repl.view, self._keep_output, self.attach)
-        self._sleeping = SleepingRun(
-            lambda: self.session, repl.jobs, self.run, lambda: repl.outcome, repl.show_note, repl.view.invalidate
-        )
+        self._sleeping = SleepingRun(lambda: self.session, repl, self.run)
         self.share_queue(loads=True)
-        self._runs = WaitingRuns(lambda: self.session, repl.show_note, repl.view.invalidate)
-        warn = partial(repl.show_note, role="warn")
-        self._reader = StatusReader(repl.jobs.start_background, repl.refresh_status, warn)
+        self._runs = WaitingRuns(lambda: self.session, repl)
+        self._reader = StatusReader(repl)
 
     def read_own_commands(self) -> None:
         """Begin to read the commands of the person and the project."""

@@ -58,14 +58,11 @@ class PlanHandOver:
         with suppress(asyncio.CancelledError), self._jobs.wait_for_user():
             reply = await ask(self._view, AskedQuestion(PROMPT, keys))
             if reply is not None and reply.meaning:
-                await self._proceed(reply.meaning)
+                await self._agent.set_level(reply.meaning)
+                self._show_note(f"Plan mode is off. Permission level: {self._agent.status.allow}.")
+                self._send(PROCEED)
             elif reply is not None and reply.words:
                 self._send(reply.words)
 
     def _send(self, words: str) -> None:
         self._queue.later.appendleft(TypedMessage(words, words))
-
-    async def _proceed(self, level: str) -> None:
-        await self._agent.set_level(level)
-        self._show_note(f"Plan mode is off. Permission level: {self._agent.status.allow}.")
-        self._send(PROCEED)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from nexus_cli.client import CallError, Client
 from nexus_cli.commands import discover
@@ -32,10 +32,8 @@ from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.command_context import TerminalContext
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.job_runner import Job
+from nexus_cli.ui.repl.repl import Repl
 from nexus_cli.ui.repl.shell_line import ShellLine
-
-if TYPE_CHECKING:
-    from nexus_cli.ui.repl.repl import Repl
 
 TRIES = 5
 """Consecutive attempts to reopen a lost connection."""

@@ -33,7 +33,7 @@ from nexus_cli.ui.render.tool_line import format_running_call
 from nexus_cli.ui.repl.agent_connection import AgentConnection
 from nexus_cli.ui.repl.input_queue import InputQueue, QueuedMessage, brief, take_argument
 from nexus_cli.ui.repl.job_runner import Job, JobRunner
-from nexus_cli.ui.repl.last_turns import CUT_SHORT, broke_off, describe_open_calls, describe_session, last_screenful
+from nexus_cli.ui.repl.last_turns import CUT_SHORT, describe_open_calls, describe_session, last_screenful
 from nexus_cli.ui.repl.pager import show_in_pager
 from nexus_cli.ui.repl.personal_command import StatusCommand
 from nexus_cli.ui.repl.plan_hand_over import PlanHandOver
@@ -79,7 +79,8 @@ class Repl:
         self._next: TypedMessage | None = None
         self._command_typed = TypedMessage("", "")
         """The newest command as it was typed."""
-        self._leaving = False
+        self.is_leaving = False
+        """True once the person leaves: no more work begins."""
         self._warned_of: Collection[str] = ()
         """The workers that the newest warning before leaving named."""
         self._shown_output: tuple[str, str] | None = None
@@ -93,11 +94,6 @@ class Repl:
     def running(self) -> bool:
         """True if work runs that Ctrl+C stops."""
         return self.jobs.current is not None
-
-    @property
-    def is_leaving(self) -> bool:
-        """True once the person leaves: no more work begins."""
-        return self._leaving
 
     @property
     def moving(self) -> bool:
@@ -173,7 +169,7 @@ class Repl:
         """Queue a message for after the running work; a kill does not lose it. Name it if the person leaves."""
         self.input_queue.later.append(message)
         stored = self.backend.store_queue()
-        if self._leaving:
+        if self.is_leaving:
             typed = message.typed if isinstance(message, QueuedMessage) else message
             self.show_unsent([brief(typed.text)], stored=stored)
         self.view.invalidate()
@@ -226,9 +222,9 @@ class Repl:
             who = f"worker {working[0]} is active" if len(working) == 1 else f"workers {', '.join(working)} are active"
             self.show_note(f"{who}. Exit again to stop the work; a resumed session can continue it.", "warn")
             return
-        if self._leaving:
+        if self.is_leaving:
             return
-        self._leaving = True
+        self.is_leaving = True
         self.input_queue.postpone(self.backend.take_back())
         messages, attached = self.input_queue.unsent(())
         what = [*(brief(message.text) for message in messages), *(attachment.what for attachment in attached)]
@@ -328,18 +324,18 @@ class Repl:
 
     def _cancelled(self) -> bool:
         """Stop the conversation's work; False if there is none."""
-        return (self.backend.ends_with_repl or not self._leaving) and self.backend.cancel()
+        return (self.backend.ends_with_repl or not self.is_leaving) and self.backend.cancel()
 
     def _ended(self, work: Job) -> None:
         """Handle the end of `work` and start the next; after a stop or failure, queued messages stay queued."""
         self.input_queue.sending = None
         self.refresh_status()
         failed = work.kind == "turn" and self.outcome is not None and self.outcome.has_failed
-        if failed and self._begun and self.outcome and broke_off(self.outcome) and self.backend.is_cut_short:
+        if failed and self._begun and self.outcome and not self.outcome.is_stopped and self.backend.is_cut_short:
             self.show_note(CUT_SHORT)
         if work.kind == "turn" and not (failed or work.stopped):
             self.input_queue.release()
-        if self._leaving:
+        if self.is_leaving:
             self.view.leave()
         elif work.stopped or failed:
             self._next = None
@@ -359,7 +355,7 @@ class Repl:
             self._go_on()
             self.backend.became_idle(work)
             self.hand_over.offer(work, self.outcome)
-        if not self._leaving:
+        if not self.is_leaving:
             self.backend.watch()
 
     def _go_on_after_stop(self) -> None:
@@ -375,7 +371,7 @@ class Repl:
 
     def _go_on(self) -> None:
         """Start the next queued message."""
-        while self.input_queue.later and self.jobs.current is None and not self._leaving:
+        while self.input_queue.later and self.jobs.current is None and not self.is_leaving:
             later = self.input_queue.later.popleft()
             if isinstance(later, TypedMessage):
                 self.submit(later)
@@ -422,7 +418,7 @@ class Repl:
     async def _steer_with(self, message: QueuedMessage) -> None:
         """Steer the running turn. Images, and messages that come too late, begin a turn of their own."""
         text, job = message.trigger.text, self.jobs.current
-        if self._leaving:
+        if self.is_leaving:
             self._queue(message)
             return
         if job is not None and job.kind == "turn" and not job.stopped and not message.trigger.parts:
@@ -454,7 +450,7 @@ class Repl:
             await self.backend.run(replace(message.trigger, shown=command))
         finally:
             if not self._begun:  # the session has none of it
-                if self._leaving and typed.shown:  # the box goes away, and the message was named as unsent
+                if self.is_leaving and typed.shown:  # the box goes away, and the message was named as unsent
                     self.input_queue.sending = None
                     self.input_queue.later.appendleft(typed)
                     self.backend.store_queue()
@@ -519,5 +515,5 @@ class Repl:
         try:
             await self.view.run(self)
         finally:
-            self._leaving = True
+            self.is_leaving = True
             await self.jobs.settle(is_quiet=not self.backend.ends_with_repl)

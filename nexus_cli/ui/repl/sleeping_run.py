@@ -10,26 +10,17 @@ from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import WAIT
 from nexus_cli.core.run import Run
-from nexus_cli.core.shared_types import TakeText
 from nexus_cli.session.session import Session
-from nexus_cli.ui.repl.job_runner import JobRunner
+from nexus_cli.ui.repl.repl import Repl
 
 
 class SleepingRun:
     """Watches the wait of the session that a REPL shows."""
 
     def __init__(
-        self,
-        session: Callable[[], Session],
-        jobs: JobRunner,
-        run_turn: Callable[[Trigger], Awaitable[None]],
-        outcome: Callable[[], e.Outcome | None],
-        show_note: TakeText,
-        changed: Callable[[], None],
+        self, session: Callable[[], Session], repl: Repl, run_turn: Callable[[Trigger], Awaitable[None]]
     ) -> None:
-        """`outcome` returns that of the newest turn; `changed` is called when `waits` changes."""
-        self._session, self._jobs, self._run_turn, self._outcome = session, jobs, run_turn, outcome
-        self._show_note, self._changed = show_note, changed
+        self._session, self._repl, self._run_turn = session, repl, run_turn
         self._waits = ""
         self._watched = ""
         """The session whose wait is watched."""
@@ -41,37 +32,38 @@ class SleepingRun:
 
     def watch(self) -> None:
         """Start watching if the session waits, according to its newest turn or an earlier process."""
-        session, outcome = self._session(), self._outcome()
+        session, outcome = self._session(), self._repl.outcome
         said = outcome is not None and not outcome.ok and not outcome.has_failed
         if self._watched == session.id or not (said or _may_wait(session)):
             return
         self._watched = session.id
-        self._jobs.start_background(self._watch(session))
+        self._repl.jobs.start_background(self._watch(session))
 
     async def _watch(self, session: Session) -> None:
         from nexus_cli.runs.live_wait import wait_until_over, waiting_run  # noqa: PLC0415  (few sessions wait)
 
         run = waiting_run(session)
         self._waits = run.waits.why if run and run.waits else ""
-        self._changed()
+        self._repl.view.invalidate()
         try:
             if not await wait_until_over(session):
                 return
-            while (job := self._jobs.current) is not None and job.task is not None:  # the person's messages come first
+            jobs = self._repl.jobs
+            while (job := jobs.current) is not None and job.task is not None:  # the person's messages come first
                 await asyncio.wait([job.task])
         finally:
             self._watched = self._waits = ""
-            self._changed()
+            self._repl.view.invalidate()
         if self._session() is session:
-            self._jobs.start("turn", "", self._go_on(session))
+            self._repl.jobs.start("turn", "", self._go_on(session))
 
     async def _go_on(self, session: Session) -> None:
         from nexus_cli.runs.live_wait import resume_run  # noqa: PLC0415
 
         async def turn(run: Run, trigger: Trigger) -> e.Outcome | None:
-            self._show_note(f"{run.id} resumed: {trigger.facts['came']}")
+            self._repl.show_note(f"{run.id} resumed: {trigger.facts['came']}")
             await self._run_turn(trigger)
-            return self._outcome()
+            return self._repl.outcome
 
         await resume_run(session, turn)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import shlex
 import threading
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nexus_cli.commands import parse
 from nexus_cli.config.settings import Settings
@@ -174,9 +174,7 @@ class SpaceChat(ReplController):
         elif (command := parse(typed.text)) is not None:
             self._command(*command)
         else:
-            task = asyncio.create_task(self._post(typed.text))
-            self._posts.add(task)
-            task.add_done_callback(self._posted)
+            self._begin_post(self._post(typed.text))
         self.view.invalidate()
 
     def _command(self, name: str, rest: str) -> None:
@@ -244,7 +242,10 @@ class SpaceChat(ReplController):
             except NexusError as error:
                 self.show_note(error.line, "error")
 
-        task = asyncio.create_task(change())
+        self._begin_post(change())
+
+    def _begin_post(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._posts.add(task)
         task.add_done_callback(self._posted)
 

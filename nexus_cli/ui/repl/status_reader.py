@@ -5,19 +5,19 @@ request while the session does not know them, the cache history of a resumed ses
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.shared_types import TakeText
 from nexus_cli.reports.context import estimate_next_tokens
 from nexus_cli.reports.git_branch import read_branch
 from nexus_cli.session.cold_request import warn_of_cold_request
 from nexus_cli.session.draft import prepare_next_request
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
+from nexus_cli.ui.repl.repl import Repl
 
 LATER = 0.4
 """Seconds before a look, so that the prompt appears first."""
@@ -26,14 +26,8 @@ LATER = 0.4
 class StatusReader:
     """Reads the status of a session, and tells when it is worth reading again."""
 
-    def __init__(
-        self,
-        start_background: Callable[[Coroutine[Any, Any, None]], object],
-        refresh: Callable[[], None],
-        warn: TakeText,
-    ) -> None:
-        """`start_background` runs work on the loop; `refresh` reads the status line again; `warn` shows a line."""
-        self._background, self._refresh, self._warn = start_background, refresh, warn
+    def __init__(self, repl: Repl) -> None:
+        self._repl = repl
         self._found: dict[Hashable, Any] = {}
         """What a look has found, None while it runs or if it failed."""
         self._timer: asyncio.TimerHandle | None = None
@@ -51,28 +45,30 @@ class StatusReader:
             if state.resumed:
                 self._look(session, session.id, prepare_next_request)
             return status
-        self._background(self._warn_of_cold_request(session))
+        self._repl.jobs.start_background(self._warn_of_cold_request(session))
         if self._timer is not None:
             self._timer.cancel()
         seconds = conversation.sent.seconds_until_cold(conversation.clock())
-        self._timer = asyncio.get_running_loop().call_later(seconds + 1, self._refresh) if seconds > 0 else None
+        self._timer = (
+            asyncio.get_running_loop().call_later(seconds + 1, self._repl.refresh_status) if seconds > 0 else None
+        )
         return status
 
     def _look(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> Any:
         """Return the finding of `work` in the session, None until there is one: it runs once, in the background."""
         if key not in self._found:
             self._found[key] = None
-            self._background(self._find(session, key, work))
+            self._repl.jobs.start_background(self._find(session, key, work))
         return self._found.get(key)
 
     async def _warn_of_cold_request(self, session: Session) -> None:
         with suppress(NexusError, asyncio.CancelledError):  # as in `_find`
             if not session.busy and (line := await warn_of_cold_request(session.state)):
-                self._warn(f"{line[:1].upper()}{line[1:]}.")
+                self._repl.show_note(f"{line[:1].upper()}{line[1:]}.", "warn")
 
     async def _find(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> None:
         with suppress(NexusError, asyncio.CancelledError):  # the turn shows the error; the REPL may end
             await asyncio.sleep(LATER)
             if not session.busy:
                 self._found[key] = await asyncio.to_thread(work, session.state)
-                self._refresh()
+                self._repl.refresh_status()

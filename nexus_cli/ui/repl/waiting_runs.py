@@ -7,8 +7,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.shared_types import TakeText
 from nexus_cli.session.session import Session
+from nexus_cli.ui.repl.repl import Repl
 
 LOOK_SECONDS = 30.0
 """Seconds between two looks; the end of a turn or command is one too."""
@@ -17,9 +17,8 @@ LOOK_SECONDS = 30.0
 class WaitingRuns:
     """The runs that wait for the person while a REPL is open."""
 
-    def __init__(self, session: Callable[[], Session], show_note: TakeText, changed: Callable[[], None]) -> None:
-        """`changed` is called when `count` changes."""
-        self._session, self._show_note, self._changed = session, show_note, changed
+    def __init__(self, session: Callable[[], Session], repl: Repl) -> None:
+        self._session, self._repl = session, repl
         self._lines: dict[int, str] | None = None
         """A line for each, by the key of the run; None before the first look, whose lines the greeting has."""
         self._again = asyncio.Event()
@@ -40,9 +39,9 @@ class WaitingRuns:
             new = found.keys() - self._lines.keys() if self._lines is not None else ()
             if self._lines is None or found.keys() != self._lines.keys():
                 self._lines = found
-                self._changed()
+                self._repl.view.invalidate()
             for key in new:
-                self._show_note(f"nexus: {found[key]}")
+                self._repl.show_note(f"nexus: {found[key]}")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), LOOK_SECONDS)
 

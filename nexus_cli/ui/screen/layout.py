@@ -7,7 +7,7 @@ terminal counts differently cannot shift the text after it. prompt-toolkit draws
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import zip_longest
 
 from prompt_toolkit.layout import Container, Dimension
@@ -35,16 +35,6 @@ _WHOLE = Char("", "")
 
 
 @dataclass(frozen=True, slots=True)
-class LayoutContent:
-    """The controller's values at the last read."""
-
-    live: tuple[str, ...] = ()
-    spinner: str = ""
-    queued: tuple[str, ...] = ()
-    status: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class RowPlan:
     """Rows of each part for one size of the terminal."""
 
@@ -60,7 +50,7 @@ class RowPlan:
     @property
     def rows(self) -> int:
         """The sum of all parts."""
-        return self.live + self.gap + self.spinner + self.queued + self.panel + self.box + self.help + self.status
+        return sum(astuple(self))
 
 
 class ScreenLayout(Container):
@@ -81,7 +71,10 @@ class ScreenLayout(Container):
         self._picker = picker
         self._size = size
         self._codes = codes
-        self.shown = LayoutContent()
+        self._live: list[str] = []
+        """The controller's values at the last read, as are the next three."""
+        self._spinner = self._status = ""
+        self._queued: list[str] = []
         self.hint = ""
         """Replaces the status line while it is not empty."""
         self._keys: Sequence[tuple[str, str]] = ()
@@ -99,12 +92,8 @@ class ScreenLayout(Container):
         """Read the content from `controller`."""
         rows, self._keys = self.live_rows(), controller.keys
         live = controller.live(rows)
-        self.shown = LayoutContent(
-            tuple(live[-rows:]) if rows else (),
-            controller.spinner(),
-            tuple(controller.queued()),
-            controller.status(columns) if columns > 0 else "",
-        )
+        self._live, self._spinner = live[-rows:] if rows else [], controller.spinner()
+        self._queued, self._status = controller.queued(), controller.status(columns) if columns > 0 else ""
 
     @property
     def _panel(self) -> QuestionPanel | PickerPanel:
@@ -135,10 +124,10 @@ class ScreenLayout(Container):
         gap = 1 if rows >= AIRY and free > 0 else 0
         free -= gap
         # A question describes its own wait.
-        spinner = 1 if self.shown.spinner and free > 0 and not self._panel.asking else 0
+        spinner = 1 if self._spinner and free > 0 and not self._panel.asking else 0
         free -= spinner
-        queued = max(0, min(len(_queue(self.shown.queued)), free, rows // 4))
-        live = max(0, min(len(self.shown.live), free - queued, self.live_rows()))
+        queued = max(0, min(len(_queue(self._queued)), free, rows // 4))
+        live = max(0, min(len(self._live), free - queued, self.live_rows()))
         return RowPlan(live, gap, spinner, queued, panel, box, helps, status)
 
     def reset(self) -> None:
@@ -169,10 +158,10 @@ class ScreenLayout(Container):
     ) -> None:
         """Draw everything from the top of `write_position`."""
         plan, columns, y = self._plan or self.plan(), write_position.width, write_position.ypos
-        above = [*self.shown.live[-plan.live :][: plan.live], *[""] * plan.gap]
+        above = [*self._live[-plan.live :][: plan.live], *[""] * plan.gap]
         if plan.spinner:
-            above.append(self.shown.spinner)
-        above += _folded(self.shown.queued, plan.queued)
+            above.append(self._spinner)
+        above += _folded(self._queued, plan.queued)
         rows: dict[int, str] = dict(enumerate(above, y))
         y += len(above)
         if plan.panel:
@@ -192,7 +181,7 @@ class ScreenLayout(Container):
             rows.update(enumerate(key_rows(self._keys, columns - 1)[: plan.help], y))
         y += plan.help
         if plan.status:
-            rows[y] = self.hint or self.shown.status
+            rows[y] = self.hint or self._status
             y += 1
         self._write(screen, rows, columns)
         screen.height = max(screen.height, y)
@@ -231,14 +220,14 @@ def key_rows(listed: Sequence[tuple[str, str]], columns: int) -> list[str]:
     return [f"{one:<{left}}{other}".rstrip() for one, other in zip_longest(shown[:half], shown[half:], fillvalue="")]
 
 
-def _queue(lines: tuple[str, ...]) -> tuple[str, ...]:
+def _queue(lines: list[str]) -> list[str]:
     more = len(lines) - MOST_QUEUED
-    return lines if more <= 0 else (*lines[:MOST_QUEUED], f"... and {more} more")
+    return lines if more <= 0 else [*lines[:MOST_QUEUED], f"... and {more} more"]
 
 
-def _folded(lines: tuple[str, ...], rows: int) -> list[str]:
+def _folded(lines: list[str], rows: int) -> list[str]:
     """Return `lines` in at most `rows` rows, the last of which has the number of missing lines."""
     shown = _queue(lines)
     if len(shown) <= rows or not rows:
-        return list(shown[:rows])
+        return shown[:rows]
     return [*lines[: rows - 1], f"... and {len(lines) - rows + 1} more"]

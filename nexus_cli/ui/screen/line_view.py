@@ -260,8 +260,7 @@ class LineView:
                 self._due.cancel()
             if self._prompted:
                 self._write("")
-            if self._answer is not None and not self._answer.done():
-                self._answer.set_result(None)
+            self._give(None)
 
     def notify(self, text: str, *, waits: bool = False) -> None:
         """Do nothing: this terminal gets no control codes."""
@@ -282,8 +281,8 @@ class LineView:
             self._stopped_at = now
             self._controller.interrupt()
             expire(self._answer)
-        elif self._answer is not None and not self._answer.done():
-            self._answer.set_result(None)
+        elif self._is_asking:
+            self._give(None)
         elif now - self._stopped_at < MEANT:
             self._stream_write("\n")
             self._settle()
@@ -326,10 +325,18 @@ class LineView:
         if rest:
             self._pieces.append(rest)
 
+    @property
+    def _is_asking(self) -> bool:
+        return self._answer is not None and not self._answer.done()
+
+    def _give(self, line: str | None) -> None:
+        """Answer the open question, if there is one."""
+        if self._answer is not None and self._is_asking:
+            self._answer.set_result(line)
+
     def _is_answered_by(self, line: str) -> bool:
         """True if a question is open and accepts this line."""
-        asked = self._takes_answer and self._answer is not None and not self._answer.done()
-        return asked and not (self._takes_commands and is_command_line(line))
+        return self._takes_answer and self._is_asking and not (self._takes_commands and is_command_line(line))
 
     def _keep_unsent(self, pasted: bytes) -> None:
         """Keep lines that arrived together while a question is open: after it, an empty line sends them."""
@@ -341,8 +348,8 @@ class LineView:
         """Ctrl+D: the text of a line counts as a line; an empty line is the end."""
         if self._pieces:
             self._line_ended()
-        elif self._answer is not None and not self._answer.done():
-            self._answer.set_result(None)
+        elif self._is_asking:
+            self._give(None)
         elif self._controller is not None:
             # An input that has ended stays readable for ever.
             asyncio.get_running_loop().remove_reader(self._stdin)
@@ -352,8 +359,8 @@ class LineView:
         line, self._pieces = b"".join(self._pieces).decode("utf-8", "replace"), []
         self._prompted, self._warned_at = False, -AGAIN
         self._lines += 1
-        if self._answer is not None and self._is_answered_by(line):
-            self._answer.set_result(line)
+        if self._is_answered_by(line):
+            self._give(line)
             return
         if self._answer is not None and not self._begun and is_only_answer(line, self._asked):
             self.put(EARLY)

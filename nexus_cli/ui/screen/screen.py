@@ -99,17 +99,18 @@ class Screen:
         self._controller: ReplController | None = None
         self._bindings = screen_bindings(box, self._panel, self._picker, self)
         self._own_bindings: KeyBindingsBase = KeyBindings()
-        with self._output.kept_back():
+        self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
+        with self._output.held():
             self._app = self._made(keys or TerminalInput(stdin))
+            self._output.discard()  # the codes that prompt-toolkit sends before it draws
         self._focused = self._app.layout.current_window
         """The control that gets the focus back after a question."""
         self._mode = InputMode.INSERT
         """Its former vi mode."""
-        self._redraw = RedrawTimer(self._draw, lambda: self._controller is not None and self._controller.moving)
 
     def _made(self, keys: Input) -> Application[None]:
         app = App(
-            self._sized,
+            self._redraw.now,  # the next change of size may come, and rows are found by the terminal's former size
             self._end,
             layout=Layout(self._layout),
             input=keys,
@@ -353,10 +354,6 @@ class Screen:
         if self._panel.asking and not self._panel.seen:
             self._panel.seen = asyncio.get_running_loop().time()
         return bool(self._print_queue)
-
-    def _sized(self) -> None:
-        # At once: the next change of size may come, and rows are found by the terminal's former size.
-        self._redraw.now()
 
     def _ready(self, text: str) -> str:
         """Return `text` in the form for the terminal."""

@@ -72,15 +72,9 @@ class TerminalOutput(Vt100_Output):
             self._holds -= 1
             self.flush()
 
-    @contextmanager
-    def kept_back(self) -> Iterator[None]:
-        """Discard writes in the block: the codes that prompt-toolkit sends before it draws."""
-        self._holds += 1
-        try:
-            yield
-        finally:
-            self._holds -= 1
-            self._buffer.clear()
+    def discard(self) -> None:
+        """Discard what was written in a block of `held`."""
+        self._buffer.clear()
 
     def write(self, data: str) -> None:
         """Write text of the app, without characters that terminals count differently."""

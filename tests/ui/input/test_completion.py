@@ -225,7 +225,10 @@ def test_the_menu_of_a_bare_slash_begins_with_the_person_s_own_commands(tmp_path
     completions = Completions(tmp_path, FileIndex(tmp_path, tmp_path), lambda: known, lambda: cast(Any, object()))
 
     def names(typed: str) -> list[str]:
-        return [one.text for one in completions.get_completions(Document(typed), CompleteEvent())]
+        async def gather() -> list[str]:
+            return [one.text async for one in completions.get_completions_async(Document(typed), CompleteEvent())]
+
+        return asyncio.run(gather())
 
     assert names("/")[:3] == ["/zebra", "/help", "/plan"] and names("/e")[0] == "/exit"
 

@@ -65,7 +65,7 @@ LINES = st.sampled_from(
 
 
 def whole(text: str, width: int = 60, *, colour: bool = False) -> str:
-    markdown = Markdown(width, colour=colour)
+    markdown = Markdown(lambda: width, Theme(colour=colour))
     return markdown.feed(text) + markdown.flush()
 
 
@@ -90,7 +90,7 @@ def test_every_kind_of_block_is_shown() -> None:
 @pytest.mark.matrix
 @pytest.mark.parametrize("colour", [False, True])
 def test_split_at_every_character_it_is_the_same(colour: bool) -> None:
-    markdown = Markdown(60, colour=colour)
+    markdown = Markdown(lambda: 60, Theme(colour=colour))
     pieces = [markdown.feed(char) for char in SAMPLE]
     assert "".join(pieces) + markdown.flush() == whole(SAMPLE, colour=colour)
 
@@ -99,7 +99,7 @@ def test_split_at_every_character_it_is_the_same(colour: bool) -> None:
 def test_any_cut_of_any_markdown_is_the_same(lines: list[str], data: st.DataObject) -> None:
     text = "\n".join(lines)
     cut = data.draw(st.integers(0, len(text)))
-    markdown = Markdown(40, colour=False)
+    markdown = Markdown(lambda: 40, Theme(colour=False))
     assert markdown.feed(text[:cut]) + markdown.feed(text[cut:]) + markdown.flush() == whole(text, 40)
 
 
@@ -132,7 +132,7 @@ def test_blocks_hold_every_line_but_fences_and_blanks(lines: list[str]) -> None:
 
 
 def test_a_block_is_shown_as_soon_as_it_is_finished_and_not_before() -> None:
-    markdown = Markdown(60, colour=False)
+    markdown = Markdown(lambda: 60, Theme(colour=False))
     assert markdown.feed("one\ntwo") == ""
     assert markdown.feed("\n\nthr") == "one two\n"
     assert markdown.feed("ee") == ""
@@ -277,13 +277,13 @@ def test_code_is_folded_without_losing_a_blank() -> None:
 
 def test_a_width_that_is_asked_for_counts_for_the_next_block() -> None:
     widths = iter([80, 20])
-    markdown = Markdown(lambda: next(widths), colour=False)
+    markdown = Markdown(lambda: next(widths), Theme(colour=False))
     text = "word " * 14
     assert markdown.feed(f"{text}\n\n{text}\n\n").split("\n")[0:3] == [text.rstrip(), "", "word word word word"]
 
 
 def test_the_open_block_can_be_looked_at() -> None:
-    markdown = Markdown(40, colour=False)
+    markdown = Markdown(lambda: 40, Theme(colour=False))
     assert not markdown.is_open
     markdown.feed("done\n\nabc")
     assert markdown.is_open and not markdown.in_fence and markdown.tail() == "abc"
@@ -293,9 +293,9 @@ def test_the_open_block_can_be_looked_at() -> None:
 
 def test_signs_and_code_follow_the_theme() -> None:
     text = "- a\n> b\n\n---\n`c`"
-    ascii_ = Markdown(20, colour=False, theme=Theme(colour=False, signs=ASCII))
+    ascii_ = Markdown(lambda: 20, Theme(colour=False, signs=ASCII))
     assert (ascii_.feed(text) + ascii_.flush()).isascii()
-    light = Markdown(20, colour=True, theme=Theme("light"))
+    light = Markdown(lambda: 20, Theme("light"))
     assert "\x1b[34mc\x1b[0m" in light.feed(text) + light.flush()
 
 
@@ -327,7 +327,7 @@ PROSE = st.lists(
 
 @given(PROSE, st.integers(10, 60), st.integers(1, 20))
 def test_what_is_given_out_by_lines_has_every_word_and_every_row_fits(text: str, width: int, step: int) -> None:
-    made = Markdown(width, colour=False, eager=True)
+    made = Markdown(lambda: width, Theme(colour=False), eager=True)
     shown = "".join(made.feed(text[at : at + step]) for at in range(0, len(text), step)) + made.flush()
     bare = re.compile(r"[\s*`|]+")
     assert bare.sub("", shown) == bare.sub("", whole(text, width))
@@ -335,42 +335,42 @@ def test_what_is_given_out_by_lines_has_every_word_and_every_row_fits(text: str,
 
 
 def test_lines_that_come_one_by_one_keep_tables_lists_and_code() -> None:
-    made = Markdown(40, colour=False, eager=True)
+    made = Markdown(lambda: 40, Theme(colour=False), eager=True)
     assert made.feed(SAMPLE.split("After")[0]) + made.flush() == whole(SAMPLE.split("After")[0], 40)
     table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
     assert made.feed(table) == "" and made.flush().split() == whole(table, 40).split()
-    assert made.feed("```\ndef f():\n") == "\ndef f():\n" and made.feed("    return 1\n") == "    return 1\n"
+    assert made.feed("```\ndef f():\n") == "def f():\n" and made.feed("    return 1\n") == "    return 1\n"
 
 
 def test_prose_is_no_wider_than_a_line_that_is_read_well_and_code_and_tables_may_be() -> None:
     words, row = "word " * 60, "| " + "cell " * 12 + "| " + "b " * 40 + "|"
     text = f"# {words}\n\n{words}\n\n- {words}\n  - {words}\n\n> {words}\n\n---\n\n```\n{'x' * 150}\n```\n\n"
     for eager in (False, True):
-        made = Markdown(160, colour=False, eager=eager)
+        made = Markdown(lambda: 160, Theme(colour=False), eager=eager)
         lines = (made.feed(text + f"{row}\n|--|--|\n{row}\n") + made.flush()).split("\n")
         prose = [line for line in lines if "word" in line or set(line) == {"─"}]
         assert 100 < max(map(len, prose)) <= 110 and "".join(prose).count("word") == 5 * 60
         assert "x" * 150 in lines and max(len(line) for line in lines if "cell" in line) > 110
-    narrow = Markdown(60, colour=False).feed(words + "\n\n")
+    narrow = Markdown(lambda: 60, Theme(colour=False)).feed(words + "\n\n")
     assert max(map(len, narrow.split("\n"))) <= 60
 
 
 def test_an_address_is_a_link_where_the_terminal_takes_links_also_where_it_is_broken() -> None:
     address = "https://example.org/a/b?c=d&e=(f)#" + "long" * 20
     text = f"See [the page]({address}), <{address}>.\n\n| a |\n|--|\n| (see http://x.y/z.) |\n"
-    made = Markdown(60, colour=True, theme=Theme(links=True))
+    made = Markdown(lambda: 60, Theme(links=True))
     shown = made.feed(text) + made.flush()
     opened = re.findall(r"\x1b\]8;[^;]*;([^\x1b]*)\x1b\\", shown)
     assert set(opened) == {address, "http://x.y/z", ""} and opened.count(address) >= 4
-    plain = Markdown(60, colour=False)
+    plain = Markdown(lambda: 60, Theme(colour=False))
     assert without_codes(shown) == plain.feed(text) + plain.flush()
     assert all(line.count("\x1b]8;") % 2 == 0 for line in shown.split("\n")), "closed on each line"
-    without = Markdown(60, colour=True, theme=Theme())
+    without = Markdown(lambda: 60, Theme())
     assert "\x1b]8" not in without.feed(text) + without.flush()
 
 
 def test_names_of_python_keep_their_underscores() -> None:
-    one = Markdown(80, colour=False)
+    one = Markdown(lambda: 80, Theme(colour=False))
     assert one.feed("pkg/__init__.py, obj.__dict__ and __main__, __in bold__\n\n").strip() == (
         "pkg/__init__.py, obj.__dict__ and __main__, in bold"
     )

@@ -15,7 +15,7 @@ from nexus_cli.ui.render.theme import ASCII, DARK, LIGHT, UNICODE, Theme, choose
 
 def test_a_theme_that_changes_is_used_from_the_next_text_on() -> None:
     theme = Theme()
-    markdown, text = Markdown(40, colour=True, theme=theme), "`code`\n\n"
+    markdown, text = Markdown(lambda: 40, theme), "`code`\n\n"
     dark = markdown.feed(text) + theme.paint("hunk", "x")
     theme.name = "light"
     light = markdown.feed(text) + theme.paint("hunk", "x")
