@@ -13,24 +13,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.conversation import Conversation, EpochHeader
-from nexus_cli.conversation.groups import (
-    PLACEHOLDER,
-    flatten,
-    from_first_user_message,
-    group_tool_calls,
-    is_placeholder,
-)
+from nexus_cli.conversation.groups import flatten, from_first_user_message, group_tool_calls
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.strategies import find_strategy
-from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
+from nexus_cli.conversation.tokens.counter import TokenCounter, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
-from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem, sum_tokens
+from nexus_cli.core.entry import PLACEHOLDER, Epoch, ItemForm, Kind, WindowItem, is_placeholder, sum_tokens
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, compact
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.request import ModelInfo

@@ -18,9 +18,9 @@ from nexus_cli.conversation.groups import (
     Group,
     Measure,
     NextStep,
+    arrange,
     flatten,
     group_tool_calls,
-    is_placeholder,
     next_step,
     run_requests,
 )
@@ -42,6 +42,7 @@ from nexus_cli.core.entry import (
     Note,
     Notes,
     WindowItem,
+    is_placeholder,
     sum_tokens,
 )
 from nexus_cli.core.json_value import JsonDict, JsonObject
@@ -356,7 +357,7 @@ class Conversation:
             head_lines = tuple(lines)
             changed_head = tuple(self._changed_head_lines(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
-        fresh = flatten(group_tool_calls(plan.items[size:]))
+        fresh = arrange(plan.items[size:])
         fixed = tuple(
             FixedValues(item.entry, item.preamble, item.tokens, line)
             for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
@@ -368,7 +369,7 @@ class Conversation:
         return FrozenRequest(self._wire, fixed, head_lines, previous, changed_head)
 
     def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[FixedValues]:
-        for item, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
+        for item, line in zip(arrange(self.epoch.head), lines, strict=True):
             if item.entry in self._changed_preambles and item.shows_entry:
                 yield FixedValues(item.entry, item.preamble, item.tokens, line)
 
@@ -382,8 +383,8 @@ class Conversation:
         """Return the wire of the first items of the window, and the hashes of the head's items and of the entries after
         it."""
         wire, size = Wire(self.epoch), len(self.epoch.head)
-        head = wire.extend(flatten(group_tool_calls(items[:size])))
-        sent = flatten(group_tool_calls(items[size:]))
+        head = wire.extend(arrange(items[:size]))
+        sent = arrange(items[size:])
         return wire, head, [(item.entry, line) for item, line in zip(sent, wire.extend(sent), strict=True)]
 
     def _sent_size(self) -> int:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.conversation.groups import Measure, is_placeholder
-from nexus_cli.conversation.tokens.counter import compact
+from nexus_cli.conversation.groups import Measure
 from nexus_cli.core.elide import Count, Marker, elide_text
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import ItemForm, WindowItem, is_placeholder
+from nexus_cli.core.json_value import compact
 from nexus_cli.core.message import Role, ToolCall
 
 

@@ -3,7 +3,7 @@
 A result is stale when the same file was read again later or changed since by a tool of ours, when the same listing or
 search was made again, or when `OLD` groups follow a read, a search or a command. It is replaced by one line with the
 reason and the way to read it back (and the exit status of a command); nothing else changes, so that pairs and order
-stay the same. `nexus_cli.conversation.rewrite_cost` decides if that pays.
+stay the same. `nexus_cli.core.rewrite_cost` decides if that pays.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import Group, Measure, flatten, is_placeholder
+from nexus_cli.conversation.groups import Group, Measure, flatten
 from nexus_cli.core.elide import clip_text, one_line
-from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem, is_placeholder
 from nexus_cli.core.message import ToolCall
 from nexus_cli.core.tool import Effect, FindTool, Reads, Tool
 from nexus_cli.core.wire import canonical

@@ -9,14 +9,14 @@ from hashlib import sha256
 
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
-from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.groups import arrange
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import canonical
-from nexus_cli.provider.prompt_cache import CacheLife, cache_life
+from nexus_cli.provider.prompt_cache import CacheLife, cache_life_of
 
 MOST_EPOCHS = 4
 """Earlier epochs whose requests are remembered: an undo may return to one."""
@@ -106,7 +106,7 @@ class SentRequest:
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
         same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
-        return None if same < 0 else flatten(group_tool_calls(items))[:same]
+        return None if same < 0 else arrange(items)[:same]
 
 
 def source_of(difference: Difference, *epochs: Epoch) -> str:
@@ -199,11 +199,6 @@ class SentRequests:
             return True
         seconds = seconds_between(self.uses.get(sent.epoch.id), now)
         return sent.tokens >= life.min_tokens and (seconds is None or seconds <= life.max_seconds)
-
-
-def cache_life_of(info: ModelInfo) -> CacheLife | None:
-    """Return the known cache lifetime of a model; None if its provider has no known cache."""
-    return cache_life(info.name, info.provider, caches=info.cache)
 
 
 def prefix_hash(epoch: Epoch) -> str:

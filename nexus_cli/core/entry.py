@@ -151,6 +151,15 @@ class WindowItem:
         return self.message.role is Role.USER and self.shows_entry
 
 
+PLACEHOLDER = "[no result yet: this call has not finished]"
+"""The text in place of a result that has not arrived."""
+
+
+def is_placeholder(item: WindowItem) -> bool:
+    """True if an item is the placeholder of a result that has not arrived."""
+    return item.form is ItemForm.STUB and item.message.content == PLACEHOLDER
+
+
 def sum_tokens(items: Iterable[WindowItem]) -> int:
     """Return the tokens of all items."""
     return sum(item.tokens for item in items)
@@ -294,6 +303,10 @@ class Memo:
 
 Note = tuple[str, JsonObject]
 """A memo to record beside something else: its kind and value."""
+
+
+PendingDrop = tuple[Drop, Note]
+"""A drop that is not recorded yet, and the memo beside it."""
 
 
 Notes = Mapping[str, JsonObject]

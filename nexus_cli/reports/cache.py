@@ -13,10 +13,10 @@ from typing import TypedDict, cast
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts, Diagnosis
 from nexus_cli.conversation.fingerprints import Difference
-from nexus_cli.conversation.rewrite_cost import miss_cost
 from nexus_cli.conversation.sent_requests import source_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
+from nexus_cli.core.rewrite_cost import miss_cost
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.engine.requests.request_history import (
     ConversationRequests,

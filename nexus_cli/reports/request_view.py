@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
+from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
@@ -31,6 +31,7 @@ from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
+from nexus_cli.provider.prompt_cache import cache_life_of
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import NextLimits

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import Count
+from nexus_cli.core.entry import PendingDrop
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sections.contributor import Contributor, View
@@ -127,7 +127,7 @@ class SectionCollector:
 
     # -- layer 1 -----------------------------------------------------------------------------------------------
 
-    async def system_plan(self) -> tuple[SectionPlan, tuple[PendingDrop, ...]]:
+    async def system_plan(self) -> tuple[SectionPlan, list[PendingDrop]]:
         """Plan the system text; return the plan, with skipped contributors, and the drops, also of required ones."""
         sections, skipped = await self.sections(Layer.SYSTEM)
         left: list[PendingDrop] = []
@@ -141,7 +141,7 @@ class SectionCollector:
             choice = SectionChoice.skipped(name, why)
             required = self.contributors[name].required
             lost.append(replace(choice, drop=self.left_out.record(choice, left)) if required else choice)
-        return replace(section_plan, chosen=(*section_plan.chosen, *lost)), tuple(left)
+        return replace(section_plan, chosen=(*section_plan.chosen, *lost)), left
 
     def read_in_background(self, names: Iterable[str]) -> None:
         """Read these required contributors, which were missing at the beginning of an epoch; see `reader.arrived`."""

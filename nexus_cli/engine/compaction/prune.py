@@ -1,7 +1,7 @@
 """Remove stale tool results from the window before a request if it pays (law 6, reversible).
 
 `nexus_cli.conversation.pruning` finds stale results and drafts the window without them,
-`nexus_cli.conversation.rewrite_cost` prices the rewrite. Works in batches: pruning must free a share of the budget, so
+`nexus_cli.core.rewrite_cost` prices the rewrite. Works in batches: pruning must free a share of the budget, so
 it does not recur until that much is stale again. `engine/compaction/context_fit` decides when to search for a batch.
 """
 
@@ -15,11 +15,11 @@ from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.pruning import StaleResult, draft_stubs, find_batches
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.rewrite_cost import price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause, sum_tokens
 from nexus_cli.core.event import Notice
+from nexus_cli.core.rewrite_cost import price_rewrite
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.tools.registry import find_tool
 

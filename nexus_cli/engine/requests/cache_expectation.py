@@ -10,13 +10,11 @@ from dataclasses import replace
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.fingerprints import Difference
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.rewrite_cost import miss_cost
-from nexus_cli.conversation.sent_requests import (
-    SentRequest,
-    cache_life_of,
-)
+from nexus_cli.conversation.sent_requests import SentRequest
 from nexus_cli.core.event import CacheResult
+from nexus_cli.core.rewrite_cost import miss_cost
 from nexus_cli.core.usage import Usage
+from nexus_cli.provider.prompt_cache import cache_life_of
 
 
 def track_cache_use(context: ContextManager, plan: RequestPlan, usage: Usage) -> CacheResult:

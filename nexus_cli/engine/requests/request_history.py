@@ -13,21 +13,15 @@ from datetime import datetime
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
-from nexus_cli.conversation.fingerprints import Difference, Fingerprint, name_of
-from nexus_cli.conversation.groups import flatten, group_tool_calls
-from nexus_cli.conversation.sent_requests import (
-    MOST_EPOCHS,
-    SentRequest,
-    SentRequests,
-    cache_life_of,
-    prefix_hash,
-)
+from nexus_cli.conversation.fingerprints import Difference, Fingerprint
+from nexus_cli.conversation.sent_requests import MOST_EPOCHS, SentRequest, SentRequests, prefix_hash
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+from nexus_cli.provider.prompt_cache import cache_life_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +142,7 @@ class ConversationRequests:
     def _print(self, row: RequestRow) -> Fingerprint:
         """Build the fingerprint of a request from the hashes in the ledger."""
         epoch = self.epoch(row.manifest.epoch)
-        head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
-        items = flatten(group_tool_calls(epoch.head))
-        named = [(name_of(item), line.hex()) for item, line in zip(items, head, strict=False)]
-        return Fingerprint.of(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
+        return Fingerprint.of_hashes(epoch, *self.log.line_hashes(epoch.id, row.manifest.last))
 
 
 def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
