@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from nexus_cli.conversation.conversation import Conversation, EpochHeader
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import flatten, from_first_user_message, group_tool_calls
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
@@ -119,7 +119,7 @@ class ContextManager:
     def set_tool_definitions(self, definitions: Sequence[JsonObject]) -> None:
         """Set the tool schemas, in Chat Completions form."""
         tools = tuple(deepcopy(dict(definition)) for definition in definitions)
-        self.set_header(replace(self.header(), tools=tools, tools_tokens=self.tools_cost(tools)))
+        self.set_header(replace(self.conversation.epoch, tools=tools, tools_tokens=self.tools_cost(tools)))
 
     def add_user_message(self, content: str) -> None:
         """Add a message of the person."""
@@ -254,14 +254,14 @@ class ContextManager:
             tokens=self.measure(summary_message, ""),
         )
         head = [summary, *([] if held or request is None else [request]), *seen[len(seen) - matched :]]
-        header = self.header() if new_system_prompt is None else self._header_with(new_system_prompt)
+        header = self.conversation.epoch if new_system_prompt is None else self._header_with(new_system_prompt)
         self._refuse_if_larger(head, added, header)
         self._start_over(head, "compaction", header)
         for message in added:
             kind = {Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}.get(message.role, Kind.USER)
             self._add(kind, _own(message), "nexus")
 
-    def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], header: EpochHeader) -> None:
+    def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], header: Epoch) -> None:
         """Raise `ValueError` if a window with this head and its additions would be larger and over the budget."""
         new = [
             WindowItem(self.conversation.last, ItemForm.FULL, message, "", self.measure(message, ""))
@@ -441,16 +441,12 @@ class ContextManager:
 
     # -- internals -----------------------------------------------------------------------------------------------
 
-    def set_header(self, header: EpochHeader) -> None:
+    def set_header(self, header: Epoch) -> None:
         """Change the header: of this epoch if nothing of it was recorded or sent yet, else in a new one."""
         if not self.conversation.is_recorded:
             self.conversation.replace_header(header)
-        elif header != self.header():
+        elif header != self.conversation.epoch:
             self.conversation.rewrite(self.conversation.items, "reload", (), header)
-
-    def header(self) -> EpochHeader:
-        """Return the current system prompt and tools."""
-        return EpochHeader.of(self.conversation.epoch)
 
     def _resize(self, budget: TokenBudget) -> None:
         """Take window and reserves of a model's budget."""
@@ -465,9 +461,9 @@ class ContextManager:
         other.conversation = conversation
         return other
 
-    def _header_with(self, prompt: str) -> EpochHeader:
+    def _header_with(self, prompt: str) -> Epoch:
         prompt = replace_surrogates(prompt)
-        return replace(self.header(), system=prompt, system_tokens=self.system_cost(prompt))
+        return replace(self.conversation.epoch, system=prompt, system_tokens=self.system_cost(prompt))
 
     def _add(self, kind: Kind, message: Message, actor: str) -> None:
         if self._logged and not self.conversation.is_recorded:
@@ -546,7 +542,7 @@ class ContextManager:
         preamble = self._preambles.get(item.entry, "")
         return replace(item, preamble=preamble, tokens=self.measure(item.message, preamble)) if preamble else item
 
-    def _start_over(self, head: Sequence[WindowItem], cause: str, header: EpochHeader | None = None) -> None:
+    def _start_over(self, head: Sequence[WindowItem], cause: str, header: Epoch | None = None) -> None:
         self._origin = self.conversation.rewrite(head, cause, (), header)
         self._hidden = False
         self._built = (self._origin.id, self.conversation.last, tuple(head))

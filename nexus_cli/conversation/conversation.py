@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 from nexus_cli.conversation.groups import (
@@ -45,39 +45,11 @@ from nexus_cli.core.entry import (
     is_placeholder,
     sum_tokens,
 )
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
-
-
-@dataclass(frozen=True, slots=True)
-class EpochHeader:
-    """The frozen beginning of an epoch, without its head."""
-
-    model: str = ""
-    system: str = ""
-    tools: tuple[JsonObject, ...] = ()
-    rules: str = WireRules().dumps()
-    effort: str = ""
-    system_tokens: int = 0
-    tools_tokens: int = 0
-    sections: str = "[]"
-
-    @classmethod
-    def of(cls, epoch: Epoch) -> EpochHeader:
-        """Return the header of an epoch."""
-        return cls(**_header_values(epoch))
-
-    def on(self, epoch: Epoch) -> Epoch:
-        """Return the epoch with this header."""
-        return replace(epoch, **_header_values(self))
-
-    @property
-    def header_tokens(self) -> int:
-        """Counted tokens of system text and schemas."""
-        return self.system_tokens + self.tools_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +67,13 @@ class FrozenRequest:
 class Conversation:
     """The entries of one conversation, and the window of its next request. All changes to the window are made here."""
 
-    def __init__(self, log: Log, clock: Clock, measure: Measure, header: EpochHeader | None = None) -> None:
+    def __init__(self, log: Log, clock: Clock, measure: Measure, header: Epoch | None = None) -> None:
+        """Begin a conversation, whose first epoch has the `header` of another one."""
         self.log = log
         self.clock = clock
         self._measure = measure
-        self.epoch = _epoch(header or EpochHeader(), 0, None, "start", (), self.last)
+        first = Epoch(0, None, "start", "", "", (), WireRules().dumps(), (), self.last)
+        self.epoch = first.with_header(header) if header else first
         self.tail: list[WindowItem] = []
         self._entries: dict[int, Entry] = {}
         """By id the known entries of window and run; one that was sent does not change."""
@@ -394,12 +368,13 @@ class Conversation:
             size -= 1
         return len(self.epoch.head) + size
 
-    def make_epoch(self, head: Iterable[WindowItem], cause: str, header: EpochHeader | None = None) -> Epoch:
-        """Return the epoch that would begin now with this head, under the present header or another one. Changes
-        nothing."""
+    def make_epoch(self, head: Iterable[WindowItem], cause: str, header: Epoch | None = None) -> Epoch:
+        """Return the epoch that would begin now with this head, under the present header or that of another
+        epoch. Changes nothing."""
         kept = tuple(item for item in head if not is_placeholder(item))
         parent = self.epoch.id if self.is_recorded else None
-        return _epoch(header or EpochHeader.of(self.epoch), self.log.next_epoch(), parent, cause, kept, self.last)
+        header, number = header or self.epoch, self.log.next_epoch()
+        return replace(header, id=number, parent=parent, cause=cause, head=kept, base=self.last)
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
         """Begin an epoch of `make_epoch`; the only way in which sent lines change. Its drops and notes are recorded
@@ -414,15 +389,15 @@ class Conversation:
         self.anchor = None
 
     def rewrite(
-        self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], header: EpochHeader | None = None
+        self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], header: Epoch | None = None
     ) -> Epoch:
         """Make an epoch and begin it, for a conversation without a session."""
         self.begin_epoch(self.make_epoch(head, cause, header), drops)
         return self.epoch
 
-    def replace_header(self, header: EpochHeader) -> None:
-        """Replace the header of an epoch that was neither recorded nor sent."""
-        self.epoch = header.on(self.epoch)
+    def replace_header(self, header: Epoch) -> None:
+        """Take the header of another epoch for the present one, which was neither recorded nor sent."""
+        self.epoch = self.epoch.with_header(header)
         self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
@@ -446,13 +421,3 @@ class Conversation:
 
     def _count(self) -> None:
         self.messages_tokens = sum_tokens(self.items)
-
-
-def _epoch(
-    header: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
-) -> Epoch:
-    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **_header_values(header))
-
-
-def _header_values(source: Epoch | EpochHeader) -> JsonDict:
-    return {field_.name: getattr(source, field_.name) for field_ in fields(EpochHeader)}

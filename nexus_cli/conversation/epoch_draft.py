@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.entry import Drop, Epoch, Note, PendingDrop
 from nexus_cli.core.event import Notice
@@ -16,7 +15,8 @@ from nexus_cli.core.rewrite_cost import RewritePrice
 class EpochDraft:
     """The header of a possible new epoch, and the drops that its system text makes for the first time."""
 
-    frame: EpochHeader
+    frame: Epoch
+    """An epoch whose header the new one takes: model, system text, tools, rules and effort."""
     left: Sequence[PendingDrop] = ()
     """Each drop with kind and value of the memo beside it."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import ClassVar, Protocol, TypedDict
@@ -202,6 +202,10 @@ class Epoch:
     def header_tokens(self) -> int:
         """Tokens of system text and schemas, which every request of the epoch contains, by our count."""
         return self.system_tokens + self.tools_tokens
+
+    def with_header(self, header: Epoch) -> Epoch:
+        """Return this epoch with all that comes before the head in the requests of another one."""
+        return replace(header, id=self.id, parent=self.parent, cause=self.cause, head=self.head, base=self.base)
 
     @property
     def section_rows(self) -> tuple[JsonObject, ...]:

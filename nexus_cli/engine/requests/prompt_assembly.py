@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Conversation, EpochHeader
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft
+from nexus_cli.core.entry import Epoch
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
 from nexus_cli.core.shared_types import TakeText
@@ -29,8 +30,8 @@ class PromptAssembly:
     offer: ToolOffer
     """Decides on the tools of each epoch."""
     rules: str
-    inherited: EpochHeader | None = None
-    """System text and tools of the parent session, reused because the same bytes are in the provider's cache."""
+    inherited: Epoch | None = None
+    """An epoch of the parent session, whose system text and tools are reused: the provider has them in its cache."""
     _epoch: int = -1
     """The epoch whose sent sections are loaded."""
     _due: bool = False
@@ -57,15 +58,16 @@ class PromptAssembly:
         tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), asked))
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
-        header = EpochHeader(
-            self.collector.view.model,
-            text,
-            tools,
-            self.rules,
-            context.model.effort,
-            context.system_cost(text),
-            context.tools_cost(tools),
-            canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
+        header = replace(
+            context.conversation.epoch,
+            model=self.collector.view.model,
+            system=text,
+            tools=tools,
+            rules=self.rules,
+            effort=context.model.effort,
+            system_tokens=context.system_cost(text),
+            tools_tokens=context.tools_cost(tools),
+            sections=canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
         return EpochDraft(header, left)
 

@@ -54,7 +54,7 @@ def separate(engine: Engine, agent: str, model: Model, text: str = "") -> Engine
     context.conversation = Conversation(log, engine.conversation.clock, context.measure)
     context.conversation.sent = SentRequests(uses=engine.conversation.sent.uses)
     rules = rules_for(model.info.provider, model.info.name).dumps()
-    context.set_header(replace(context.header(), model=model.info.name, rules=rules))
+    context.set_header(replace(context.conversation.epoch, model=model.info.name, rules=rules))
     context.conversation.begin()
     if text:
         context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
@@ -74,7 +73,7 @@ def uncompaction() -> Act:
         anchor = engine.backoff.anchor_before(made.id) if same else None
         _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
         if same:
-            planned = EpochDraft(replace(EpochHeader.of(old), effort=engine.model.effort))
+            planned = EpochDraft(replace(old, effort=engine.model.effort))
         else:
             planned = await engine.prompt.draft_epoch(engine.context)
         epoch = conversation.make_epoch(head, UNDO, planned.frame)

@@ -60,7 +60,7 @@ async def run_separately(
     side = separate(engine, recipe.name, model or engine.model)
     context = side.context
     header = replace(
-        context.header(),
+        context.conversation.epoch,
         system=instruction,
         system_tokens=context.system_cost(instruction),
         tools=tuple(tools),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from epochs import make_header as EpochHeader
 from ledger.conftest import on
 from search import sample
 from session.played import the_ledger
@@ -29,7 +30,6 @@ from session.prefix_cache import (
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import tolerated_miss
-from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.fingerprints import Fingerprint, render_fingerprint
 from nexus_cli.conversation.groups import flatten, group_tool_calls

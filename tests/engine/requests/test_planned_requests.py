@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from conversation.planned import Conversation
 from conversation.test_conversation import Record, measure
+from epochs import make_header as EpochHeader
 from session.played import Played
 
 from nexus_cli.context import ContextConfig, ContextManager
-from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.request_plan import project
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
