@@ -356,6 +356,14 @@ class ContextManager:
             added=added,
         )
 
+    def sized(self, model: Model) -> tuple[TokenBudget, Estimate]:
+        """Return the budget of a conversation for `model`, and an estimate by the model's calibration."""
+        name = model.info.served_name
+        known = self.calibrations.calibration(name) if self.calibrations else None
+        own = name == self.model.info.served_name
+        budget = TokenBudget.of(model.info.window, model.info.max_output)
+        return budget, Estimate.of(self.estimate.calibration if own else known)
+
     def countable(self, tokens: int) -> int:
         """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
         return self.estimate.countable(tokens, self.conversation.contents())
@@ -455,10 +463,11 @@ class ContextManager:
         if (most, reserves) != (self.config.max_tokens, self.config.reserve_tokens):
             self.config = replace(self.config, max_tokens=most, reserve_tokens=reserves)
 
-    def fork(self, conversation: Conversation) -> ContextManager:
+    def fork(self, agent: str) -> ContextManager:
         """Return a manager like this one over a fork of its conversation; both learn from the reports of either."""
-        other = copy(self)
-        other.conversation = conversation
+        other, parent = copy(self), self.conversation
+        other.conversation = parent.fork(parent.log.open_lane(agent, parent.last))
+        other.cut_run = -1
         return other
 
     def _header_with(self, prompt: str) -> Epoch:

@@ -235,6 +235,15 @@ class Conversation:
         """Return the loop's next step."""
         return next_step(self.items)
 
+    def newest_words(self) -> str:
+        """Return the last request in the window, "" if there is none: messages of nexus within a turn are none."""
+        for item in reversed(self.items):
+            if item.is_request and not any(
+                entry.kind is Kind.STEER and entry.actor == "nexus" for entry in self.read(item.entry, item.entry)
+            ):
+                return item.message.content
+        return ""
+
     def add(self, entry: Entry) -> None:
         """Append a recorded entry to the window."""
         self._entries[entry.id] = entry

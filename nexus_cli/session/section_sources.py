@@ -39,7 +39,6 @@ from nexus_cli.core.services import Footprint, Log, SeenFile
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.tool import Effect
-from nexus_cli.engine.requests.engine import newest_words
 from nexus_cli.sections.collect import SectionCollector
 from nexus_cli.sections.contributor import Contributor, Sources, View, discover
 from nexus_cli.sections.identity_files import read_identity_files
@@ -185,7 +184,7 @@ class SessionSources:
         """Return the person's newest message. Many sections ask for it; the ledger is read once."""
         conversation = self.context.conversation
         if self._about[0] != (state := (conversation, conversation.changes)):
-            self._about = state, newest_words(conversation)
+            self._about = state, conversation.newest_words()
         return self._about[1]
 
     def files(self) -> Sequence[SeenFile]:

@@ -22,6 +22,7 @@ from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.project_items import trusted_variables
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.errors import NexusError, reason_of
@@ -31,7 +32,7 @@ from nexus_cli.core.memo_kinds import HOOK
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.engine.requests.control import Control, SteeringWords
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.hooks.claude_lines import claude_lines
 from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, describe_batch, encode_event
 from nexus_cli.hooks.hook_list import ACTIVE, CALL_EVENTS, CHANGED, Hook, list_hooks, read_stamp
@@ -168,12 +169,8 @@ class SessionHooks:
 
     async def admit_steering(self, control: Control) -> None:
         """Run the hooks of a prompt for the messages to the running turn; withdraw those that one refuses."""
-        admitted: list[SteeringWords] = []
-        while waiting := [
-            steering_words
-            for steering_words in control.steering
-            if not any(steering_words is other for other in admitted)
-        ]:
+        admitted: list[Trigger] = []
+        while waiting := [words for words in control.steering if not any(words is other for other in admitted)]:
             said = waiting[0]
             admitted.append(said)
             if said.actor == "person" and (why := await self._refuse_prompt(said.text)):

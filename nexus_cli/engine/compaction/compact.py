@@ -32,7 +32,6 @@ from nexus_cli.engine.compaction.summarise import (
 )
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.engine.requests.engine import Engine, PromptAssembler
-from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.text.untrusted_text import neutralize
 
 
@@ -58,8 +57,8 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             raise SummaryError("the summary was empty")
         missed = missed_rules(engine.conversation, plan, rules)
         if missed:
-            begin = partial(separate, engine, "compact", choice.model)
-            begin = partial(forked, engine, "compact") if source == "window" else begin
+            begin = partial(engine.separate, "compact", choice.model)
+            begin = partial(engine.fork, "compact") if source == "window" else begin
             rules = await ask_for_rules(begin, plan.summary_cap, missed)
         summary = Summary(text, choice.source, choice.why, rules, ends)
         rewrite, kept = await draft_compaction(engine, plan, summary, cause, engine.prompt, engine.conversation.log)

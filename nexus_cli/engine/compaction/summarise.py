@@ -25,7 +25,6 @@ from nexus_cli.engine.compaction.summary_request import current_request, fork_in
 from nexus_cli.engine.compaction.summary_source import SummarySource, find_acts, fork_fits, room_for, with_acts
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF, call_model
-from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.text.untrusted_text import neutralize
 
 PAID = 2
@@ -120,7 +119,7 @@ def _ways(
         yield "originals", transcript(choice.model, choice.originals)
     if choice.forks and fork_fits(engine.context, plan, instructions):
         text = fork_instruction(plan, instructions)
-        yield "window", lambda: _answer(forked(engine, "compact", text), plan.summary_cap, paid)
+        yield "window", lambda: _answer(engine.fork("compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
         acts = find_acts(engine.conversation)
         gone = [with_acts(item.message, item.preamble, acts) for item in plan.removed]
@@ -206,7 +205,7 @@ async def _from_transcript(
             plan, piece, request=request, earlier=summary, headings=", ".join(headings()), instructions=instructions
         )
         try:
-            summary = await _answer(separate(engine, "compact", model, text), plan.summary_cap, paid)
+            summary = await _answer(engine.separate("compact", model, text), plan.summary_cap, paid)
         except SummaryOverflow as reason:  # says nothing about the session's own window
             raise SummaryError(str(reason)) from None
     return summary

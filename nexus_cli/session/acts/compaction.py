@@ -13,7 +13,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.preview import preview_compaction
-from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session_state import Act, SessionState
 
@@ -25,7 +24,7 @@ def compaction(instructions: str) -> Act:
         engine = state.engine
         if engine.conversation.next_step().calls:
             raise NexusError("usage", "not compacted", "a tool call has no result yet", "Run /continue first")
-        await begin_pending_epoch(engine)
+        await engine.begin_pending_epoch()
         await compact(engine, "command", engine.settings.compact.to, instructions)
 
     return act
