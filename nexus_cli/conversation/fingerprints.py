@@ -79,6 +79,14 @@ class Difference:
     """Its former value: a name, or the beginning of its hash; "" if it did not exist."""
     after: str
 
+    def source_in(self, *epochs: Epoch) -> str:
+        """Return the source of the section that differs, from the first of `epochs` that has one; "" for other
+        parts."""
+        if self.kind != "section":
+            return ""
+        named = (load for epoch in epochs for load in epoch.section_rows if load.get("id") == self.what)
+        return next((str(row["source"]) for row in named if row.get("source")), "")
+
 
 def render_fingerprint(epoch: Epoch, items: Iterable[WindowItem]) -> Fingerprint:
     """Return the parts of a request of these items, rendering its messages again."""

@@ -15,9 +15,9 @@ from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group, Measure, flatten
-from nexus_cli.core.elide import clip_text, one_line
+from nexus_cli.core.elide import clip_text, last_line, one_line
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem, is_placeholder
-from nexus_cli.core.message import ToolCall
+from nexus_cli.core.message import SAME, ToolCall
 from nexus_cli.core.tool import Effect, FindTool, Reads, Tool
 from nexus_cli.core.wire import canonical
 
@@ -29,8 +29,6 @@ OLD = 16
 """Groups after which what was read, searched or run counts as stale by its age alone."""
 CUT = "left out: recall("
 """Mark of a shortened result."""
-SAME = "[Unchanged"
-"""Beginning of a result that refers to the same text above it."""
 NAMED = 120
 """Characters of a call's subject that its stub names."""
 LINES = ("offset", "limit")
@@ -104,7 +102,7 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
             if tool.runs_commands:
                 if is_old and _is_long(item):
                     command = str(call.arguments.get(tool.subject, ""))
-                    stale_results.append(StaleResult(item, call, command, AGED, last_line(item.message.content)))
+                    stale_results.append(StaleResult(item, call, command, AGED, last_line(item.message.content, NAMED)))
                 continue
             if not _touches_files(tool):
                 continue
@@ -124,12 +122,6 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
 
 def _is_long(item: WindowItem) -> bool:
     return item.form is ItemForm.FULL and item.tokens > LEAST < len(item.message.content)
-
-
-def last_line(text: str) -> str:
-    """Return the last line of a result, "" if it is long."""
-    line = text.rstrip().rpartition("\n")[2]
-    return line if len(line) <= NAMED else ""
 
 
 def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:

@@ -75,10 +75,10 @@ class SentRequest:
         shared: int,
         age: float | None,
         proven: bool,
-        differ: Callable[[], Difference | None],
+        differ: Callable[[], Difference | None] | None = None,
     ) -> CacheFacts:
-        """Compare the request, with its `usage`, to the one before, by values of `CacheFacts`; `differ` is called on a
-        miss."""
+        """Compare the request, with its `usage`, to the one before, by values of `CacheFacts`; on a miss `differ` is
+        called, by default for a comparison of all parts."""
         fresh, is_same = 0, before.epoch is self.epoch
         if not is_same:
             items = self.items
@@ -95,26 +95,17 @@ class SentRequest:
             proven=proven,
             former=before.life,
         )
-        difference = differ() if facts.diagnose().missed else None
+        find = differ or (lambda: None if is_same else before.fingerprint().first_difference(self.fingerprint()))
+        difference = find() if facts.diagnose().missed else None
         if difference is None:
             return facts
         cause = "" if is_same else self.epoch.cause
-        return replace(
-            facts, difference=difference, cause=cause, source=source_of(difference, self.epoch, before.epoch)
-        )
+        return replace(facts, difference=difference, cause=cause, source=difference.source_in(self.epoch, before.epoch))
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
         same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
         return None if same < 0 else arrange(items)[:same]
-
-
-def source_of(difference: Difference, *epochs: Epoch) -> str:
-    """Return the source of the section that differs, from the first of `epochs` that has one; "" for other parts."""
-    if difference.kind != "section":
-        return ""
-    named = (load for epoch in epochs for load in epoch.section_rows if load.get("id") == difference.what)
-    return next((str(row["source"]) for row in named if row.get("source")), "")
 
 
 @dataclass(frozen=True, slots=True)

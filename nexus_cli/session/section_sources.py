@@ -49,7 +49,7 @@ from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer, Phase, Section
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.sections.skills import SKILL, Skill, find_guides, find_skills, mark_denied, may_have_skills
+from nexus_cli.sections.skills import GuideKind, Skill, find_guides, mark_denied, may_have_skills
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import CHAT, Options
 from nexus_cli.session.recipes import find_agents
@@ -76,7 +76,7 @@ class SkillCatalogue:
 
     def read(self) -> tuple[tuple[Skill, ...], int]:
         """Read the skills again; return them, and the number of inactive ones."""
-        skills, inactive = find_guides(self.cwd, SKILL)
+        skills, inactive = find_guides(self.cwd, GuideKind.SKILL)
         self._last, self._is_new = (mark_denied(skills, self.find_denial), inactive), True
         return self._last
 
@@ -100,7 +100,7 @@ class SkillCatalogue:
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
         called = {match[2] or match[3] for match in _CALL.finditer(message)}
-        found = mark_denied(find_skills(self.cwd), self.find_denial)
+        found = mark_denied(find_guides(self.cwd, GuideKind.SKILL)[0], self.find_denial)
         skills = [skill for skill in _describe(found) if skill["name"] not in called]
         texts = [f"{skill['name'].replace('-', ' ')} {skill['description']}" for skill in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.core.entry import Epoch
-from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.tool_selection import ToolOffer
-from nexus_cli.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
+from nexus_cli.sections.collect import SectionCollector, system_text
 from nexus_cli.sections.planner import UNREAD
 from nexus_cli.sections.section_drops import SectionDrops
 
@@ -99,10 +97,12 @@ class PromptAssembly:
             self._due = False
             self.collector.mark_sent(changed)
             if sections:
-                conversation.memo(PLAN, _memo(conversation.epoch.id, changed, sections))
-            if told := changed.fact_ids():
-                conversation.memo(TOLD_FACTS, {"ids": told})
-            if NOTICES in changed.sent:
+                plan, told = changed.plan, {"epoch": conversation.epoch.id, "told": changed.sent}
+                rows = {"pool": plan.budget, "raised": plan.raised, "sections": list(sections)}
+                conversation.memo(PLAN, {**told, **rows})
+            if facts := changed.fact_ids():
+                conversation.memo(TOLD_FACTS, {"ids": facts})
+            if changed.has_notices:
                 self._noted = tuple(notices)
                 notices.clear()
 
@@ -113,29 +113,13 @@ class PromptAssembly:
         """Load the sections that the conversation's epoch has sent, and start reading those that were unread when it
         began."""
         self._epoch, self._due = conversation.epoch.id, conversation.last_sent < 0
-        self.collector.load_sent((item.preamble for item in conversation.items), last_section_hashes(conversation))
+        last: dict[str, str] = {}  # the hash of each event section as it was sent last, in any epoch
+        for memo in conversation.memos(PLAN):
+            last.update(memo.value["told"])
+        self.collector.load_sent((item.preamble for item in conversation.items), last)
         unread = (row for row in conversation.epoch.section_rows if row.get("source") == UNREAD)
         self.collector.read_in_background(str(row["id"]) for row in unread)
 
     def _fit(self, context: ContextManager) -> None:
         if context.budget.window != self.collector.view.window:
             self.collector.set_budget(context.budget)
-
-
-def last_section_hashes(conversation: Conversation) -> dict[str, str]:
-    """Return the hash of each event section as last sent by the conversation, in any epoch."""
-    last: dict[str, str] = {}
-    for memo in conversation.memos(PLAN):
-        last.update(memo.value["told"])
-    return last
-
-
-def _memo(epoch: int, changed: ChangedSections, sections: Sequence[JsonObject]) -> JsonObject:
-    digests = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
-    return {
-        "epoch": epoch,
-        "told": digests,
-        "pool": changed.plan.budget,
-        "raised": changed.plan.raised,
-        "sections": list(sections),
-    }

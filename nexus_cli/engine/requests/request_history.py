@@ -12,7 +12,7 @@ from datetime import datetime
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
+from nexus_cli.conversation.cache_diagnosis import CacheFacts, Diagnosis, seconds_between
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint
 from nexus_cli.conversation.sent_requests import MOST_EPOCHS, SentRequest, SentRequests, prefix_hash
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
@@ -61,6 +61,20 @@ class RequestPair:
     before: RequestRow | None
     used: str
     """Time of the last request in the epoch of `before`, in any conversation; "" without `before`."""
+
+    def diagnose(self, facts: CacheFacts) -> Diagnosis:
+        """Diagnose the request's use of the cache, by the facts of its conversation."""
+        if not self.row.was_answered:
+            why = f" ({self.row.finish})" if self.row.finish else ""
+            return Diagnosis("unanswered", why=f"the request was not answered{why}")
+        if not self.row.reported:
+            return Diagnosis("unreported", why="the provider reported no figures for this request")
+        verdict, first = facts.diagnose(), ""
+        if not facts.before and self.row.manifest.step > 1:
+            first = "no earlier request reported figures to compare with"
+        elif not facts.before and facts.read:
+            first = "first request of this session; another session had sent the same prefix"
+        return replace(verdict, why=first) if first else verdict
 
 
 @dataclass

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.budget import share_room
 from nexus_cli.core.elide import (
     Marker,
     count_large,
@@ -33,15 +34,6 @@ _SHARE = 4
 """Part of a text's room that its index may take: a fourth."""
 _SHOWN = 80
 """Characters shown of a chunk's first line."""
-
-
-def share_room(sizes: Sequence[int], room: int) -> list[int]:
-    """Return the share of `room` for each text: its size while the smaller ones leave it so much."""
-    shares = [0] * len(sizes)
-    for left, place in zip(range(len(sizes), 0, -1), sorted(range(len(sizes)), key=sizes.__getitem__), strict=True):
-        shares[place] = min(sizes[place], max(0, room) // left)
-        room -= shares[place]
-    return shares
 
 
 def indexed_marker(text: str, drop_id: str, *, first_line: int, cap: int) -> Marker:

@@ -35,7 +35,7 @@ from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.core.message import Message, ToolCall
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
-from nexus_cli.engine.compaction.summarise import find_headings
+from nexus_cli.engine.compaction.summary_headings import find_headings
 from nexus_cli.engine.compaction.summary_request import fenced
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF
