@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import flatten, from_first_user_message, group_tool_calls
+from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.strategies import find_strategy
@@ -555,6 +555,12 @@ class ContextManager:
         self._origin = self.conversation.rewrite(head, cause, (), header)
         self._hidden = False
         self._built = (self._origin.id, self.conversation.last, tuple(head))
+
+
+def from_first_user_message(groups: Sequence[tuple[WindowItem, ...]]) -> Sequence[tuple[WindowItem, ...]]:
+    """Return `groups` from the first user message on; all of them if there is none."""
+    first = next((index for index, group in enumerate(groups) if group[0].message.role is Role.USER), 0)
+    return groups[first:]
 
 
 def _join_preamble(message: Message, preamble: str) -> Message:

@@ -33,8 +33,10 @@ from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import (
     COMPACTED,
     UNDO,
+    Cause,
     Drop,
     Entry,
+    EntryRange,
     Epoch,
     ItemForm,
     Kind,
@@ -121,7 +123,7 @@ class Conversation:
         conversation.tail = [WindowItem.of(entry) for entry in conversation.read(epoch.base + 1, conversation.last)]
         conversation._head_sent = cursor > 0 and cursor >= epoch.base
         conversation.run = conversation._newest_run()
-        conversation._count()
+        conversation.messages_tokens = sum_tokens(conversation.items)
         return conversation
 
     def fork(self, log: Log) -> Self:
@@ -169,6 +171,19 @@ class Conversation:
     def memos(self, kind: str) -> Sequence[Memo]:
         """Return all memos of one kind, oldest first."""
         return self.log.memos(kind)
+
+    def record_drop(
+        self, what: str, tokens: int, cause: Cause, text: str | None = None, entries: EntryRange | None = None
+    ) -> Drop:
+        """Record a drop of `text`, or of `entries`, and return it."""
+        drop = Drop(self.log.next_drop(), what, tokens, cause, self.now(), entries, text)
+        self.log.record_drop(drop)
+        return drop
+
+    def newest_memo(self, *kinds: str) -> JsonObject:
+        """Return the value of the newest memo of these kinds, {} if there is none."""
+        memos = [memo for kind in kinds for memo in self.memos(kind)[-1:]]
+        return sorted(memos, key=lambda memo: memo.at)[-1].value if memos else {}
 
     def now(self) -> str:
         """Return the current time in the form that the ledger stores."""
@@ -394,7 +409,7 @@ class Conversation:
         self._head_open, self._changed_preambles = True, set()
         self._stored_lines = (), {}
         self._entries = {entry.id: entry for entry in self._in_use(tuple(self._entries.values()))}
-        self._count()
+        self.messages_tokens = sum_tokens(self.items)
         self.anchor = None
 
     def rewrite(
@@ -427,6 +442,3 @@ class Conversation:
                 if entry is not None and entry.kind is Kind.USER:
                     return entry.id
         return 0
-
-    def _count(self) -> None:
-        self.messages_tokens = sum_tokens(self.items)

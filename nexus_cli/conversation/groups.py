@@ -50,13 +50,8 @@ def group_tool_calls(items: Iterable[WindowItem], measure: Measure | None = None
 def _fill_results(group: Sequence[WindowItem | None], measure: Measure | None) -> Group:
     first = group[0]
     assert first is not None
-    return (
-        first,
-        *(
-            _placeholder(first, call, measure) if item is None else item
-            for call, item in zip(first.message.tool_calls, group[1:], strict=True)
-        ),
-    )
+    results = zip(first.message.tool_calls, group[1:], strict=True)
+    return (first, *(item or _placeholder(first, call, measure) for call, item in results))
 
 
 def _placeholder(owner: WindowItem, call: ToolCall, measure: Measure | None) -> WindowItem:
@@ -66,20 +61,14 @@ def _placeholder(owner: WindowItem, call: ToolCall, measure: Measure | None) -> 
     )
 
 
-def from_first_user_message(groups: Sequence[Group]) -> Sequence[Group]:
-    """Return `groups` from the first user message on; all of them if there is none."""
-    first = next((index for index, group in enumerate(groups) if group[0].message.role is Role.USER), 0)
-    return groups[first:]
-
-
 def flatten(groups: Iterable[Group]) -> list[WindowItem]:
     """Return the items of all groups in order."""
     return [item for group in groups for item in group]
 
 
-def arrange(items: Iterable[WindowItem], measure: Measure | None = None) -> list[WindowItem]:
-    """Return `items` in the order in which they are sent, repaired; `measure` counts placeholders."""
-    return flatten(group_tool_calls(items, measure))
+def arrange(items: Iterable[WindowItem]) -> list[WindowItem]:
+    """Return `items` in the order in which they are sent, repaired."""
+    return flatten(group_tool_calls(items))
 
 
 def newest_entry_id(groups: Iterable[Group]) -> int:

@@ -126,39 +126,51 @@ def _is_long(item: WindowItem) -> bool:
 
 def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:
     """Return the window's items with the stubs, by entry, in place of the originals."""
-    return [stubs.get(item.entry, item) if _is_result(item) else item for group in groups for item in group]
+    return [
+        stubs.get(item.entry, item) if item.message.tool_call_id is not None else item
+        for group in groups
+        for item in group
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class StaleBatch:
+    """Stale results that are replaced together, oldest first; none: there is nothing to replace."""
+
+    results: Sequence[StaleResult] = ()
+    saved: int = 0
+    """Tokens that their stubs free, by our count."""
+    cold: int = 0
+    """The sent tokens behind the first stub, which no cache has then."""
+
+    def draft(
+        self, conversation: Conversation, measure: Measure, next_drop: Callable[[], str] | None
+    ) -> tuple[list[WindowItem], list[Drop]]:
+        """Return the window with stubs in place of the results, and the drops of these. Without `next_drop`, which
+        returns their ids, they have a stand-in."""
+        stubs, drops = dict[int, WindowItem](), list[Drop]()
+        for stale_result in self.results:
+            name, entry = next_drop() if next_drop else STUB, stale_result.item.entry
+            stubs[entry] = stale_result.stub(name, measure)
+            tokens = stale_result.item.tokens - stubs[entry].tokens
+            what = f"result of {stale_result.what} ({stale_result.why})"
+            drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
+        return with_stubs(conversation.groups(), stubs), drops
 
 
 def find_batches(
     conversation: Conversation, find_tool: FindTool, pinned: Container[int], measure: Measure
-) -> Iterator[tuple[list[StaleResult], int, int]]:
-    """Yield the newest stale result, then the two newest, and so on, without those of `pinned` entries: with the tokens
-    that their stubs free, and the sent tokens behind the first stub, which no cache has then. By our count."""
+) -> Iterator[StaleBatch]:
+    """Yield the newest stale result, then the two newest, and so on, without those of `pinned` entries."""
     groups, behind, total, saved = conversation.groups(), dict[int, int](), 0, 0
     for item in reversed(flatten(groups)):
         total += item.tokens if item.entry <= conversation.cursor else 0
         behind[item.entry] = total
-    stale_results = [
-        stale_result for stale_result in find_stale(groups, find_tool) if stale_result.item.entry not in pinned
-    ]
+    stale_results = [stale for stale in find_stale(groups, find_tool) if stale.item.entry not in pinned]
     for start in reversed(range(len(stale_results))):
         item = stale_results[start].item
         saved += max(0, item.tokens - stale_results[start].stub(STUB, measure).tokens)
-        yield stale_results[start:], saved, max(0, behind.get(item.entry, 0) - saved)
-
-
-def draft_stubs(
-    conversation: Conversation, stale: Sequence[StaleResult], measure: Measure, next_drop: Callable[[], str]
-) -> tuple[list[WindowItem], list[Drop]]:
-    """Return the window with stubs in place of stale results, and the drops of these."""
-    stubs, drops = dict[int, WindowItem](), list[Drop]()
-    for stale_result in stale:
-        name, entry = next_drop(), stale_result.item.entry
-        stubs[entry] = stale_result.stub(name, measure)
-        tokens = stale_result.item.tokens - stubs[entry].tokens
-        what = f"result of {stale_result.what} ({stale_result.why})"
-        drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
-    return with_stubs(conversation.groups(), stubs), drops
+        yield StaleBatch(stale_results[start:], saved, max(0, behind.get(item.entry, 0) - saved))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +245,6 @@ def _has_failed(call: ToolCall, item: WindowItem, paths: Sequence[str]) -> bool:
         or any(path and text.startswith(f"{path}: ") for path in paths)
         or text.endswith("Nothing was changed.")
     )
-
-
-def _is_result(item: WindowItem) -> bool:
-    return item.message.tool_call_id is not None
 
 
 def _lines(call: ToolCall) -> tuple[int, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import sha256
+from typing import ClassVar
 
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
@@ -15,11 +15,7 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
-from nexus_cli.core.wire import canonical
 from nexus_cli.provider.prompt_cache import CacheLife, cache_life_of
-
-MOST_EPOCHS = 4
-"""Earlier epochs whose requests are remembered: an undo may return to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ class SentRequest:
     """Reported and counted tokens of the smallest request with the same system text and schemas; 0 if unknown. Used to
     estimate the tokens of those two."""
     begins: str = ""
-    """Hash of model, system text and schemas, see `prefix_hash`."""
+    """`Epoch.prefix_hash`."""
     life: CacheLife | None = None
     """Cache lifetime of its model."""
 
@@ -126,6 +122,8 @@ class SentRequests:
     A fork shares the containers: requests of either may produce cache hits in both.
     """
 
+    most_epochs: ClassVar = 4
+    """Earlier epochs whose requests are remembered: an undo may return to one."""
     last: SentRequest | None = None
     """The conversation's newest request with reported usage; a fork starts with its parent's."""
     earlier: dict[int, SentRequest] = field(default_factory=dict)
@@ -145,13 +143,13 @@ class SentRequests:
         if not usage.input:
             return None
         cached = bool(usage.cache_read or usage.cache_write) or (before is not None and before.cached)
-        begins = prefix_hash(epoch) if before is None or before.epoch is not epoch else before.begins
+        begins = epoch.prefix_hash if before is None or before.epoch is not epoch else before.begins
         mine = (usage.input, counted)
         least = self.least[begins] = min(mine, self.least.get(begins, mine))
         self.last = replace(request, cached=cached, least=least, begins=begins)
         self.earlier.pop(epoch.id, None)
         self.earlier[epoch.id] = self.last
-        while len(self.earlier) > MOST_EPOCHS:
+        while len(self.earlier) > self.most_epochs:
             del self.earlier[next(iter(self.earlier))]
         return self.last
 
@@ -190,8 +188,3 @@ class SentRequests:
             return True
         seconds = seconds_between(self.uses.get(sent.epoch.id), now)
         return sent.tokens >= life.min_tokens and (seconds is None or seconds <= life.max_seconds)
-
-
-def prefix_hash(epoch: Epoch) -> str:
-    """Hash the prefix of the epoch's requests: model, system text and schemas."""
-    return sha256(canonical([epoch.model, epoch.system, list(epoch.tools)])).hexdigest()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from hashlib import sha256
 from typing import ClassVar, Protocol, TypedDict
 
 from nexus_cli.core.json_value import JsonObject
@@ -202,6 +203,11 @@ class Epoch:
     def header_tokens(self) -> int:
         """Tokens of system text and schemas, which every request of the epoch contains, by our count."""
         return self.system_tokens + self.tools_tokens
+
+    @property
+    def prefix_hash(self) -> str:
+        """Hash of what its requests begin with: model, system text and schemas."""
+        return sha256(canonical([self.model, self.system, list(self.tools)])).hexdigest()
 
     def with_header(self, header: Epoch) -> Epoch:
         """Return this epoch with all that comes before the head in the requests of another one."""

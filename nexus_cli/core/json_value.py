@@ -8,7 +8,7 @@ type of such an object.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
@@ -56,6 +56,15 @@ def compact(value: Any) -> str:
 
 def _plain(value: object) -> Any:
     return dict(value) if isinstance(value, Mapping) else repr(value)
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON data with every text in it changed; keys stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_texts(item, change) for key, item in value.items()}
+    return [map_texts(item, change) for item in value] if isinstance(value, list | tuple) else value
 
 
 @cache

@@ -18,7 +18,7 @@ from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
 from nexus_cli.core.json_value import JsonDict, JsonOf, to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
-from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.calls.dispatch import REPEATED, Dispatcher
 from nexus_cli.engine.compaction.context_fit import (
     draft_due_pruning,
     ensure_fits,
@@ -204,7 +204,7 @@ def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCa
                 {tool_call.id: tool_call.name for tool_call in calls}
             )
             error = _repetition_error(engine.conversation, dispatcher, row, is_refused)
-            dispatcher.stop_repeating(engine.conversation, engine.control, calls)
+            dispatcher.leave_out(engine.conversation, engine.control, calls, REPEATED)
             raise error
 
 

@@ -25,7 +25,7 @@ async def make_room(engine: Engine, *, fits: bool) -> None:
     target = engine.settings.compact.to
     hopeless = fits and engine.backoff.refused_for_nothing and engine.compactor.plan(target) is None
     if not hopeless and engine.backoff.may_compact(fits=fits):
-        if stale := find_cheaper_batch(engine):
+        if (stale := find_cheaper_batch(engine)).results:
             engine.begin_epoch(draft_pruning(engine, stale, engine.conversation.log.next_drop))
         else:
             await compact(engine, "window", target)

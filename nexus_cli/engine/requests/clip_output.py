@@ -112,7 +112,7 @@ async def leave_out_repeats(context: ContextManager, control: Control | None, te
     """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
     bar), and without most of the lines that repeat if it exceeds the output cap; unchanged if that saves too little.
     Markers name the drop with the whole output, which is sent to the front end of `control`."""
-    count, log, cap = context.count, context.conversation.log, context.budget.output_cap
+    count, cap = context.count, context.budget.output_cap
 
     def work() -> tuple[str, Drop | None]:
         shown, left = last_states(text) if "\r" in text else (text, 0)
@@ -124,10 +124,8 @@ async def leave_out_repeats(context: ContextManager, control: Control | None, te
         tokens = count_large(text, 1, count) - count_large(shown, 1, count) if left else 0
         if tokens < LEAST_LEFT_OUT:
             return text, None
-        drop_id, now = log.next_drop(), context.conversation.now()
-        drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
-        log.record_drop(drop)
-        return f'[{said} left out: recall("{drop_id}")]\n{shown}', drop
+        drop = context.conversation.record_drop(f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, text)
+        return f'[{said} left out: recall("{drop.id}")]\n{shown}', drop
 
     shown, drop = await asyncio.to_thread(work) if len(text) > LARGE else work()
     if drop and control is not None:

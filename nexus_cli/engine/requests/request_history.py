@@ -14,7 +14,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, Diagnosis, seconds_between
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint
-from nexus_cli.conversation.sent_requests import MOST_EPOCHS, SentRequest, SentRequests, prefix_hash
+from nexus_cli.conversation.sent_requests import SentRequest, SentRequests
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
@@ -119,10 +119,10 @@ class ConversationRequests:
             request_row = smallest.setdefault(row.manifest.epoch, row)
             if row.reported_tokens < request_row.reported_tokens:
                 smallest[row.manifest.epoch] = row
-        begins = prefix_hash(like)
+        begins = like.prefix_hash
         for row in sorted(smallest.values(), key=lambda request_row: request_row.reported_tokens):
             try:
-                if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
+                if self.epoch(row.manifest.epoch).prefix_hash == begins:
                     sent = self.sent(row)
                     return sent.tokens, sent.epoch.header_tokens + sum_tokens(sent.items)
             except NexusError:
@@ -227,9 +227,9 @@ def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings
         _tails={conversation.epoch.id: conversation.tail},
         _infos={info.name: info},
     )
-    for epoch in list(newest)[-MOST_EPOCHS:]:
+    for epoch in list(newest)[-history.most_epochs :]:
         try:
-            begins = prefix_hash(like := found.epoch(epoch))
+            begins = (like := found.epoch(epoch)).prefix_hash
             small = found.smallest_like(rows, like)
             if all(small):  # also measures the prefix if it is no longer cached
                 history.least[begins] = small
