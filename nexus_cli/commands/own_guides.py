@@ -23,7 +23,7 @@ from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt
 from nexus_cli.plugins.python_plugins import admit_objects, describe_error
 from nexus_cli.reports.text.lines import join_names
 from nexus_cli.sections.contributor import discover as list_contributors
-from nexus_cli.sections.skills import COMMAND, SKILL, Skill, find_guides
+from nexus_cli.sections.skills import GuideKind, Skill, find_guides
 from nexus_cli.session.guide_model import GuideModel
 from nexus_cli.session.skill_guides import find_callable
 from nexus_cli.tools.registry import plugin_tools
@@ -96,7 +96,8 @@ def _guard_command(command: Command, plugin: str) -> Command:
 
 def describe_taken(cwd: Path, built_in: Collection[str]) -> str:
     """Return a line that names the guides whose name a built-in command has, "" for none. Blocks."""
-    guides = [guide for kind in (SKILL, COMMAND) for guide in find_guides(cwd, kind)[0] if guide.name in built_in]
+    kinds = (GuideKind.SKILL, GuideKind.COMMAND)
+    guides = [guide for kind in kinds for guide in find_guides(cwd, kind)[0] if guide.name in built_in]
     calls = {
         guide.name: f"/{guide.whole_name}" if guide.plugin else f"${guide.name}"
         for guide in guides
@@ -130,7 +131,7 @@ def _make_command(guide: Skill, name: str) -> Command:
 
     call.__doc__ = f"{guide.description or guide.kind} ({guide.shown_origin})\n\nRead from {guide.path}."
     hint = one_line(guide.fields.get("argument-hint", ""))[:60] or "[ARGUMENTS]"
-    return Command(name, OWN, call, hint, idle=True, is_first=guide.kind == COMMAND)
+    return Command(name, OWN, call, hint, idle=True, is_first=guide.kind == GuideKind.COMMAND)
 
 
 async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awaitable[None]] | None:

@@ -10,7 +10,7 @@ from typing import Annotated
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Text, Verb, report_text
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.reports import skills as reports
-from nexus_cli.sections.skills import find_skills
+from nexus_cli.sections.skills import GuideKind, find_guides
 
 Name = Annotated[str, Option("NAME", "The skill's name.", is_argument=True)]
 
@@ -44,7 +44,7 @@ def check_skills(
 
 
 def _complete_skills(source: Source) -> Sequence[str]:
-    return [skill.name for skill in find_skills(source.folder()) if not skill.shadowed]
+    return [skill.name for skill in find_guides(source.folder(), GuideKind.SKILL)[0] if not skill.shadowed]
 
 
 NOUN = Noun(

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from nexus_cli.conversation.compaction.summary_message import create_summary_message as create_summary_message
 from nexus_cli.conversation.groups import group_tool_calls
-from nexus_cli.conversation.tokens.counter import TokenCounter, compact
+from nexus_cli.conversation.tokens.counter import TokenCounter
 from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.json_value import compact
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.redact_secrets import redact
 

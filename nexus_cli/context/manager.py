@@ -12,25 +12,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from nexus_cli.conversation.conversation import Conversation, EpochHeader
-from nexus_cli.conversation.groups import (
-    PLACEHOLDER,
-    flatten,
-    from_first_user_message,
-    group_tool_calls,
-    is_placeholder,
-)
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.strategies import find_strategy
-from nexus_cli.conversation.tokens.counter import TokenCounter, compact, get_token_counter
+from nexus_cli.conversation.tokens.counter import TokenCounter, get_token_counter
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.core.budget import LEAST_OUTPUT, REQUEST_FLOOR, TokenBudget, left_over
 from nexus_cli.core.clock import Clock, format_local_time, local_now
-from nexus_cli.core.entry import Epoch, ItemForm, Kind, WindowItem, sum_tokens
+from nexus_cli.core.entry import PLACEHOLDER, Epoch, ItemForm, Kind, WindowItem, is_placeholder, sum_tokens
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.event import Notice
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, compact
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.message import Message, Role, ToolCall, ToolResult, replace_surrogates
 from nexus_cli.core.request import ModelInfo
@@ -125,7 +119,7 @@ class ContextManager:
     def set_tool_definitions(self, definitions: Sequence[JsonObject]) -> None:
         """Set the tool schemas, in Chat Completions form."""
         tools = tuple(deepcopy(dict(definition)) for definition in definitions)
-        self.set_header(replace(self.header(), tools=tools, tools_tokens=self.tools_cost(tools)))
+        self.set_header(replace(self.conversation.epoch, tools=tools, tools_tokens=self.tools_cost(tools)))
 
     def add_user_message(self, content: str) -> None:
         """Add a message of the person."""
@@ -260,14 +254,14 @@ class ContextManager:
             tokens=self.measure(summary_message, ""),
         )
         head = [summary, *([] if held or request is None else [request]), *seen[len(seen) - matched :]]
-        header = self.header() if new_system_prompt is None else self._header_with(new_system_prompt)
+        header = self.conversation.epoch if new_system_prompt is None else self._header_with(new_system_prompt)
         self._refuse_if_larger(head, added, header)
         self._start_over(head, "compaction", header)
         for message in added:
             kind = {Role.ASSISTANT: Kind.ASSISTANT, Role.TOOL: Kind.TOOL}.get(message.role, Kind.USER)
             self._add(kind, _own(message), "nexus")
 
-    def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], header: EpochHeader) -> None:
+    def _refuse_if_larger(self, head: Sequence[WindowItem], added: Sequence[Message], header: Epoch) -> None:
         """Raise `ValueError` if a window with this head and its additions would be larger and over the budget."""
         new = [
             WindowItem(self.conversation.last, ItemForm.FULL, message, "", self.measure(message, ""))
@@ -362,6 +356,14 @@ class ContextManager:
             added=added,
         )
 
+    def sized(self, model: Model) -> tuple[TokenBudget, Estimate]:
+        """Return the budget of a conversation for `model`, and an estimate by the model's calibration."""
+        name = model.info.served_name
+        known = self.calibrations.calibration(name) if self.calibrations else None
+        own = name == self.model.info.served_name
+        budget = TokenBudget.of(model.info.window, model.info.max_output)
+        return budget, Estimate.of(self.estimate.calibration if own else known)
+
     def countable(self, tokens: int) -> int:
         """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
         return self.estimate.countable(tokens, self.conversation.contents())
@@ -447,16 +449,12 @@ class ContextManager:
 
     # -- internals -----------------------------------------------------------------------------------------------
 
-    def set_header(self, header: EpochHeader) -> None:
+    def set_header(self, header: Epoch) -> None:
         """Change the header: of this epoch if nothing of it was recorded or sent yet, else in a new one."""
         if not self.conversation.is_recorded:
             self.conversation.replace_header(header)
-        elif header != self.header():
+        elif header != self.conversation.epoch:
             self.conversation.rewrite(self.conversation.items, "reload", (), header)
-
-    def header(self) -> EpochHeader:
-        """Return the current system prompt and tools."""
-        return EpochHeader.of(self.conversation.epoch)
 
     def _resize(self, budget: TokenBudget) -> None:
         """Take window and reserves of a model's budget."""
@@ -465,15 +463,16 @@ class ContextManager:
         if (most, reserves) != (self.config.max_tokens, self.config.reserve_tokens):
             self.config = replace(self.config, max_tokens=most, reserve_tokens=reserves)
 
-    def fork(self, conversation: Conversation) -> ContextManager:
+    def fork(self, agent: str) -> ContextManager:
         """Return a manager like this one over a fork of its conversation; both learn from the reports of either."""
-        other = copy(self)
-        other.conversation = conversation
+        other, parent = copy(self), self.conversation
+        other.conversation = parent.fork(parent.log.open_lane(agent, parent.last))
+        other.cut_run = -1
         return other
 
-    def _header_with(self, prompt: str) -> EpochHeader:
+    def _header_with(self, prompt: str) -> Epoch:
         prompt = replace_surrogates(prompt)
-        return replace(self.header(), system=prompt, system_tokens=self.system_cost(prompt))
+        return replace(self.conversation.epoch, system=prompt, system_tokens=self.system_cost(prompt))
 
     def _add(self, kind: Kind, message: Message, actor: str) -> None:
         if self._logged and not self.conversation.is_recorded:
@@ -552,10 +551,16 @@ class ContextManager:
         preamble = self._preambles.get(item.entry, "")
         return replace(item, preamble=preamble, tokens=self.measure(item.message, preamble)) if preamble else item
 
-    def _start_over(self, head: Sequence[WindowItem], cause: str, header: EpochHeader | None = None) -> None:
+    def _start_over(self, head: Sequence[WindowItem], cause: str, header: Epoch | None = None) -> None:
         self._origin = self.conversation.rewrite(head, cause, (), header)
         self._hidden = False
         self._built = (self._origin.id, self.conversation.last, tuple(head))
+
+
+def from_first_user_message(groups: Sequence[tuple[WindowItem, ...]]) -> Sequence[tuple[WindowItem, ...]]:
+    """Return `groups` from the first user message on; all of them if there is none."""
+    first = next((index for index, group in enumerate(groups) if group[0].message.role is Role.USER), 0)
+    return groups[first:]
 
 
 def _join_preamble(message: Message, preamble: str) -> Message:

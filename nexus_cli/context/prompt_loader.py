@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
-from nexus_cli.config.text_file import FileText, odd_file, read_text, read_unasked
+from nexus_cli.config.text_file import odd_file, read_text, read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
 from nexus_cli.context.sysinfo import get_system_info, working_folder
 from nexus_cli.core.elide import one_line
@@ -65,7 +65,8 @@ class FilePromptSource:
         """Return the file's text without a byte-order mark; None if there is not a regular file, or it is refused."""
         self.is_refused, self.beyond = False, 0
         try:
-            file_text = self._read()
+            gate, path = self._gate, self._path
+            file_text = read_unasked(gate, path, by_name=True) if gate else read_text(path)
         except FileRefused as refused:
             self.is_refused = True
             self.notice = f"{one_line(replace_surrogates(str(self._path)))} {refused}; skipped"
@@ -79,9 +80,6 @@ class FilePromptSource:
             (file_text.notice, file_text.beyond) if file_text else (one_line(odd_file(self._path)), 0)
         )
         return file_text.text if file_text else None
-
-    def _read(self) -> FileText | None:
-        return read_unasked(self._gate, self._path, by_name=True) if self._gate else read_text(self._path)
 
 
 FirstPrompt: TypeAlias = tuple[str, Path | None, list[FilePromptSource]]

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 from nexus_cli.conversation.groups import (
     Group,
     Measure,
     NextStep,
+    arrange,
     flatten,
     group_tool_calls,
-    is_placeholder,
     next_step,
     run_requests,
 )
@@ -33,8 +33,10 @@ from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import (
     COMPACTED,
     UNDO,
+    Cause,
     Drop,
     Entry,
+    EntryRange,
     Epoch,
     ItemForm,
     Kind,
@@ -42,41 +44,14 @@ from nexus_cli.core.entry import (
     Note,
     Notes,
     WindowItem,
+    is_placeholder,
     sum_tokens,
 )
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
-
-
-@dataclass(frozen=True, slots=True)
-class EpochHeader:
-    """The frozen beginning of an epoch, without its head."""
-
-    model: str = ""
-    system: str = ""
-    tools: tuple[JsonObject, ...] = ()
-    rules: str = WireRules().dumps()
-    effort: str = ""
-    system_tokens: int = 0
-    tools_tokens: int = 0
-    sections: str = "[]"
-
-    @classmethod
-    def of(cls, epoch: Epoch) -> EpochHeader:
-        """Return the header of an epoch."""
-        return cls(**_header_values(epoch))
-
-    def on(self, epoch: Epoch) -> Epoch:
-        """Return the epoch with this header."""
-        return replace(epoch, **_header_values(self))
-
-    @property
-    def header_tokens(self) -> int:
-        """Counted tokens of system text and schemas."""
-        return self.system_tokens + self.tools_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +69,13 @@ class FrozenRequest:
 class Conversation:
     """The entries of one conversation, and the window of its next request. All changes to the window are made here."""
 
-    def __init__(self, log: Log, clock: Clock, measure: Measure, header: EpochHeader | None = None) -> None:
+    def __init__(self, log: Log, clock: Clock, measure: Measure, header: Epoch | None = None) -> None:
+        """Begin a conversation, whose first epoch has the `header` of another one."""
         self.log = log
         self.clock = clock
         self._measure = measure
-        self.epoch = _epoch(header or EpochHeader(), 0, None, "start", (), self.last)
+        first = Epoch(0, None, "start", "", "", (), WireRules().dumps(), (), self.last)
+        self.epoch = first.with_header(header) if header else first
         self.tail: list[WindowItem] = []
         self._entries: dict[int, Entry] = {}
         """By id the known entries of window and run; one that was sent does not change."""
@@ -146,7 +123,7 @@ class Conversation:
         conversation.tail = [WindowItem.of(entry) for entry in conversation.read(epoch.base + 1, conversation.last)]
         conversation._head_sent = cursor > 0 and cursor >= epoch.base
         conversation.run = conversation._newest_run()
-        conversation._count()
+        conversation.messages_tokens = sum_tokens(conversation.items)
         return conversation
 
     def fork(self, log: Log) -> Self:
@@ -194,6 +171,19 @@ class Conversation:
     def memos(self, kind: str) -> Sequence[Memo]:
         """Return all memos of one kind, oldest first."""
         return self.log.memos(kind)
+
+    def record_drop(
+        self, what: str, tokens: int, cause: Cause, text: str | None = None, entries: EntryRange | None = None
+    ) -> Drop:
+        """Record a drop of `text`, or of `entries`, and return it."""
+        drop = Drop(self.log.next_drop(), what, tokens, cause, self.now(), entries, text)
+        self.log.record_drop(drop)
+        return drop
+
+    def newest_memo(self, *kinds: str) -> JsonObject:
+        """Return the value of the newest memo of these kinds, {} if there is none."""
+        memos = [memo for kind in kinds for memo in self.memos(kind)[-1:]]
+        return sorted(memos, key=lambda memo: memo.at)[-1].value if memos else {}
 
     def now(self) -> str:
         """Return the current time in the form that the ledger stores."""
@@ -259,6 +249,15 @@ class Conversation:
     def next_step(self) -> NextStep:
         """Return the loop's next step."""
         return next_step(self.items)
+
+    def newest_words(self) -> str:
+        """Return the last request in the window, "" if there is none: messages of nexus within a turn are none."""
+        for item in reversed(self.items):
+            if item.is_request and not any(
+                entry.kind is Kind.STEER and entry.actor == "nexus" for entry in self.read(item.entry, item.entry)
+            ):
+                return item.message.content
+        return ""
 
     def add(self, entry: Entry) -> None:
         """Append a recorded entry to the window."""
@@ -356,7 +355,7 @@ class Conversation:
             head_lines = tuple(lines)
             changed_head = tuple(self._changed_head_lines(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
-        fresh = flatten(group_tool_calls(plan.items[size:]))
+        fresh = arrange(plan.items[size:])
         fixed = tuple(
             FixedValues(item.entry, item.preamble, item.tokens, line)
             for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
@@ -368,7 +367,7 @@ class Conversation:
         return FrozenRequest(self._wire, fixed, head_lines, previous, changed_head)
 
     def _changed_head_lines(self, lines: Sequence[bytes]) -> Iterable[FixedValues]:
-        for item, line in zip(flatten(group_tool_calls(self.epoch.head)), lines, strict=True):
+        for item, line in zip(arrange(self.epoch.head), lines, strict=True):
             if item.entry in self._changed_preambles and item.shows_entry:
                 yield FixedValues(item.entry, item.preamble, item.tokens, line)
 
@@ -382,8 +381,8 @@ class Conversation:
         """Return the wire of the first items of the window, and the hashes of the head's items and of the entries after
         it."""
         wire, size = Wire(self.epoch), len(self.epoch.head)
-        head = wire.extend(flatten(group_tool_calls(items[:size])))
-        sent = flatten(group_tool_calls(items[size:]))
+        head = wire.extend(arrange(items[:size]))
+        sent = arrange(items[size:])
         return wire, head, [(item.entry, line) for item, line in zip(sent, wire.extend(sent), strict=True)]
 
     def _sent_size(self) -> int:
@@ -393,12 +392,13 @@ class Conversation:
             size -= 1
         return len(self.epoch.head) + size
 
-    def make_epoch(self, head: Iterable[WindowItem], cause: str, header: EpochHeader | None = None) -> Epoch:
-        """Return the epoch that would begin now with this head, under the present header or another one. Changes
-        nothing."""
+    def make_epoch(self, head: Iterable[WindowItem], cause: str, header: Epoch | None = None) -> Epoch:
+        """Return the epoch that would begin now with this head, under the present header or that of another
+        epoch. Changes nothing."""
         kept = tuple(item for item in head if not is_placeholder(item))
         parent = self.epoch.id if self.is_recorded else None
-        return _epoch(header or EpochHeader.of(self.epoch), self.log.next_epoch(), parent, cause, kept, self.last)
+        header, number = header or self.epoch, self.log.next_epoch()
+        return replace(header, id=number, parent=parent, cause=cause, head=kept, base=self.last)
 
     def begin_epoch(self, epoch: Epoch, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
         """Begin an epoch of `make_epoch`; the only way in which sent lines change. Its drops and notes are recorded
@@ -409,19 +409,19 @@ class Conversation:
         self._head_open, self._changed_preambles = True, set()
         self._stored_lines = (), {}
         self._entries = {entry.id: entry for entry in self._in_use(tuple(self._entries.values()))}
-        self._count()
+        self.messages_tokens = sum_tokens(self.items)
         self.anchor = None
 
     def rewrite(
-        self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], header: EpochHeader | None = None
+        self, head: Iterable[WindowItem], cause: str, drops: Sequence[Drop], header: Epoch | None = None
     ) -> Epoch:
         """Make an epoch and begin it, for a conversation without a session."""
         self.begin_epoch(self.make_epoch(head, cause, header), drops)
         return self.epoch
 
-    def replace_header(self, header: EpochHeader) -> None:
-        """Replace the header of an epoch that was neither recorded nor sent."""
-        self.epoch = header.on(self.epoch)
+    def replace_header(self, header: Epoch) -> None:
+        """Take the header of another epoch for the present one, which was neither recorded nor sent."""
+        self.epoch = self.epoch.with_header(header)
         self.changes += 1
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
@@ -442,16 +442,3 @@ class Conversation:
                 if entry is not None and entry.kind is Kind.USER:
                     return entry.id
         return 0
-
-    def _count(self) -> None:
-        self.messages_tokens = sum_tokens(self.items)
-
-
-def _epoch(
-    header: EpochHeader, number: int, parent: int | None, cause: str, head: tuple[WindowItem, ...], base: int
-) -> Epoch:
-    return Epoch(id=number, parent=parent, cause=cause, head=head, base=base, **_header_values(header))
-
-
-def _header_values(source: Epoch | EpochHeader) -> JsonDict:
-    return {field_.name: getattr(source, field_.name) for field_ in fields(EpochHeader)}

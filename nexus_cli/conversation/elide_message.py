@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nexus_cli.conversation.groups import Measure, is_placeholder
-from nexus_cli.conversation.tokens.counter import compact
+from nexus_cli.conversation.groups import Measure
 from nexus_cli.core.elide import Count, Marker, elide_text
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import ItemForm, WindowItem, is_placeholder
+from nexus_cli.core.json_value import compact, map_texts
 from nexus_cli.core.message import Role, ToolCall
 
 
@@ -52,7 +52,7 @@ class MessageElider:
             return call
         leaves = [self.count(text) for text in _strings(call.arguments)]
         height = fill_level(leaves, cap - (whole - sum(leaves)))
-        lean = _map_strings(call.arguments, lambda text: self._elide_text(text, height, marker))
+        lean = map_texts(call.arguments, lambda text: self._elide_text(text, height, marker))
         tokens = self.count(compact(lean))
         if tokens > cap:
             length = len(compact(call.arguments))
@@ -86,12 +86,3 @@ def _strings(value: Any) -> list[str]:
         return [value]
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return [text for item in inside for text in _strings(item)]
-
-
-def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """Return JSON data with every string value replaced."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {key: _map_strings(item, change) for key, item in value.items()}
-    return [_map_strings(item, change) for item in value] if isinstance(value, list) else value

@@ -5,38 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nexus_cli.conversation.conversation import EpochHeader
-from nexus_cli.conversation.rewrite_cost import RewritePrice
 from nexus_cli.conversation.tokens.estimate import Anchor
-from nexus_cli.core.entry import Drop, Epoch, Note
+from nexus_cli.core.entry import Drop, Epoch, Note, PendingDrop
 from nexus_cli.core.event import Notice
-
-
-@dataclass(frozen=True, slots=True)
-class PendingDrop:
-    """The part of a section that a system text leaves out."""
-
-    drop: Drop
-    note: Note
-    """Kind and value of the memo beside it."""
+from nexus_cli.core.rewrite_cost import RewritePrice
 
 
 @dataclass(frozen=True, slots=True)
 class EpochDraft:
     """The header of a possible new epoch, and the drops that its system text makes for the first time."""
 
-    frame: EpochHeader
-    left: tuple[PendingDrop, ...] = ()
+    frame: Epoch
+    """An epoch whose header the new one takes: model, system text, tools, rules and effort."""
+    left: Sequence[PendingDrop] = ()
+    """Each drop with kind and value of the memo beside it."""
 
     @property
-    def drops(self) -> tuple[Drop, ...]:
+    def drops(self) -> list[Drop]:
         """The drops with their texts."""
-        return tuple(pending_drop.drop for pending_drop in self.left)
+        return [drop for drop, _ in self.left]
 
     @property
-    def notes(self) -> tuple[Note, ...]:
+    def notes(self) -> list[Note]:
         """The memos beside them."""
-        return tuple(drop.note for drop in self.left)
+        return [note for _, note in self.left]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.groups import arrange
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.json_value import JsonObject
@@ -43,6 +43,13 @@ class Fingerprint:
         whole = (SYSTEM, _sha(epoch.system.encode()))
         return cls(epoch.model, epoch.effort, epoch.tool_choice, tools, (*sections, whole), tuple(messages))
 
+    @classmethod
+    def of_hashes(cls, epoch: Epoch, head: Iterable[bytes], entries: Iterable[tuple[int, bytes]]) -> Fingerprint:
+        """Return the parts of a request from the hashes of its lines: those of the epoch's `head`, and of later
+        `entries`."""
+        named = [(name_of(item), line.hex()) for item, line in zip(arrange(epoch.head), head, strict=False)]
+        return cls.of(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
+
     def first_difference(self, after: Fingerprint) -> Difference | None:
         """Return the first difference; None if `after` only continues this one, or ends earlier."""
         if self.model != after.model:
@@ -72,10 +79,18 @@ class Difference:
     """Its former value: a name, or the beginning of its hash; "" if it did not exist."""
     after: str
 
+    def source_in(self, *epochs: Epoch) -> str:
+        """Return the source of the section that differs, from the first of `epochs` that has one; "" for other
+        parts."""
+        if self.kind != "section":
+            return ""
+        named = (load for epoch in epochs for load in epoch.section_rows if load.get("id") == self.what)
+        return next((str(row["source"]) for row in named if row.get("source")), "")
+
 
 def render_fingerprint(epoch: Epoch, items: Iterable[WindowItem]) -> Fingerprint:
     """Return the parts of a request of these items, rendering its messages again."""
-    arranged = flatten(group_tool_calls(items))
+    arranged = arrange(items)
     lines = Wire(epoch).extend(arranged)
     return Fingerprint.of(epoch, ((name_of(item), line.hex()) for item, line in zip(arranged, lines, strict=True)))
 

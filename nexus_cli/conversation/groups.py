@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.core.entry import PLACEHOLDER, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Role, ToolCall
 
 Group: TypeAlias = tuple[WindowItem, ...]
 Measure: TypeAlias = Callable[[Message, str], int]
 """Returns the tokens of a message with its preamble and overhead."""
 
-PLACEHOLDER = "[no result yet: this call has not finished]"
 PLACEHOLDER_TOKENS = 16
 """Tokens of a placeholder without a measure."""
 
@@ -51,13 +50,8 @@ def group_tool_calls(items: Iterable[WindowItem], measure: Measure | None = None
 def _fill_results(group: Sequence[WindowItem | None], measure: Measure | None) -> Group:
     first = group[0]
     assert first is not None
-    return (
-        first,
-        *(
-            _placeholder(first, call, measure) if item is None else item
-            for call, item in zip(first.message.tool_calls, group[1:], strict=True)
-        ),
-    )
+    results = zip(first.message.tool_calls, group[1:], strict=True)
+    return (first, *(item or _placeholder(first, call, measure) for call, item in results))
 
 
 def _placeholder(owner: WindowItem, call: ToolCall, measure: Measure | None) -> WindowItem:
@@ -67,20 +61,14 @@ def _placeholder(owner: WindowItem, call: ToolCall, measure: Measure | None) -> 
     )
 
 
-def is_placeholder(item: WindowItem) -> bool:
-    """True if an item is the placeholder of a result that has not arrived."""
-    return item.form is ItemForm.STUB and item.message.content == PLACEHOLDER
-
-
-def from_first_user_message(groups: Sequence[Group]) -> Sequence[Group]:
-    """Return `groups` from the first user message on; all of them if there is none."""
-    first = next((index for index, group in enumerate(groups) if group[0].message.role is Role.USER), 0)
-    return groups[first:]
-
-
 def flatten(groups: Iterable[Group]) -> list[WindowItem]:
     """Return the items of all groups in order."""
     return [item for group in groups for item in group]
+
+
+def arrange(items: Iterable[WindowItem]) -> list[WindowItem]:
+    """Return `items` in the order in which they are sent, repaired."""
+    return [item for group in group_tool_calls(items) for item in group]
 
 
 def newest_entry_id(groups: Iterable[Group]) -> int:

@@ -3,7 +3,7 @@
 A result is stale when the same file was read again later or changed since by a tool of ours, when the same listing or
 search was made again, or when `OLD` groups follow a read, a search or a command. It is replaced by one line with the
 reason and the way to read it back (and the exit status of a command); nothing else changes, so that pairs and order
-stay the same. `nexus_cli.conversation.rewrite_cost` decides if that pays.
+stay the same. `nexus_cli.core.rewrite_cost` decides if that pays.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import Group, Measure, flatten, is_placeholder
-from nexus_cli.core.elide import clip_text, one_line
-from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem
-from nexus_cli.core.message import ToolCall
+from nexus_cli.conversation.groups import Group, Measure, flatten
+from nexus_cli.core.elide import clip_text, last_line, one_line
+from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem, is_placeholder
+from nexus_cli.core.message import SAME, ToolCall
 from nexus_cli.core.tool import Effect, FindTool, Reads, Tool
 from nexus_cli.core.wire import canonical
 
@@ -29,8 +29,6 @@ OLD = 16
 """Groups after which what was read, searched or run counts as stale by its age alone."""
 CUT = "left out: recall("
 """Mark of a shortened result."""
-SAME = "[Unchanged"
-"""Beginning of a result that refers to the same text above it."""
 NAMED = 120
 """Characters of a call's subject that its stub names."""
 LINES = ("offset", "limit")
@@ -104,7 +102,7 @@ def find_stale(groups: Sequence[Group], find_tool: FindTool) -> list[StaleResult
             if tool.runs_commands:
                 if is_old and _is_long(item):
                     command = str(call.arguments.get(tool.subject, ""))
-                    stale_results.append(StaleResult(item, call, command, AGED, last_line(item.message.content)))
+                    stale_results.append(StaleResult(item, call, command, AGED, last_line(item.message.content, NAMED)))
                 continue
             if not _touches_files(tool):
                 continue
@@ -126,47 +124,53 @@ def _is_long(item: WindowItem) -> bool:
     return item.form is ItemForm.FULL and item.tokens > LEAST < len(item.message.content)
 
 
-def last_line(text: str) -> str:
-    """Return the last line of a result, "" if it is long."""
-    line = text.rstrip().rpartition("\n")[2]
-    return line if len(line) <= NAMED else ""
-
-
 def with_stubs(groups: Sequence[Group], stubs: Mapping[int, WindowItem]) -> list[WindowItem]:
     """Return the window's items with the stubs, by entry, in place of the originals."""
-    return [stubs.get(item.entry, item) if _is_result(item) else item for group in groups for item in group]
+    return [
+        stubs.get(item.entry, item) if item.message.tool_call_id is not None else item
+        for group in groups
+        for item in group
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class StaleBatch:
+    """Stale results that are replaced together, oldest first; none: there is nothing to replace."""
+
+    results: Sequence[StaleResult] = ()
+    saved: int = 0
+    """Tokens that their stubs free, by our count."""
+    cold: int = 0
+    """The sent tokens behind the first stub, which no cache has then."""
+
+    def draft(
+        self, conversation: Conversation, measure: Measure, next_drop: Callable[[], str] | None
+    ) -> tuple[list[WindowItem], list[Drop]]:
+        """Return the window with stubs in place of the results, and the drops of these. Without `next_drop`, which
+        returns their ids, they have a stand-in."""
+        stubs, drops = dict[int, WindowItem](), list[Drop]()
+        for stale_result in self.results:
+            name, entry = next_drop() if next_drop else STUB, stale_result.item.entry
+            stubs[entry] = stale_result.stub(name, measure)
+            tokens = stale_result.item.tokens - stubs[entry].tokens
+            what = f"result of {stale_result.what} ({stale_result.why})"
+            drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
+        return with_stubs(conversation.groups(), stubs), drops
 
 
 def find_batches(
     conversation: Conversation, find_tool: FindTool, pinned: Container[int], measure: Measure
-) -> Iterator[tuple[list[StaleResult], int, int]]:
-    """Yield the newest stale result, then the two newest, and so on, without those of `pinned` entries: with the tokens
-    that their stubs free, and the sent tokens behind the first stub, which no cache has then. By our count."""
+) -> Iterator[StaleBatch]:
+    """Yield the newest stale result, then the two newest, and so on, without those of `pinned` entries."""
     groups, behind, total, saved = conversation.groups(), dict[int, int](), 0, 0
     for item in reversed(flatten(groups)):
         total += item.tokens if item.entry <= conversation.cursor else 0
         behind[item.entry] = total
-    stale_results = [
-        stale_result for stale_result in find_stale(groups, find_tool) if stale_result.item.entry not in pinned
-    ]
+    stale_results = [stale for stale in find_stale(groups, find_tool) if stale.item.entry not in pinned]
     for start in reversed(range(len(stale_results))):
         item = stale_results[start].item
         saved += max(0, item.tokens - stale_results[start].stub(STUB, measure).tokens)
-        yield stale_results[start:], saved, max(0, behind.get(item.entry, 0) - saved)
-
-
-def draft_stubs(
-    conversation: Conversation, stale: Sequence[StaleResult], measure: Measure, next_drop: Callable[[], str]
-) -> tuple[list[WindowItem], list[Drop]]:
-    """Return the window with stubs in place of stale results, and the drops of these."""
-    stubs, drops = dict[int, WindowItem](), list[Drop]()
-    for stale_result in stale:
-        name, entry = next_drop(), stale_result.item.entry
-        stubs[entry] = stale_result.stub(name, measure)
-        tokens = stale_result.item.tokens - stubs[entry].tokens
-        what = f"result of {stale_result.what} ({stale_result.why})"
-        drops.append(Drop(name, what, tokens, Cause.PRUNED, conversation.now(), (entry, entry)))
-    return with_stubs(conversation.groups(), stubs), drops
+        yield StaleBatch(stale_results[start:], saved, max(0, behind.get(item.entry, 0) - saved))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +245,6 @@ def _has_failed(call: ToolCall, item: WindowItem, paths: Sequence[str]) -> bool:
         or any(path and text.startswith(f"{path}: ") for path in paths)
         or text.endswith("Nothing was changed.")
     )
-
-
-def _is_result(item: WindowItem) -> bool:
-    return item.message.tool_call_id is not None
 
 
 def _lines(call: ToolCall) -> tuple[int, float]:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from nexus_cli.conversation.cache_diagnosis import expected_cached, seconds_between
 from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
+from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.conversation.sent_requests import EarlierRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.estimate import FAR, LEAST, Estimate
@@ -100,6 +101,11 @@ class RequestPlan:
     def arranged(self) -> list[WindowItem]:
         """The window in the order in which it is sent."""
         return flatten(self.groups)
+
+    @property
+    def prefix_sha256(self) -> str:
+        """The hash of the lines with which the request begins."""
+        return prefix_sha256(self.epoch, self.arranged)
 
     # -- sections ----------------------------------------------------------------------------------------------
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from hashlib import sha256
+from typing import ClassVar
 
 from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
-from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.groups import arrange
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
-from nexus_cli.core.wire import canonical
-from nexus_cli.provider.prompt_cache import CacheLife, cache_life
-
-MOST_EPOCHS = 4
-"""Earlier epochs whose requests are remembered: an undo may return to one."""
+from nexus_cli.provider.prompt_cache import CacheLife, cache_life_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ class SentRequest:
     """Reported and counted tokens of the smallest request with the same system text and schemas; 0 if unknown. Used to
     estimate the tokens of those two."""
     begins: str = ""
-    """Hash of model, system text and schemas, see `prefix_hash`."""
+    """`Epoch.prefix_hash`."""
     life: CacheLife | None = None
     """Cache lifetime of its model."""
 
@@ -75,10 +71,10 @@ class SentRequest:
         shared: int,
         age: float | None,
         proven: bool,
-        differ: Callable[[], Difference | None],
+        differ: Callable[[], Difference | None] | None = None,
     ) -> CacheFacts:
-        """Compare the request, with its `usage`, to the one before, by values of `CacheFacts`; `differ` is called on a
-        miss."""
+        """Compare the request, with its `usage`, to the one before, by values of `CacheFacts`; on a miss `differ` is
+        called, by default for a comparison of all parts."""
         fresh, is_same = 0, before.epoch is self.epoch
         if not is_same:
             items = self.items
@@ -95,26 +91,17 @@ class SentRequest:
             proven=proven,
             former=before.life,
         )
-        difference = differ() if facts.diagnose().missed else None
+        find = differ or (lambda: None if is_same else before.fingerprint().first_difference(self.fingerprint()))
+        difference = find() if facts.diagnose().missed else None
         if difference is None:
             return facts
         cause = "" if is_same else self.epoch.cause
-        return replace(
-            facts, difference=difference, cause=cause, source=source_of(difference, self.epoch, before.epoch)
-        )
+        return replace(facts, difference=difference, cause=cause, source=difference.source_in(self.epoch, before.epoch))
 
     def _common(self, epoch: Epoch, items: Sequence[WindowItem]) -> list[WindowItem] | None:
         """Return the messages of the common prefix; None if system text or schemas differ."""
         same = common_messages(self.fingerprint(), render_fingerprint(epoch, items))
-        return None if same < 0 else flatten(group_tool_calls(items))[:same]
-
-
-def source_of(difference: Difference, *epochs: Epoch) -> str:
-    """Return the source of the section that differs, from the first of `epochs` that has one; "" for other parts."""
-    if difference.kind != "section":
-        return ""
-    named = (load for epoch in epochs for load in epoch.section_rows if load.get("id") == difference.what)
-    return next((str(row["source"]) for row in named if row.get("source")), "")
+        return None if same < 0 else arrange(items)[:same]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +122,8 @@ class SentRequests:
     A fork shares the containers: requests of either may produce cache hits in both.
     """
 
+    most_epochs: ClassVar = 4
+    """Earlier epochs whose requests are remembered: an undo may return to one."""
     last: SentRequest | None = None
     """The conversation's newest request with reported usage; a fork starts with its parent's."""
     earlier: dict[int, SentRequest] = field(default_factory=dict)
@@ -154,13 +143,13 @@ class SentRequests:
         if not usage.input:
             return None
         cached = bool(usage.cache_read or usage.cache_write) or (before is not None and before.cached)
-        begins = prefix_hash(epoch) if before is None or before.epoch is not epoch else before.begins
+        begins = epoch.prefix_hash if before is None or before.epoch is not epoch else before.begins
         mine = (usage.input, counted)
         least = self.least[begins] = min(mine, self.least.get(begins, mine))
         self.last = replace(request, cached=cached, least=least, begins=begins)
         self.earlier.pop(epoch.id, None)
         self.earlier[epoch.id] = self.last
-        while len(self.earlier) > MOST_EPOCHS:
+        while len(self.earlier) > self.most_epochs:
             del self.earlier[next(iter(self.earlier))]
         return self.last
 
@@ -199,13 +188,3 @@ class SentRequests:
             return True
         seconds = seconds_between(self.uses.get(sent.epoch.id), now)
         return sent.tokens >= life.min_tokens and (seconds is None or seconds <= life.max_seconds)
-
-
-def cache_life_of(info: ModelInfo) -> CacheLife | None:
-    """Return the known cache lifetime of a model; None if its provider has no known cache."""
-    return cache_life(info.name, info.provider, caches=info.cache)
-
-
-def prefix_hash(epoch: Epoch) -> str:
-    """Hash the prefix of the epoch's requests: model, system text and schemas."""
-    return sha256(canonical([epoch.model, epoch.system, list(epoch.tools)])).hexdigest()

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.elide_message import MessageElider
-from nexus_cli.conversation.groups import Group, is_placeholder
+from nexus_cli.conversation.groups import Group
 from nexus_cli.conversation.left_out_ranges import HOLE, hole_ranges
 from nexus_cli.conversation.strategies import Strategy
 from nexus_cli.conversation.truncation import Hole, Truncation, truncate_window
 from nexus_cli.core.budget import REQUEST_FLOOR
 from nexus_cli.core.elide import RECALL, Count, Marker, drop_marker, plain_marker
-from nexus_cli.core.entry import Cause, Drop, EntryRange, ItemForm, WindowItem
+from nexus_cli.core.entry import Cause, Drop, EntryRange, ItemForm, WindowItem, is_placeholder
 from nexus_cli.core.entry_ranges import format_ranges, join_ranges, ranges_of, subtract_ranges
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.wire import canonical

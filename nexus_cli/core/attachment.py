@@ -77,11 +77,13 @@ def image_type(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The start of a turn. Without text the turn continues from the end of the window (resume)."""
+    """The start of a turn, or a message to the running one. Without text a turn continues from the end of the window
+    (resume)."""
 
     text: str = ""
     source: str = "person"
-    """`person`, `stdin`, `client`, `agent`, `space`, `plan`, `service`, `resume`."""
+    """Who wrote it: `person` (only if a person typed it), `stdin`, `client`, `agent`, `space`, `plan`, `service`,
+    `resume`."""
     parts: tuple[Part, ...] = ()
     files: tuple[AttachedFile, ...] = ()
     """Records of the files in text and parts."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -21,6 +22,11 @@ SPARE = 64
 providers refuse a request whose output cap exceeds the window by one token."""
 REQUEST_FLOOR = 0.25
 """The person's request is never cut below this share of the budget."""
+
+
+PREAMBLE_SHARE = 0.02
+PREAMBLE_TOKENS = 1000
+"""Most tokens of a preamble, which also takes at most this share of the window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +98,17 @@ class TokenBudget:
 def left_over(model: ModelInfo, expected: int) -> int:
     """Return the tokens left for the answer after `expected` input tokens."""
     return model.window - expected - model.window // SPARE
+
+
+def preamble_room(window: int) -> int:
+    """Return the most tokens of a preamble in a window."""
+    return max(0, min(PREAMBLE_TOKENS, int(window * PREAMBLE_SHARE)))
+
+
+def share_room(sizes: Sequence[int], room: int) -> list[int]:
+    """Return the share of `room` for each text: its size while the smaller ones leave it so much."""
+    shares = [0] * len(sizes)
+    for left, place in zip(range(len(sizes), 0, -1), sorted(range(len(sizes)), key=sizes.__getitem__), strict=True):
+        shares[place] = min(sizes[place], max(0, room) // left)
+        room -= shares[place]
+    return shares

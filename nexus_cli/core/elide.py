@@ -264,6 +264,12 @@ def fold_lines(text: str) -> tuple[str, int]:
     return "\n".join(shown), left
 
 
+def last_line(text: str, most: int) -> str:
+    """Return the last line of `text`, "" if it has more than `most` characters."""
+    line = text.rstrip().rpartition("\n")[2]
+    return line if len(line) <= most else ""
+
+
 def one_line(text: str) -> str:
     """Return `text` as one line of at most `LONGEST_LINE` characters; control characters become spaces."""
     line = _BREAKS.sub(" ", replace_surrogates(text)[: LONGEST_LINE + 1])

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from hashlib import sha256
 from typing import ClassVar, Protocol, TypedDict
 
 from nexus_cli.core.json_value import JsonObject
@@ -151,6 +152,15 @@ class WindowItem:
         return self.message.role is Role.USER and self.shows_entry
 
 
+PLACEHOLDER = "[no result yet: this call has not finished]"
+"""The text in place of a result that has not arrived."""
+
+
+def is_placeholder(item: WindowItem) -> bool:
+    """True if an item is the placeholder of a result that has not arrived."""
+    return item.form is ItemForm.STUB and item.message.content == PLACEHOLDER
+
+
 def sum_tokens(items: Iterable[WindowItem]) -> int:
     """Return the tokens of all items."""
     return sum(item.tokens for item in items)
@@ -193,6 +203,15 @@ class Epoch:
     def header_tokens(self) -> int:
         """Tokens of system text and schemas, which every request of the epoch contains, by our count."""
         return self.system_tokens + self.tools_tokens
+
+    @property
+    def prefix_hash(self) -> str:
+        """Hash of what its requests begin with: model, system text and schemas."""
+        return sha256(canonical([self.model, self.system, list(self.tools)])).hexdigest()
+
+    def with_header(self, header: Epoch) -> Epoch:
+        """Return this epoch with all that comes before the head in the requests of another one."""
+        return replace(header, id=self.id, parent=self.parent, cause=self.cause, head=self.head, base=self.base)
 
     @property
     def section_rows(self) -> tuple[JsonObject, ...]:
@@ -294,6 +313,10 @@ class Memo:
 
 Note = tuple[str, JsonObject]
 """A memo to record beside something else: its kind and value."""
+
+
+PendingDrop = tuple[Drop, Note]
+"""A drop that is not recorded yet, and the memo beside it."""
 
 
 Notes = Mapping[str, JsonObject]

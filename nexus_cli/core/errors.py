@@ -29,6 +29,8 @@ EXIT_STATUS: Final = {
 """Exit status by kind of error. That of `aborted` is 130, 143 or 129, depending on the signal."""
 WAITING: Final = "waiting"
 """The kind that ends a turn when its run begins to wait."""
+PARTIAL_KEPT: Final = "The partial answer is kept"
+"""Start of a hint that is true only if the session is saved."""
 
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)

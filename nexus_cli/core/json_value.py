@@ -7,7 +7,8 @@ type of such an object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from functools import cache
@@ -43,6 +44,27 @@ class JsonOf(JsonDict, Generic[V]):
 def is_number(value: object) -> TypeGuard[float]:
     """True for a number of JSON, which no boolean is."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def compact(value: Any) -> str:
+    """Return `value` as compact JSON, unknown types as `repr`; `{}` if it cannot be written. Never raises."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    except Exception:  # the `repr` of a value that JSON does not have may raise anything
+        return "{}"
+
+
+def _plain(value: object) -> Any:
+    return dict(value) if isinstance(value, Mapping) else repr(value)
+
+
+def map_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return JSON data with every text in it changed; keys stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_texts(item, change) for key, item in value.items()}
+    return [map_texts(item, change) for item in value] if isinstance(value, list | tuple) else value
 
 
 @cache

@@ -19,6 +19,8 @@ from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
 
 USE_TOOL = "use_tool"
 """The tool through which a model calls those whose schemas it was not sent; see `unwrap_call`."""
+SAME = "[Unchanged"
+"""Beginning of a result that refers to the same text above it."""
 UNKNOWN_OUTCOME = "outcome unknown: the process ended while this ran. Look before you run it again."
 """Text of the result of a call whose process ended before the result was recorded."""
 

@@ -40,6 +40,8 @@ PERSON = "person"
 """Kind of the signal that a person resumed a run."""
 REFUSED = "Refused calls:"
 """Precedes the refused calls in the report of a run, one to a line."""
+SPACE_HEADER = 'SPACE HISTORY ("{}"):'
+"""Header line of the messages of a space."""
 TRIGGER_MARK, RESUME_MARK = "<- TRIGGER", "<- RESUME"
 """Follow the entry that started a run, and the event that resolved a wait."""
 SELF = "You"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.attachment import RESUME, Trigger
@@ -47,19 +49,7 @@ async def admit_trigger(engine: Engine, dispatcher: Dispatcher, trigger: Trigger
     if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
         said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
         conversation.memo(TRIGGER, said, conversation.last + 1)
-    await record_user_message(
-        engine.context,
-        engine.control,
-        Kind.USER,
-        text,
-        parts=trigger.parts,
-        files=trigger.files,
-        uncounted=trigger.uncounted,
-        pasted=trigger.pasted,
-        shown=trigger.shown,
-        actor=trigger.actor,
-        notes=trigger.notes,
-    )
+    await record_user_message(engine.context, engine.control, Kind.USER, replace(trigger, text=text))
 
 
 def _shows_end(conversation: Conversation) -> bool:
@@ -82,4 +72,4 @@ async def _go_on(context: ContextManager, control: Control, may_be_done: bool) -
             return
         why = "there is no prompt, and the last answer of this session is complete"
         raise NexusError("usage", "nothing to ask", why, "Add a prompt")
-    await record_user_message(context, control, Kind.STEER, GO_ON, actor="nexus")
+    await record_user_message(context, control, Kind.STEER, Trigger(GO_ON, actor="nexus"))

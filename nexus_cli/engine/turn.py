@@ -18,7 +18,7 @@ from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
 from nexus_cli.core.json_value import JsonDict, JsonOf, to_json_value
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import ToolCall
-from nexus_cli.engine.calls.dispatch import Dispatcher
+from nexus_cli.engine.calls.dispatch import REPEATED, Dispatcher
 from nexus_cli.engine.compaction.context_fit import (
     draft_due_pruning,
     ensure_fits,
@@ -118,7 +118,7 @@ async def prepare_request(engine: Engine, dispatcher: Dispatcher) -> RequestPlan
     another model or a reload, without images that the model cannot get, with stale results pruned, with sections
     planned again. Raises as `plan_request`."""
     await attach_changes(engine, dispatcher)
-    await begin_pending_epoch(engine)
+    await engine.begin_pending_epoch()
     if engine.model.info.blind and (rewrite := draft_without_images(engine)):
         engine.begin_epoch(rewrite)
     if rewrite := draft_due_pruning(engine, engine.conversation.log.next_drop):
@@ -140,14 +140,6 @@ def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> Pl
         "facts": [dict(fact) for fact in engine.readings.preamble.facts],
         "limits": limits.to_json(),
     }
-
-
-async def begin_pending_epoch(engine: Engine) -> None:
-    """Begin the epoch that a model switch or a reload has requested, if one has."""
-    if engine.readings.epoch_cause:
-        planned = await engine.prompt.draft_epoch(engine.context)
-        engine.begin_epoch(engine.draft_replanned(planned, engine.readings.epoch_cause))
-        engine.readings.epoch_cause = ""
 
 
 async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
@@ -212,7 +204,7 @@ def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCa
                 {tool_call.id: tool_call.name for tool_call in calls}
             )
             error = _repetition_error(engine.conversation, dispatcher, row, is_refused)
-            dispatcher.stop_repeating(engine.conversation, engine.control, calls)
+            dispatcher.leave_out(engine.conversation, engine.control, calls, REPEATED)
             raise error
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from nexus_cli import __version__
-from nexus_cli.conversation.groups import flatten, group_tool_calls, is_placeholder
-from nexus_cli.core.entry import Entry, WindowItem, is_person
+from nexus_cli.conversation.groups import arrange
+from nexus_cli.core.entry import Entry, WindowItem, is_person, is_placeholder
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.usage import Usage
@@ -40,7 +40,7 @@ def claude_lines(
     the session. `used` has the usage of replies by their entries."""
     session, parent = claude_session_id(session), None
     by_id = {entry.id: entry for entry in entries}
-    items = flatten(group_tool_calls([WindowItem.of(entry) for entry in entries]))
+    items = arrange([WindowItem.of(entry) for entry in entries])
     for item in (window_item for window_item in items if not is_placeholder(window_item)):
         entry, blocks = by_id[item.entry], _blocks(item.message)
         if not blocks:

@@ -154,6 +154,16 @@ class HookRun:
         """True if the hook did not say anything: it took too long or could not run."""
         return self.outcome in (LATE, NOT_RUN)
 
+    @property
+    def denies(self) -> bool:
+        """True if it refuses what it guards, also because it did not say anything and has to."""
+        return self.answer.decision == "deny" or (self.is_missing and self.hook.table.on_timeout == "deny")
+
+    @property
+    def reason(self) -> str:
+        """The reason of its answer, else of its failure."""
+        return self.answer.reason or self.why
+
 
 def _shorten(output: str) -> str:
     """Return the output of a hook on one line; of a long one the last line, in which a traceback has the error."""

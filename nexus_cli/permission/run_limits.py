@@ -14,11 +14,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.pruning import SAME
 from nexus_cli.core.entry import Entry, Kind, WindowItem
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import Bound, Limits, compose_limits
-from nexus_cli.core.message import Role, ToolCall
+from nexus_cli.core.message import SAME, Role, ToolCall
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.core.wire import canonical
 from nexus_cli.permission.call_decision import CallDecision, refuse_by_limit

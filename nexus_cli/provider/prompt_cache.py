@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.request import Request
+from nexus_cli.core.request import ModelInfo, Request
 
 MARK = {"type": "ephemeral"}
 MAX_MARKS = 4
@@ -135,13 +135,13 @@ HOUSES = {
 """By litellm's name of the provider; for OpenRouter by its name of the maker."""
 
 
-def cache_life(model: str, provider: str, *, caches: bool = False) -> CacheLife | None:
-    """Return the cache lifetime of `model`, None if unknown; `caches`: it has a cache at any provider."""
-    name = model.lower()
+def cache_life_of(info: ModelInfo) -> CacheLife | None:
+    """Return the known cache lifetime of a model; None if its provider has no known cache."""
+    name, provider = info.name.lower(), info.provider
     house = name.split("/")[1] if provider == "openrouter" and name.count("/") > 1 else provider
-    life = ANTHROPIC if takes_marks(model, provider) else HOUSES.get(house)
+    life = ANTHROPIC if takes_marks(info.name, provider) else HOUSES.get(house)
     if life is None or (house == "vertex_ai" and "gemini" not in name and life is GEMINI):
-        return USUAL if caches else None
+        return USUAL if info.cache else None
     if life is OPENAI and KEPT_A_DAY.search(name):
         life = replace(life, max_seconds=DAY)
     least = next((tokens for pattern, tokens in LONGER_MINIMUM if pattern.search(name)), life.min_tokens)

@@ -7,16 +7,14 @@ reported. The verdicts are those of `nexus_cli.conversation.cache_diagnosis`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TypedDict, cast
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts, Diagnosis
+from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts
 from nexus_cli.conversation.fingerprints import Difference
-from nexus_cli.conversation.rewrite_cost import miss_cost
-from nexus_cli.conversation.sent_requests import source_of
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
+from nexus_cli.core.rewrite_cost import miss_cost
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.engine.requests.request_history import (
     ConversationRequests,
@@ -44,7 +42,6 @@ from nexus_cli.reports.usage import count_requests
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that count as misses."""
-ELSEWHERE = "first request of this session; another session had sent the same prefix"
 HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
 LEAVES = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""
@@ -146,7 +143,7 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
     if not requests:
         raise NexusError("usage", f"session {session}", "it has not sent a request yet", "Send a message first")
     if step is None:
-        missed = (asked for asked in reversed(requests) if _verdict(asked, main.facts(asked)).missed)
+        missed = (asked for asked in reversed(requests) if asked.diagnose(main.facts(asked)).missed)
         asked = next(missed, requests[-1])
     else:
         asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
@@ -157,7 +154,7 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
 
 
 def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
-    row, usage, verdict = asked.row, asked.row.usage, _verdict(asked, facts)
+    row, usage, verdict = asked.row, asked.row.usage, asked.diagnose(facts)
     dollars = miss_cost(requests.info(row), verdict.missed, usage) if usage and verdict.missed else 0.0
     return {
         "lane": requests.log.agent,
@@ -179,24 +176,6 @@ def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) 
     }
 
 
-def _verdict(asked: RequestPair, facts: CacheFacts) -> Diagnosis:
-    if not asked.row.was_answered:
-        why = f" ({asked.row.finish})" if asked.row.finish else ""
-        return Diagnosis("unanswered", why=f"the request was not answered{why}")
-    if not asked.row.reported:
-        return Diagnosis("unreported", why="the provider reported no figures for this request")
-    verdict = facts.diagnose()
-    first = "" if facts.before else _first_reason(asked.row.manifest.step, facts.read)
-    return replace(verdict, why=first) if first else verdict
-
-
-def _first_reason(step: int, read: int) -> str:
-    """Return the reason that there is no earlier request to compare with; "" if the verdict gives it."""
-    if step > 1:
-        return "no earlier request reported figures to compare with"
-    return ELSEWHERE if read else ""
-
-
 def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> JsonObject:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
     before, difference = asked.before, facts.difference or requests.difference(asked)
@@ -204,7 +183,7 @@ def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFac
     cause = epochs[0].cause if before and epochs[0] is not epochs[1] else ""
     if difference and difference.kind in ("model", "effort"):
         cause = "model"  # a compaction or cut right after a switch begins one more epoch; the switch changed the model
-    about = {"source": source_of(difference, *epochs), "by": CAUSES.get(cause, cause)} if difference else {}
+    about = {"source": difference.source_in(*epochs), "by": CAUSES.get(cause, cause)} if difference else {}
     return {
         "previous": before.manifest.step if before else None,
         "previous_session": before.session or None if before else None,

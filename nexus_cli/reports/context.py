@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.drop_list import UNIT, ListedDrop, window_drops
@@ -267,7 +266,7 @@ def request_value(view: RequestView) -> ContextReport:
         "limits": to_json_value(view.bounds),
         "notices": [*filter(None, [describe_left_out(request.budget.window, request.epoch.tools)]), *view.notices],
         "pending": view.row is None,
-        "prefix_sha256": prefix_sha256(request.epoch, request.arranged),
+        "prefix_sha256": request.prefix_sha256,
         "request_sha256": view.row.manifest.sha256 if view.row else None,
     }
 

@@ -18,7 +18,7 @@ from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.skill_check import check_files, join_lines
 from nexus_cli.reports.text.lines import Lines, filled, folded
 from nexus_cli.reports.trust import describe_item, diff_parts
-from nexus_cli.sections.skills import AGENT, COMMAND, SKILL, find_guides
+from nexus_cli.sections.skills import GuideKind, find_guides
 from nexus_cli.session.recipes import find_all_agents
 
 NONE = "No plugins. In a shell, add a plugin with `nexus plugin add PATH` or `nexus plugin add OWNER/REPO[:PLUGIN]`"
@@ -85,14 +85,14 @@ class PluginsReport(VersionedReport):
 def find_problems(plugins: Sequence[InstalledPlugin], cwd: Path) -> dict[str, dict[str, str]]:
     """Return the reasons that accepted items of plugins have no effect in `cwd`, by plugin and key, as the readers of a
     session find it; "" for those that have. Blocks."""
-    guides = [guide for kind in (SKILL, COMMAND) for guide in find_guides(cwd, kind, plugins)[0]]
+    guides = [guide for kind in (GuideKind.SKILL, GuideKind.COMMAND) for guide in find_guides(cwd, kind, plugins)[0]]
     guides += find_all_agents(cwd, plugins)[0]
-    hidden = {(guide.kind, guide.path): guide.problem or "its name is taken" * guide.shadowed for guide in guides}
+    hidden = {(str(guide.kind), guide.path): guide.problem or "its name is taken" * guide.shadowed for guide in guides}
     servers = read_servers(cwd, plugins=plugins)
     found: dict[str, dict[str, str]] = {}
     for plugin in plugins:
         problems = {hook.item: hook.why for hook in list_plugin_hooks(plugin) if hook.state != CHANGED}
-        for item, _ in plugin.items(SKILL, COMMAND, AGENT):
+        for item, _ in plugin.items(*GuideKind):
             problems[item.key] = hidden.get((item.kind, one_line(str(plugin.root / item.file))), "")
         for item, state in plugin.items("server"):
             if state == "active":
@@ -138,7 +138,7 @@ def plugin_object(
 
 def _check_guides(folder: PluginFolder) -> Iterator[str]:
     """Yield a line for each thing that the guides of a plugin use and nexus lacks; their own folder is filled in."""
-    paths = [folder.root / item.file for item in folder.items.values() if item.kind in (SKILL, COMMAND, AGENT)]
+    paths = [folder.root / item.file for item in folder.items.values() if item.kind in (*GuideKind,)]
     return join_lines(line for line in check_files(folder.root, paths) if PLUGIN_ROOT not in line)
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypedDict
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.sent_requests import EarlierRequests, SentRequest, cache_life_of
+from nexus_cli.conversation.sent_requests import SentRequest, SentRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.clock import local_now
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import Count, first_words, plural
 from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
@@ -26,11 +27,12 @@ from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.section_rows import SectionRows
-from nexus_cli.engine.requests.estimate_anchor import anchor_on, anchor_on_newest
+from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest, read_report
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.provider.call_arguments import sent_effort
+from nexus_cli.provider.prompt_cache import cache_life_of
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import NextLimits
@@ -106,7 +108,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     contents = WindowContents(epoch, items, sent)
     request = project(
         contents,
-        anchor_on(Estimate.of(log.calibration(info.served_name)), row, contents),
+        Estimate.of(log.calibration(info.served_name)).anchored(read_report(row, contents), contents),
         TokenBudget.of(info.window, info.max_output),
         told=_sections_with(log, rows, row),
         reported=row.usage.input if row.usage and row.reported else None,
@@ -152,10 +154,10 @@ def recorded_view(
     drops, notices = log.drops(), [*filter(None, (holds.lost, *instruction_notices(options.cwd, settings)))]
     effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
     estimate, contents = Estimate.of(log.calibration(info.served_name)), WindowContents(epoch, items, sent)
-    earlier = EarlierRequests()
+    sent_before = SentRequests()
     if (epoch.model, epoch.effort) == (info.name, effort):
         estimate = anchor_on_newest(estimate, log, contents)
-        earlier = _earlier_requests(log, epoch, items, info)
+        sent_before = _read_sent(log, epoch, items, info)
         from nexus_cli.engine.compaction.context_fit import may_prune  # noqa: PLC0415  (the engine)
 
         if settings.compact.prune and may_prune(items, TokenBudget.of(info.window, info.max_output).available):
@@ -170,6 +172,7 @@ def recorded_view(
         new = draft_next(state, effort)
         notices = [*dict.fromkeys((*notices, *new.notices)), change_notice(epoch, new.epoch)]
         contents, drops = WindowContents(new.epoch, new.epoch.head), [*drops, *new.drops]
+    earlier = sent_before.earlier_requests(info, local_now())
     request = project(contents, estimate, TokenBudget.of(info.window, info.max_output), earlier=earlier)
     return RequestView(
         request,
@@ -194,23 +197,22 @@ def instruction_notices(folder: Path, settings: Settings) -> list[str]:
     return [layer.notice for layer in instruction_layers(folder, permission.is_denied) if layer.notice]
 
 
-def _earlier_requests(log: LaneLog, epoch: Epoch, items: Sequence[WindowItem], info: ModelInfo) -> EarlierRequests:
+def _read_sent(log: LaneLog, epoch: Epoch, items: Sequence[WindowItem], info: ModelInfo) -> SentRequests:
     """Return the newest reported request of the epoch, which the next one extends."""
     rows = (row for row in reversed(log.requests("reported")) if row.manifest.epoch == epoch.id)
     row, life = next((row for row in rows if row.reported_tokens), None), cache_life_of(info)
     if row is None:
-        return EarlierRequests((), life)
+        return SentRequests()
     sent = SentRequest(epoch, items[len(epoch.head) :], row.manifest.last, row.reported_tokens, life=life)
-    return EarlierRequests(((sent, datetime.fromisoformat(row.manifest.at)),), life)
+    return SentRequests(sent, uses={epoch.id: datetime.fromisoformat(row.manifest.at)})
 
 
 def prune_notice(state: SessionState) -> list[str]:
     """Return the notice about old results that will be taken out before the next request, if there are any."""
-    from nexus_cli.conversation.pruning import STUB  # noqa: PLC0415  (few windows have such results)
     from nexus_cli.engine.compaction.context_fit import draft_due_pruning  # noqa: PLC0415  (the engine)
 
     state.load_cache_history()
-    rewrite = draft_due_pruning(state.engine, lambda: STUB)
+    rewrite = draft_due_pruning(state.engine)
     if rewrite is None or rewrite.price is None:
         return []
     saved = f"about {rewrite.price.saved:,} tokens"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.entry import Cause, Memo
 from nexus_cli.core.json_value import JsonObject, JsonOf
 from nexus_cli.core.memo_kinds import REWRITE
+from nexus_cli.core.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger, RequestRow

@@ -10,7 +10,7 @@ from nexus_cli.config.text_file import read_text
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.permission.folder_rules import read_granted
-from nexus_cli.sections.skills import AGENT, FILE, LIMIT, PLACES, SKILL, folders_of, list_guide_files
+from nexus_cli.sections.skills import FILE, LIMIT, GuideKind, list_guide_files
 from nexus_cli.session.agent_roles import check_agent_fields
 from nexus_cli.text.front_matter import FENCE, split_guide
 
@@ -87,10 +87,11 @@ def _find_files(place: Path) -> Iterator[Path]:
     if (place / FILE).is_file():
         yield place / FILE
         return
-    around = {kind: [place, *(place / name for name in folders_of(kind))] for kind in PLACES}
-    found = [(folder / inner, kind) for kind, inner in PLACES.items() for folder in around[kind]]
-    if place.name == PLACES[SKILL]:
-        found.append((place, SKILL))
+    found = [
+        (folder / kind.place, kind) for kind in GuideKind for folder in (place, *map(place.joinpath, kind.folders))
+    ]
+    if place.name == GuideKind.SKILL.place:
+        found.append((place, GuideKind.SKILL))
     yield from [path for folder, kind in found for _, path in list_guide_files(folder, kind)][:MOST]
 
 
@@ -119,7 +120,7 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
 
 
 def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, str]]:
-    is_skill, is_agent = path.name == FILE, PLACES[AGENT] in path.parts[:-1]
+    is_skill, is_agent = path.name == FILE, GuideKind.AGENT.place in path.parts[:-1]
     for key, value in fields.items():
         if is_agent and key in AGENT_KEYS:
             continue

@@ -16,14 +16,7 @@ from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, apart, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
-from nexus_cli.sections.skills import (
-    COMMAND,
-    SKILL,
-    Skill,
-    find_guides,
-    mark_denied,
-    read_guide,
-)
+from nexus_cli.sections.skills import GuideKind, Skill, find_guides, mark_denied
 from nexus_cli.session.recipes import find_all_agents
 
 NO_SKILLS = "No skills. A skill is a folder with a SKILL.md, for example in the skills folder beside config.toml."
@@ -55,11 +48,11 @@ class SkillsReport(VersionedReport):
 def list_skills(cwd: Path, built_in: Collection[str] = ()) -> SkillsReport:
     """Return every skill, command and agent with its description and path, and how many skills do not count because the
     project is untrusted. `built_in` has the names of the commands of nexus."""
-    skills, untrusted = find_guides(cwd, SKILL)
+    skills, untrusted = find_guides(cwd, GuideKind.SKILL)
     skills = _mark_denied(skills, cwd)
     offered = [skill for skill in skills if skill.is_offered]
     places = {id(skill): catalogue_place(number) for number, skill in enumerate(offered)}
-    commands, untrusted_commands = find_guides(cwd, COMMAND)
+    commands, untrusted_commands = find_guides(cwd, GuideKind.COMMAND)
     agents, untrusted_agents = list_agents(cwd)
     return {
         "version": 1,
@@ -94,7 +87,7 @@ def skill_guide(name: str, cwd: Path) -> str:
     Raise `NexusError("usage", ...)` with the nearest name if there is none, `NexusError("config", ...)` if it cannot be
     read.
     """
-    skills, untrusted = find_guides(cwd, SKILL)
+    skills, untrusted = find_guides(cwd, GuideKind.SKILL)
     found = [skill for skill in skills if not skill.shadowed]
     wanted = name.strip()
     chosen = next((skill for skill in found if skill.name == wanted), None)
@@ -103,7 +96,7 @@ def skill_guide(name: str, cwd: Path) -> str:
         raise _unknown(wanted, [skill.name for skill in found], untrusted)
     if chosen.problem:
         raise NexusError("config", f"skill {chosen.name}", chosen.problem, f"Fix {chosen.path}")
-    return read_guide(chosen)
+    return chosen.read()
 
 
 def _unknown(name: str, there: list[str], hidden: int) -> NexusError:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias, TypedDict, cast
 
 from nexus_cli.conversation.compaction.pins import number_pins
-from nexus_cli.conversation.compaction.work_log import find_questions, read_replies
+from nexus_cli.conversation.compaction.work_log import read_replies
 from nexus_cli.core.clock import format_moment
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
@@ -371,7 +371,7 @@ class SessionRecord:
         self._calls: dict[str, TimelineCall] = {
             event.call.id: {"id": event.call.id, "name": event.call.name, "subject": event.subject} for event in events
         }
-        self._questions = {event.call.id: find_questions(event.call, find_tool) for event in events}
+        self._asked = {event.call.id: event.call for event in events}
 
     def find_place(self, at: str) -> int:
         """Return the newest entry at a time; `unread` before the entries that were read."""
@@ -438,7 +438,8 @@ class SessionRecord:
         call = entry.message.tool_call_id
         decision = self._decisions.get(call or "", {})
         subject = self._calls[call]["subject"] if call in self._calls else ""
-        replies = [reply for _, reply in read_replies(self._questions.get(call or "", ()), entry.message.content)]
+        asked = self._asked.get(call or "")
+        replies = [reply for _, reply in read_replies(asked, entry.message.content, find_tool)] if asked else []
         recalls = entry.actor == f"tool:{RECALL}" and result.ran and not result.error
         more: JsonObject = {"recalled": [subject]} if recalls else {}
         return self._entry_row(

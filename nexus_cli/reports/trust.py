@@ -25,7 +25,7 @@ from nexus_cli.reports.text.lines import Lines, apart, filled, join_names, numbe
 from nexus_cli.rules.rule_set import parse_rule
 from nexus_cli.sections import recipe_file
 from nexus_cli.sections.recipe import NAME, recipe_names
-from nexus_cli.sections.skills import AGENT, COMMAND, SKILL, read_guide, read_item_guide
+from nexus_cli.sections.skills import GuideKind, read_item_guide
 from nexus_cli.session.recipes import INSIDE, folders
 from nexus_cli.text.cells import expand_tabs, fold
 from nexus_cli.text.terminal_sanitizer import sanitize
@@ -153,13 +153,13 @@ def describe_item(item: TrustItem) -> str:
     """Return in one line, never cut, what the name of an item does not show: what a skill or command permits and runs
     in the turn that calls it, tools and model of an agent, the entry of a server, and what of a long name is cut."""
     text = " ".join(item.definition.split()) if item.kind == "server" or len(item.name) > LONGEST_LINE else ""
-    if item.kind in (SKILL, COMMAND, AGENT) and item.file:
+    if item.kind in (*GuideKind,) and item.file:
         guide = read_item_guide(item.name, item, item.file, "project")
-        keys = {"tools": "tools", "model": "model"} if item.kind == AGENT else {"allowed-tools": "permits"}
+        keys = {"tools": "tools", "model": "model"} if item.kind == GuideKind.AGENT else {"allowed-tools": "permits"}
         lines = [f"{word} {guide.fields[key]}" for key, word in keys.items() if guide.fields.get(key)]
-        if item.kind != AGENT:
+        if item.kind != GuideKind.AGENT:
             with suppress(NexusError):  # a binary file runs nothing
-                lines += [f"runs {line}" for line in split_commands(read_guide(guide))[1::2]]
+                lines += [f"runs {line}" for line in split_commands(guide.read())[1::2]]
         text = "; ".join(lines).replace("\n", " \u2424 ")
     return "".join(one_line(text[at : at + LONGEST_LINE]) for at in range(0, len(text), LONGEST_LINE))
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.conversation.epoch_draft import PendingDrop
-from nexus_cli.core.budget import TokenBudget
+from nexus_cli.core.budget import TokenBudget, preamble_room
 from nexus_cli.core.elide import Count
+from nexus_cli.core.entry import PendingDrop
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.sections.contributor import Contributor, View
@@ -31,19 +31,11 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer, Section
 from nexus_cli.sections.section_drops import SectionDrops
 
-PREAMBLE_SHARE = 0.02
-PREAMBLE_TOKENS = 1000
-"""Most tokens of a preamble, which also takes at most this share of the window."""
 LINE_TOKENS = 200
 """Tokens of the system text's line that names drops; in a preamble at most 60, and a quarter of it."""
 PLAIN = Recipe("")
 NOTICES = "notices"
 """The section that is sent whenever it has text."""
-
-
-def preamble_room(window: int) -> int:
-    """Return the most tokens of a preamble in a window."""
-    return max(0, min(PREAMBLE_TOKENS, int(window * PREAMBLE_SHARE)))
 
 
 def as_note(text: str) -> str:
@@ -62,9 +54,15 @@ class ChangedSections:
     texts: Sequence[str]
     plan: SectionPlan
     sent: Mapping[str, str]
-    """The hash of the whole text of each section that is sent in any form."""
+    """The hash of the whole text of each section that is sent in any form, notices apart: these are sent whenever there
+    are some."""
     missed: tuple[str, ...]
     """Ids of the drops that the line for the model names."""
+
+    @property
+    def has_notices(self) -> bool:
+        """True if the notices that wait are among them."""
+        return any(choice.section.id == NOTICES for choice in self.plan.sent)
 
     @property
     def text(self) -> str:
@@ -127,7 +125,7 @@ class SectionCollector:
 
     # -- layer 1 -----------------------------------------------------------------------------------------------
 
-    async def system_plan(self) -> tuple[SectionPlan, tuple[PendingDrop, ...]]:
+    async def system_plan(self) -> tuple[SectionPlan, list[PendingDrop]]:
         """Plan the system text; return the plan, with skipped contributors, and the drops, also of required ones."""
         sections, skipped = await self.sections(Layer.SYSTEM)
         left: list[PendingDrop] = []
@@ -141,7 +139,7 @@ class SectionCollector:
             choice = SectionChoice.skipped(name, why)
             required = self.contributors[name].required
             lost.append(replace(choice, drop=self.left_out.record(choice, left)) if required else choice)
-        return replace(section_plan, chosen=(*section_plan.chosen, *lost)), tuple(left)
+        return replace(section_plan, chosen=(*section_plan.chosen, *lost)), left
 
     def read_in_background(self, names: Iterable[str]) -> None:
         """Read these required contributors, which were missing at the beginning of an epoch; see `reader.arrived`."""
@@ -200,7 +198,9 @@ class SectionCollector:
         }
         texts = [choice.text for choice in section_plan.sent]
         line = left_out_line(missed, line_room, count)
-        digests = {choice.section.id: choice.section.digest for choice in section_plan.sent}
+        digests = {
+            choice.section.id: choice.section.digest for choice in section_plan.sent if choice.section.id != NOTICES
+        }
         used = section_plan.used - JOINT + (count(line) + JOINT if line else 0)
         section_plan = _explain_raise(section_plan, cap, used if used > cap else 0)
         return ChangedSections([*texts, line] if line else texts, section_plan, digests, tuple(missed.values()))
@@ -221,7 +221,7 @@ class SectionCollector:
 
     def mark_sent(self, changed: ChangedSections) -> None:
         """Record that a request has these sections."""
-        self.sent.update({key: digest for key, digest in changed.sent.items() if key != NOTICES})
+        self.sent.update(changed.sent)
         self._missed.update(changed.missed)
 
     def load_sent(self, preambles: Iterable[str], last: Mapping[str, str]) -> None:

@@ -23,12 +23,13 @@ from nexus_cli.core.elide import Count
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memory import Episode, Facts
+from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.services import Footprint, Goal, SeenFile
 from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.sections.identity_files import IdentityFile
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.project_outline import Outline
-from nexus_cli.sections.section import Layer, Sections
+from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
 FOLDER = "contributors"
 MOST_INSTRUCTIONS = 16_384
@@ -187,6 +188,25 @@ class Contributor:
             return section == self.id
         part = section.removeprefix(f"{self.id}.").partition(".")[0]
         return part in self.parts or not self.parts
+
+
+def given_prompt(text: str) -> dict[str, Contributor]:
+    """Make a contributor with `text`, the system text given in the options, as its only section; {} if blank."""
+    text = replace_surrogates(text).replace("\0", "\ufffd")
+    if not text.strip():
+        return {}
+    name = "system_prompt"
+    section = Section(name, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 100, sticky=True, source="given")
+    contributor = Contributor(
+        name,
+        Layer.SYSTEM,
+        lambda sources: "",
+        lambda value, view: (section,),
+        most=len(text),
+        verbatim=True,
+        required=True,
+    )
+    return {name: contributor}
 
 
 def contributor_names() -> tuple[str, ...]:

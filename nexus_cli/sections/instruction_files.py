@@ -39,7 +39,7 @@ from nexus_cli.sections.path_rules import (
     list_rules,
 )
 from nexus_cli.sections.project_outline import walk_files
-from nexus_cli.sections.skills import PLACES, SKILL, folders_of, list_guide_files, list_project_guides
+from nexus_cli.sections.skills import GuideKind, list_guide_files, list_project_guides
 
 BESIDE = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 """Files that Claude Code reads all, and that count beside the instruction file of a folder unless that is NEXUS.md."""
@@ -59,7 +59,7 @@ MOST_LOOKED_FOR = 2000
 """Most names after `@` in a session that are looked for on disk."""
 NAMED = 5
 """Most imports of one file that its notice names."""
-_SKILLS = tuple(f"{name}/{PLACES[SKILL]}" for name in folders_of(SKILL))
+_SKILLS = tuple(f"{name}/{GuideKind.SKILL.place}" for name in GuideKind.SKILL.folders)
 """The folders of skills."""
 _NOT_OWN = MADE_BY_TOOLS | {".git", ".nexus", ".claude"}
 """Folded names of folders whose files are not instructions for what is in them."""
@@ -166,7 +166,7 @@ def find_imports(text: str) -> Iterator[tuple[int, str]]:
 def _skill_layer(folder: Path) -> ContextLayer:
     """Return a layer that names the skills of a folder below, with a notice about those that are not trusted. Called
     before every request: they are read once they have changed."""
-    files = [path for place in _SKILLS for _, path in list_guide_files(folder / place, SKILL)]
+    files = [path for place in _SKILLS for _, path in list_guide_files(folder / place, GuideKind.SKILL)]
     version = read_version(TRUST_RECORD.path), *map(read_version, files)
     layer = _unchanged.find((folder, *files), version)
     if layer is None:
@@ -176,7 +176,7 @@ def _skill_layer(folder: Path) -> ContextLayer:
 
 
 def _read_skill_layer(folder: Path) -> ContextLayer:
-    guides, waiting = list_project_guides(folder, SKILL)
+    guides, waiting = list_project_guides(folder, GuideKind.SKILL)
     lines = [f"- {guide.name}: {guide.description} ({guide.path})" for guide in guides if guide.is_offered]
     place = one_line(shlex.quote(str(folder)))
     notice = f"{plural(len(waiting), 'skill')} of {place} not active (see `nexus trust {place}`)" if waiting else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -97,6 +97,13 @@ def outline_files(names: Iterable[str], *, whole: bool = True) -> Outline:
             languages[language] += 1
     ranked = sorted((_rank(name), name) for name in top if _rank(name) < len(NOTABLE))
     return Outline(files, _most_first(folders), _most_first(languages), tuple(name for _, name in ranked), whole)
+
+
+def outline_folder(root: Path, names: Sequence[str]) -> Outline:
+    """Return the outline of a project with these files, if there are any; else of those that are found below `root`.
+    Blocking, raises nothing."""
+    files, whole = (names, True) if names else walk_files(root)
+    return outline_files(files, whole=whole)
 
 
 def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> tuple[list[str], bool]:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from nexus_cli.core.daemon_task import DaemonTask, run_tasks
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.json_value import map_texts
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.planner import JOINT
 from nexus_cli.sections.recipe import Recipe
@@ -137,16 +138,7 @@ def _checked_read(contributor: Contributor, sources: Sources) -> Read:
     value = contributor.read(sources)
     if _size(value, contributor.most) > contributor.most:
         raise ValueError(f"it read more than {contributor.most:,} characters")
-    return value if contributor.verbatim else _neutralize_value(value), tuple(contributor.notices(value))
-
-
-def _neutralize_value(value: Value) -> Value:
-    """Return `value` with every text in it neutralized; keys stay."""
-    if isinstance(value, str):
-        return neutralize(value)
-    if isinstance(value, Mapping):
-        return {key: _neutralize_value(element) for key, element in value.items()}
-    return [_neutralize_value(element) for element in value] if isinstance(value, Sequence) else value
+    return value if contributor.verbatim else map_texts(value, neutralize), tuple(contributor.notices(value))
 
 
 def _size(value: Value, most: int) -> int:

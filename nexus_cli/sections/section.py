@@ -125,6 +125,11 @@ class Section:
         """Return priority x weight x the recipe's multiplier: decides admission and form."""
         return self.priority * self.weight * multiplier
 
+    def in_form(self, form: str) -> str:
+        """Return the text in the given form, or in the next fuller one that it has."""
+        wanted = LADDERS[4][: LADDERS[4].index(form) + 1]
+        return [text for name, text in zip(self.names, self.forms, strict=True) if name in wanted][-1]
+
     def with_drop_id(self, drop_id: str) -> Section:
         """Return this section with the id of its recorded drop in every shortened form."""
         return replace(self, forms=(self.full, *(form.replace(DROP, drop_id) for form in self.forms[1:])))

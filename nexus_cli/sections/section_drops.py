@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.core.clock import Clock, format_utc
-from nexus_cli.core.entry import Cause, Drop, Memo
+from nexus_cli.core.entry import Cause, Drop, Memo, PendingDrop
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
 from nexus_cli.core.services import Log
 from nexus_cli.sections.planner import SectionChoice
@@ -48,7 +47,7 @@ class SectionDrops:
         drop = Drop(name, what, left, cause, at, text=section.full, uncounted=section.unread_bytes)
         note = LEFT_OUT_SECTION, {"section": section.id, "sha256": section.digest, "drop": name}
         if later is not None:
-            later.append(PendingDrop(drop, note))
+            later.append((drop, note))
             self._names = None  # recorded when that epoch begins
             return name
         self.log.record_drop(drop)

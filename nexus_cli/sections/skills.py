@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import chain, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from nexus_cli.config.trust_items import TrustItem
 
 FILE = "SKILL.md"
-SKILL, COMMAND, AGENT = "skill", "command", "agent"
-PLACES: Mapping[str, str] = {SKILL: "skills", COMMAND: "commands", AGENT: "agents"}
-"""The folder of each kind."""
 FOLDERS = (FOLDER, ".agents", ".claude")
 """Folders of a project and of the home folder, in the order of precedence."""
 CODEX = ".codex"
@@ -56,7 +54,22 @@ LONGEST_NAME, LONGEST_LINE = 64, 400
 """Most characters of a shown name and a shown description."""
 
 
-_unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
+class GuideKind(StrEnum):
+    """A kind of guides."""
+
+    SKILL = "skill"
+    COMMAND = "command"
+    AGENT = "agent"
+
+    @property
+    def place(self) -> str:
+        """The folder of this kind in one of `folders`."""
+        return f"{self}s"
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The folders of a project and of the home folder that may have guides of this kind."""
+        return FOLDERS if self is GuideKind.COMMAND else (*FOLDERS, CODEX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +92,7 @@ class Skill:
     """True if another one of the same name and kind comes before it."""
     problem: str = ""
     """The reason that it cannot be used; else ""."""
-    kind: str = SKILL
-    """`SKILL`, `COMMAND` or `AGENT`."""
+    kind: GuideKind = GuideKind.SKILL
     fields: Mapping[str, str] = field(default_factory=dict)
     """The front matter."""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
@@ -117,32 +129,64 @@ class Skill:
         """True if the person may call it."""
         return self.is_usable and self.fields.get("user-invocable") != "false"
 
+    def read(self) -> str:
+        """Return the guide as written, without front matter; raise `NexusError("config", ...)` if that fails."""
+        file_text = _read(self.source, self.path, LIMIT)
+        if file_text is None:
+            raise NexusError("config", self.path, "no longer exists", "`nexus skill list` lists the skills")
+        return split_guide(file_text.text, self.path).text.strip("\n")
 
-def folders_of(kind: str) -> tuple[str, ...]:
-    """Return the folders of a project and of the home folder that may have guides of a kind."""
-    return FOLDERS if kind == COMMAND else (*FOLDERS, CODEX)
+    def list_files(self) -> list[str]:
+        """Return the other files of a skill, by their path in its folder, at most `MOST_FILES`."""
+        if isinstance(self.source, bytes) or self.kind is not GuideKind.SKILL:
+            return sorted(self.files)[:MOST_FILES]
+        root, found = self.source.parent, list[str]()
+        for folder, folders, files in os.walk(root):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            found += [os.path.relpath(os.path.join(folder, name), root) for name in sorted(files)]
+            if len(found) > MOST_FILES:
+                break
+        return [name for name in found if name != FILE][:MOST_FILES]
+
+    def read_file(self, name: str) -> str:
+        """Return the text of a file in a skill's folder; raise `NexusError("config", ...)` if there is none, it is
+        binary, it holds credentials, or a link leads out of the folder."""
+        path, where = os.path.normpath(name), f"{self.name}: {one_line(name)}"
+        try:
+            if isinstance(self.source, bytes):
+                data = self.files.get(path)
+                if data is not None and holds_credentials(os.path.basename(path), data):
+                    raise FileRefused("holds credentials")
+                file_text = None if data is None else decode_head(data, path, LIMIT)
+            else:
+                root = real_path(self.source.parent)
+                file_text = read_unasked(UnaskedFiles(root), root / path, LIMIT)
+        except FileRefused as refused:
+            raise NexusError("config", where, str(refused)) from refused
+        if file_text is None:
+            raise NexusError("config", where, "the skill has no such file")
+        return file_text.text
 
 
-def personal_folders(kind: str) -> list[Path]:
+_unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
+
+
+def personal_folders(kind: GuideKind) -> list[Path]:
     """Return the person's folders of a kind, in the order of precedence."""
     home = Path(os.path.expanduser("~"))
-    return [places().config / PLACES[kind], *(home / name / PLACES[kind] for name in folders_of(kind))]
+    return [places().config / kind.place, *(home / name / kind.place for name in kind.folders)]
 
 
 def may_have_skills(cwd: Path) -> bool:
     """Return True if a folder of skills exists that may count in `cwd`. Looks at no skill."""
-    folders = (folder / name / PLACES[SKILL] for folder in project_folders(cwd) for name in folders_of(SKILL))
-    there = any(map(os.path.isdir, (*personal_folders(SKILL), *folders)))
-    return there or any(plugin.items(SKILL) for plugin in installed_plugins())
-
-
-def find_skills(cwd: Path) -> tuple[Skill, ...]:
-    """Return the active skills of `cwd` by name, a personal one before a project's. Raises nothing."""
-    return find_guides(cwd, SKILL)[0]
+    kind = GuideKind.SKILL
+    folders = (folder / name / kind.place for folder in project_folders(cwd) for name in kind.folders)
+    there = any(map(os.path.isdir, (*personal_folders(kind), *folders)))
+    return there or any(plugin.items(kind) for plugin in installed_plugins())
 
 
 def find_guides(
-    cwd: Path, kind: str, plugins: Iterable[InstalledPlugin] | None = None
+    cwd: Path, kind: GuideKind, plugins: Iterable[InstalledPlugin] | None = None
 ) -> tuple[tuple[Skill, ...], int]:
     """Return the active guides of a kind by name, and the number of those in the project that are inactive, because
     they are not trusted or have changed since. `plugins` are those that are installed, unless given. Raises nothing."""
@@ -170,9 +214,9 @@ def find_guides(
     return tuple(guides), inactive
 
 
-def list_project_guides(folder: Path, kind: str) -> tuple[list[Skill], list[Skill]]:
+def list_project_guides(folder: Path, kind: GuideKind) -> tuple[list[Skill], list[Skill]]:
     """Return the active guides of a kind in one folder of a project, and the inactive ones. Raises nothing."""
-    if not any(os.path.lexists(folder / name / PLACES[kind]) for name in folders_of(kind)):
+    if not any(os.path.lexists(folder / name / kind.place) for name in kind.folders):
         return [], []
     configuration = read_configuration(folder, (kind,))
     trusted = trusted_items(folder, configuration)
@@ -195,7 +239,7 @@ def mark_denied(guides: Iterable[Skill], find_denial: Callable[[str, str], str])
     return tuple(replace(guide, denied=denial) if denial else guide for guide, denial in denials)
 
 
-def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> dict[str, str]:
+def explain_uncallable(cwd: Path, kinds: Sequence[GuideKind] = (GuideKind.SKILL, GuideKind.COMMAND)) -> dict[str, str]:
     """Return the reason that a guide cannot be called, by its name: its file is not trusted or no guide, or it is for
     the model alone. A name may also be that of a guide that can be called. Raises nothing."""
     found: dict[str, str] = {}
@@ -208,51 +252,10 @@ def explain_uncallable(cwd: Path, kinds: Sequence[str] = (SKILL, COMMAND)) -> di
     return found
 
 
-def read_guide(skill: Skill) -> str:
-    """Return the guide as written, without front matter; raise `NexusError("config", ...)` if that fails."""
-    file_text = _read(skill.source, skill.path, LIMIT)
-    if file_text is None:
-        raise NexusError("config", skill.path, "no longer exists", "`nexus skill list` lists the skills")
-    return split_guide(file_text.text, skill.path).text.strip("\n")
-
-
-def list_files(skill: Skill) -> list[str]:
-    """Return the other files of a skill, by their path in its folder, at most `MOST_FILES`."""
-    if isinstance(skill.source, bytes) or skill.kind != SKILL:
-        return sorted(skill.files)[:MOST_FILES]
-    root, found = skill.source.parent, list[str]()
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [os.path.relpath(os.path.join(folder, name), root) for name in sorted(files)]
-        if len(found) > MOST_FILES:
-            break
-    return [name for name in found if name != FILE][:MOST_FILES]
-
-
-def read_file_of(skill: Skill, name: str) -> str:
-    """Return the text of a file in a skill's folder; raise `NexusError("config", ...)` if there is none, it is binary,
-    it holds credentials, or a link leads out of the folder."""
-    path, where = os.path.normpath(name), f"{skill.name}: {one_line(name)}"
-    try:
-        if isinstance(skill.source, bytes):
-            data = skill.files.get(path)
-            if data is not None and holds_credentials(os.path.basename(path), data):
-                raise FileRefused("holds credentials")
-            file_text = None if data is None else decode_head(data, path, LIMIT)
-        else:
-            root = real_path(skill.source.parent)
-            file_text = read_unasked(UnaskedFiles(root), root / path, LIMIT)
-    except FileRefused as refused:
-        raise NexusError("config", where, str(refused)) from refused
-    if file_text is None:
-        raise NexusError("config", where, "the skill has no such file")
-    return file_text.text
-
-
-def list_guide_files(folder: Path, kind: str) -> Iterator[tuple[str, Path]]:
+def list_guide_files(folder: Path, kind: GuideKind) -> Iterator[tuple[str, Path]]:
     """Yield name and file of the guides of a kind in a folder, without hidden ones. A skill has the name of its folder,
     any other guide that of its path."""
-    if kind != SKILL:
+    if kind != GuideKind.SKILL:
         with suppress(OSError), open_folder(os.path.realpath(folder)) as opened:
             entries = islice(walk_below(opened), MOST_NAMES)
             paths = sorted(path for path, entry in entries if is_guide_file(f"{folder}/{path}") and not entry.is_dir())
@@ -275,15 +278,15 @@ def _command_name(path: str) -> str:
     return path.removesuffix(".md").removesuffix(".toml").replace("/", ":")
 
 
-def _list_items(items: Iterable[TrustItem], kind: str) -> list[tuple[str, TrustItem]]:
+def _list_items(items: Iterable[TrustItem], kind: GuideKind) -> list[tuple[str, TrustItem]]:
     """Return the guides among the items of a project, with their names, in the order of precedence."""
     listed = []
-    for place in folders_of(kind):
-        prefix = f"{PLACES[kind]}/" if place == FOLDER else f"{ABOVE}{place}/{PLACES[kind]}/"
+    for place in kind.folders:
+        prefix = f"{kind.place}/" if place == FOLDER else f"{ABOVE}{place}/{kind.place}/"
         for item in items:
             name = item.file.removeprefix(prefix)
-            if item.kind == kind and name != item.file and not (kind == SKILL and name.startswith(".")):
-                listed.append((name.partition("/")[0] if kind == SKILL else _command_name(name), item))
+            if item.kind == kind and name != item.file and not (kind == GuideKind.SKILL and name.startswith(".")):
+                listed.append((name.partition("/")[0] if kind == GuideKind.SKILL else _command_name(name), item))
     return listed
 
 
@@ -292,8 +295,9 @@ def read_item_guide(name: str, item: TrustItem, where: str, origin: str) -> Skil
     read from here too, so that nothing else of it can run."""
     above = f"{item.file.rpartition('/')[0]}/"
     others = {part.removeprefix(above): data for part, data in item.parts.items() if part not in ("", item.file)}
-    skill = _find_guide(name, item.parts[item.file], where, origin, item.kind)
-    return replace(skill, files=others) if others and item.kind == SKILL else skill
+    kind = GuideKind(item.kind)
+    skill = _find_guide(name, item.parts[item.file], where, origin, kind)
+    return replace(skill, files=others) if others and kind is GuideKind.SKILL else skill
 
 
 def _place(root: Path, item: TrustItem) -> str:
@@ -301,7 +305,7 @@ def _place(root: Path, item: TrustItem) -> str:
     return one_line(os.path.normpath(root / FOLDER / item.file))
 
 
-def _in_plugins(plugins: Iterable[InstalledPlugin], kind: str) -> Iterator[Skill]:
+def _in_plugins(plugins: Iterable[InstalledPlugin], kind: GuideKind) -> Iterator[Skill]:
     """Yield the accepted ones of plugins, from the bytes that were compared with the record."""
     for plugin in plugins:
         for item, state in plugin.items(kind):
@@ -310,7 +314,7 @@ def _in_plugins(plugins: Iterable[InstalledPlugin], kind: str) -> Iterator[Skill
                 yield replace(skill, plugin=plugin.name, plugin_root=str(plugin.root))
 
 
-def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
+def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: GuideKind) -> Skill:
     """Return the guide of a file; one that has not changed since is read once per process."""
     key = (name, where, origin, kind)
     try:
@@ -326,7 +330,7 @@ def _find_guide(name: str, source: Path | bytes, where: str, origin: str, kind: 
     return skill
 
 
-def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: str) -> Skill:
+def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: GuideKind) -> Skill:
     name = _name(name)
     try:
         file_text = _read(source, where, LIMIT if where.endswith(".toml") else HEAD)
@@ -336,12 +340,12 @@ def _make_guide(name: str, source: Path | bytes, where: str, origin: str, kind: 
         return Skill(name, "", where, source, origin, problem="is not a regular file", kind=kind)
     front = split_guide(file_text.text, where, cut=file_text.beyond > 0)
     described = front.fields.get("description", "")
-    is_other = kind == AGENT and "name" not in front.fields  # a page about the agents beside them
+    is_other = kind == GuideKind.AGENT and "name" not in front.fields  # a page about the agents beside them
     said = described or ("" if front.problem or is_other else _paragraph(front.text))
     problem = front.problem or _problem(file_text.text, front, source, where)
-    if not problem and not said and kind != COMMAND:
+    if not problem and not said and kind != GuideKind.COMMAND:
         problem = "has no description"
-    named = "" if kind == COMMAND else _name(front.fields.get("name", ""))
+    named = "" if kind == GuideKind.COMMAND else _name(front.fields.get("name", ""))
     line = "" if problem and not described else _one_line(said)
     return Skill(named or name, line, where, source, origin, problem=problem, kind=kind, fields=front.fields)
 

@@ -13,7 +13,7 @@ from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.limits import ASK, Limits
 from nexus_cli.permission.folder_rules import NAMED_TOOL
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.skills import Skill, find_skills, index_guides, read_guide
+from nexus_cli.sections.skills import GuideKind, Skill, find_guides, index_guides
 from nexus_cli.tools.foreign_calls import find_our_tools
 from nexus_cli.tools.registry import discover_tools
 
@@ -34,7 +34,7 @@ def make_agent_recipe(agent: Skill, worker: Recipe, cwd: Path) -> Recipe:
         worker,
         name=agent.name,
         description=agent.description,
-        role="\n\n".join([read_guide(agent), *_read_skills(agent.fields.get("skills", ""), cwd)]),
+        role="\n\n".join([agent.read(), *_read_skills(agent.fields.get("skills", ""), cwd)]),
         limits=worker.limits & read_limits(agent, cwd),
         source=agent.path,
     )
@@ -42,9 +42,9 @@ def make_agent_recipe(agent: Skill, worker: Recipe, cwd: Path) -> Recipe:
 
 def _read_skills(named: str, cwd: Path) -> Iterator[str]:
     """Yield the text of each skill that an agent begins with, or that it is not there."""
-    known = index_guides(skill for skill in find_skills(cwd) if skill.is_usable) if named else {}
+    known = index_guides(skill for skill in find_guides(cwd, GuideKind.SKILL)[0] if skill.is_usable) if named else {}
     for name in re.findall(r"[^\s,]+", named):
-        yield read_guide(known[name]) if name in known else f"[skill {one_line(name)} was not found]"
+        yield known[name].read() if name in known else f"[skill {one_line(name)} was not found]"
 
 
 def read_limits(agent: Skill, cwd: Path) -> Limits:

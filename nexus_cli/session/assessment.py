@@ -13,7 +13,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import MODES, Limits
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.engine.turn import prepare_request
 from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
@@ -31,7 +30,7 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
     if engine.contract is not None:  # a broken contract must not send the task here either
         await prepare_request(engine, dispatcher)
     try:
-        model = other_model(engine.context, engine.settings, name)
+        model = engine.other_model(name)
         answer = await run_separately(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)
     except NexusError as error:
         engine.control.emit_notice(f"{name} could not assess the task: {error.message}", warning=False)

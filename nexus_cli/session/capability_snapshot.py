@@ -24,9 +24,9 @@ from nexus_cli.plugins.installed_plugins import installed_plugins
 from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.provider.available_models import keys_present, keys_to_choose_from, unnamed_model
 from nexus_cli.provider.endpoint import describe_bad_key
-from nexus_cli.sections.contributors.capabilities import BROKEN, READY, SETUP, STATES
+from nexus_cli.sections.contributors.capabilities import ItemState
 from nexus_cli.sections.recipe import recipe_names
-from nexus_cli.sections.skills import SKILL, Skill, find_guides
+from nexus_cli.sections.skills import GuideKind, Skill, find_guides
 from nexus_cli.session.recipes import FRONTS, project_recipes
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def snapshot(
     only its own part. Pass `skills=False` if the model cannot read any, and `runs=False` if no command can run: the
     environments of commands are left out then. `find` returns the skills and the number of inactive ones, by default
     those of `cwd`."""
-    known, inactive = (find() if find else find_guides(cwd, SKILL)) if skills else ((), 0)
+    known, inactive = (find() if find else find_guides(cwd, GuideKind.SKILL)) if skills else ((), 0)
     found = [skill for skill in known if not skill.shadowed]
     servers = _servers(cwd)
     # Only keys in the environment: commands of the model never get a stored key.
@@ -79,20 +79,23 @@ def snapshot(
         "servers": list(servers.entries) if servers else [],
         "credentials": sorted(name for name in keys_present(settings) if os.environ.get(name)),
         "capabilities": [
-            _category("tools", [(name, READY, "") for name in tools]),
+            _category("tools", [(name, ItemState.READY, "") for name in tools]),
             _category(
                 "skills",
                 [
-                    *((skill.name, BROKEN if skill.problem else READY, skill.problem) for skill in found),
+                    *(
+                        (skill.name, ItemState.BROKEN if skill.problem else ItemState.READY, skill.problem)
+                        for skill in found
+                    ),
                     # Only a trusted project's names are shown to the model.
-                    *[("", SETUP, "`nexus trust`")] * inactive,
+                    *[("", ItemState.SETUP, "`nexus trust`")] * inactive,
                 ],
             ),
             _category(
                 "servers",
                 [
-                    *((name, READY, "") for name in (servers.entries if servers else ())),
-                    *(("", BROKEN, line) for line in (servers.problems if servers else ())),
+                    *((name, ItemState.READY, "") for name in (servers.entries if servers else ())),
+                    *(("", ItemState.BROKEN, line) for line in (servers.problems if servers else ())),
                 ],
             ),
             _category("credentials", map(_credential, sorted(keys), (keys[name] for name in sorted(keys)))),
@@ -100,16 +103,16 @@ def snapshot(
     }
 
 
-def _category(name: str, items: Iterable[tuple[str, str, str]]) -> JsonObject:
+def _category(name: str, items: Iterable[tuple[str, ItemState, str]]) -> JsonObject:
     """Return one category as JSON data: its items with name, state and reason, and the number of items per state."""
     listed = [{"name": item, "state": state, "why": why} for item, state, why in items]
     counts = Counter(row["state"] for row in listed)
-    return {"category": name, "counts": {state: counts[state] for state in STATES}, "items": listed}
+    return {"category": name, "counts": {state: counts[state] for state in ItemState}, "items": listed}
 
 
-def _credential(name: str, text: str) -> tuple[str, str, str]:
+def _credential(name: str, text: str) -> tuple[str, ItemState, str]:
     bad = describe_bad_key(text)
-    return name, BROKEN if bad else READY, bad
+    return name, ItemState.BROKEN if bad else ItemState.READY, bad
 
 
 def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
@@ -134,7 +137,7 @@ def status(cwd: Path, settings: Settings, tools: Sequence[str]) -> JsonDict:
         "project": {
             "folder": str(root),
             "trust": trust_state(root, read_configuration(root, KINDS)),
-            "skills_not_trusted": find_guides(cwd, SKILL)[1],
+            "skills_not_trusted": find_guides(cwd, GuideKind.SKILL)[1],
             "unsupported": to_json_value(find_unsupported(root)),
         },
         "memory": memory,

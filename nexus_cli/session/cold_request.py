@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.sent_requests import cache_life_of
 from nexus_cli.core.price import price_input
 from nexus_cli.core.usage import Usage, dollars
 from nexus_cli.provider.model_table import price_command
+from nexus_cli.provider.prompt_cache import cache_life_of
 from nexus_cli.session.session_state import SessionState
 
 COLD = 0.5

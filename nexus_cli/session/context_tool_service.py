@@ -13,7 +13,7 @@ from nexus_cli.core.section_rows import scale_sections
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import LaneLog
 from nexus_cli.sections.collect import SectionCollector
-from nexus_cli.sections.section import LADDERS, Layer, Section, sha256
+from nexus_cli.sections.section import Layer
 
 
 @dataclass
@@ -53,9 +53,9 @@ class ContextToolService:
         layer = Layer(row["layer"])
         sections, _ = await self.collector.sections(layer, name.partition(".")[0])
         now = next((section for section in sections if section.id == name), None)
-        if now is None or now.digest != sha256(whole):
+        if now is None or now.full != whole:
             return whole, drop
-        return in_form(now.with_drop_id(drop), form), drop
+        return now.with_drop_id(drop).in_form(form), drop
 
     def _sections(self) -> list[JsonObject]:
         """Return the sections of the system text, and the event sections sent last in the epoch."""
@@ -71,9 +71,3 @@ class ContextToolService:
                 total = round(sum(int(row["tokens"]) for row in rows) * scale)
                 sections.update({section["id"]: section for section in scale_sections(rows, total, scale)})
         return list(sections.values())
-
-
-def in_form(section: Section, form: str) -> str:
-    """Return the text of a section in the given form, or in the next fuller one that it has."""
-    wanted = LADDERS[4][: LADDERS[4].index(form) + 1]
-    return [text for name, text in zip(section.names, section.forms, strict=True) if name in wanted][-1]

@@ -100,7 +100,7 @@ def draft_first(state: SessionState) -> NextEpoch:
         return await prompt.draft_epoch(engine.context), await prompt.collector.changed_sections()
 
     planned, sections = run_to_end(work())
-    epoch, drops = planned.frame.on(engine.conversation.epoch), _without_texts([*planned.drops, *log.drops()])
+    epoch, drops = engine.conversation.epoch.with_header(planned.frame), _without_texts([*planned.drops, *log.drops()])
     return NextEpoch(epoch, drops, tuple(notices), sections.to_json(), sections.text)
 
 

@@ -39,7 +39,6 @@ from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
-from nexus_cli.engine.requests.readings import Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
 from nexus_cli.ledger import RUN, SERVED, Ledger, SessionInfo, SessionLog
@@ -449,9 +448,9 @@ class SessionFactory:
             partial(_before_summary, dispatcher, extracts) if extracts or dispatcher.hooks else None,
             contract=options.contract,
             saves=options.save,
-            readings=Readings(notices=notices),
             step=log.known.step,
         )
+        engine.readings.notices = notices
         _anchor_estimate(engine.context, log)
         return SessionState(
             engine,

@@ -16,8 +16,7 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_level, read_value
-from nexus_cli.core.memo_kinds import DECISION, LIMITS_IN_FORCE
-from nexus_cli.engine.calls.call_decider import newest_limits
+from nexus_cli.core.memo_kinds import DECISION, LEVEL_SET, LIMITS_IN_FORCE
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
@@ -73,7 +72,7 @@ def describe_resumed(state: SessionState) -> Iterator[str]:
 def describe_former_level(state: SessionState) -> str:
     """Return a line for the person if a session continues at another level than that of its newest request, or the one
     that was set since, and they named none; else ""."""
-    newest, level = newest_limits(state.engine.conversation), state.dispatcher.level
+    newest, level = state.engine.conversation.newest_memo(LIMITS_IN_FORCE, LEVEL_SET), state.dispatcher.level
     before = read_level(newest) if newest else level
     if before in ("", level) or state.options is None or state.options.allow is not None:
         return ""

@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.plugins.installed_plugins import InstalledPlugin
 from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
-from nexus_cli.sections.skills import AGENT, Skill, explain_uncallable, find_guides, find_skills, index_guides
+from nexus_cli.sections.skills import GuideKind, Skill, explain_uncallable, find_guides, index_guides
 from nexus_cli.session.agent_roles import make_agent_recipe
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import discover_tools
@@ -54,7 +54,8 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         agents = find_agents(cwd) if with_agents else {}
         if agent := index_guides(agents.values()).get(name):
             return make_agent_recipe(agent, own_recipe("worker"), cwd), ()
-        why = NOT_TRUSTED.get(_trust_of(name, cwd)) or explain_uncallable(cwd, (AGENT,) * with_agents).get(name)
+        kinds = (GuideKind.AGENT,) * with_agents
+        why = NOT_TRUSTED.get(_trust_of(name, cwd)) or explain_uncallable(cwd, kinds).get(name)
         named = f"{suggest_name(name, agents, '')} Agents: {', '.join(agents)}".lstrip()
         hint = f"{named}. {error.hint}" if agents else error.hint
         raise NexusError("usage", error.what, why or error.why, TRUST if why else hint) from error
@@ -66,7 +67,7 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
 def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None) -> tuple[list[Skill], int]:
     """Return the agents of a folder, and how many are not trusted; `plugins` as for `find_guides`. An agent with the
     name of a recipe, which comes first, has this problem. Blocks; raises nothing."""
-    agents, untrusted = find_guides(cwd, AGENT, plugins)
+    agents, untrusted = find_guides(cwd, GuideKind.AGENT, plugins)
     here = project_recipes(cwd) if agents else None
     taken = {*recipe_names(folders()), *(here.names() if here else ())} if agents else ()
     return [
@@ -81,8 +82,8 @@ def find_agents(cwd: Path) -> dict[str, Skill]:
 
 def index_named(cwd: Path, kind: str) -> dict[str, Skill]:
     """Return the agents or skills (`kind`) that the model can name, by each of their names. Blocks; raises nothing."""
-    offered = (skill for skill in find_skills(cwd) if skill.is_offered)
-    return index_guides(find_agents(cwd).values() if kind == AGENT else offered)
+    offered = (skill for skill in find_guides(cwd, GuideKind.SKILL)[0] if skill.is_offered)
+    return index_guides(find_agents(cwd).values() if kind == GuideKind.AGENT else offered)
 
 
 def find_whole_name(cwd: Path, kind: str, name: str) -> str:

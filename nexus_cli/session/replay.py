@@ -5,7 +5,7 @@ Reads nothing outside the ledger, neither the defaults nor the working folder.
 
 from __future__ import annotations
 
-from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.groups import arrange
 from nexus_cli.conversation.render import Wire
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.errors import NexusError
@@ -76,7 +76,7 @@ def _check_lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
                 epoch = log.epoch(manifest.epoch)
                 wire, reached = Wire(epoch), epoch.base
                 head, _ = log.line_hashes(epoch.id, epoch.base)
-                rebuilt = wire.extend(flatten(group_tool_calls(epoch.head)))
+                rebuilt = wire.extend(arrange(epoch.head))
                 for place, (was, now) in enumerate(zip(head, rebuilt, strict=True)):
                     if was != now:
                         return f"request {manifest.step}, line {place + 3}: a slot of epoch {epoch.id}", number
@@ -94,7 +94,7 @@ def _check_lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
 def _tail(log: LaneLog, epoch: Epoch, wire: Wire, reached: int, last: int) -> str:
     before = len(wire.messages) + 2
     try:
-        items = flatten(group_tool_calls(map(WindowItem.of, log.read(reached + 1, last))))
+        items = arrange(map(WindowItem.of, log.read(reached + 1, last)))
     except NexusError as error:
         return _unreadable(log, range(reached + 1, last + 1), before) or str(error)
     rebuilt = wire.extend(items)

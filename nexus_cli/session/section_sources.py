@@ -37,20 +37,18 @@ from nexus_cli.core.real_files import real_path
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
 from nexus_cli.core.shared_types import TakeText
-from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.tool import Effect
-from nexus_cli.engine.requests.engine import newest_words
 from nexus_cli.sections.collect import SectionCollector
-from nexus_cli.sections.contributor import Contributor, Sources, View, discover
+from nexus_cli.sections.contributor import Sources, View, discover, given_prompt
 from nexus_cli.sections.identity_files import read_identity_files
 from nexus_cli.sections.learned import Misses
 from nexus_cli.sections.planner import section_budget
-from nexus_cli.sections.project_outline import Outline, outline_files, walk_files
+from nexus_cli.sections.project_outline import Outline, outline_folder
 from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.section import Layer, Phase, Section
+from nexus_cli.sections.section import Layer
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.sections.skills import SKILL, Skill, find_guides, find_skills, mark_denied, may_have_skills
+from nexus_cli.sections.skills import GuideKind, Skill, find_guides, mark_denied, may_have_skills
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import CHAT, Options
 from nexus_cli.session.recipes import find_agents
@@ -77,7 +75,7 @@ class SkillCatalogue:
 
     def read(self) -> tuple[tuple[Skill, ...], int]:
         """Read the skills again; return them, and the number of inactive ones."""
-        skills, inactive = find_guides(self.cwd, SKILL)
+        skills, inactive = find_guides(self.cwd, GuideKind.SKILL)
         self._last, self._is_new = (mark_denied(skills, self.find_denial), inactive), True
         return self._last
 
@@ -101,7 +99,7 @@ class SkillCatalogue:
         from nexus_cli.ledger.relevance import rank_relevant  # noqa: PLC0415  (only where there are skills)
 
         called = {match[2] or match[3] for match in _CALL.finditer(message)}
-        found = mark_denied(find_skills(self.cwd), self.find_denial)
+        found = mark_denied(find_guides(self.cwd, GuideKind.SKILL)[0], self.find_denial)
         skills = [skill for skill in _describe(found) if skill["name"] not in called]
         texts = [f"{skill['name'].replace('-', ' ')} {skill['description']}" for skill in skills]
         return [skills[place] for place in rank_relevant(texts, _CALL.sub(" ", message))[:MOST_NAMED]]
@@ -185,7 +183,7 @@ class SessionSources:
         """Return the person's newest message. Many sections ask for it; the ledger is read once."""
         conversation = self.context.conversation
         if self._about[0] != (state := (conversation, conversation.changes)):
-            self._about = state, newest_words(conversation)
+            self._about = state, conversation.newest_words()
         return self._about[1]
 
     def files(self) -> Sequence[SeenFile]:
@@ -339,11 +337,7 @@ def _compare_file(seen_file: SeenFile, touched: float, changed: float, small: bo
 def project_outline(cwd: Path) -> Outline:
     """Return the outline of the project that contains `cwd`. Blocks for at most about a second; raises nothing."""
     root = project_root(cwd)
-    names = _list_project(root) if repository_root(cwd) else []
-    if names:
-        return outline_files(names)
-    files, whole = walk_files(root)
-    return outline_files(files, whole=whole)
+    return outline_folder(root, _list_project(root) if repository_root(cwd) else ())
 
 
 def _list_project(root: Path) -> Sequence[str]:
@@ -362,25 +356,6 @@ def _list_project(root: Path) -> Sequence[str]:
         return ()
     finally:
         timer.cancel()
-
-
-def _given_prompt(text: str) -> dict[str, Contributor]:
-    """Make a contributor with `text`, the system text given in the options, as its only section; {} if blank."""
-    text = replace_surrogates(text).replace("\0", "\ufffd")
-    if not text.strip():
-        return {}
-    name = "system_prompt"
-    section = Section(name, Phase.CONSTRAINT, (text,), Layer.SYSTEM, 100, sticky=True, source="given")
-    contributor = Contributor(
-        name,
-        Layer.SYSTEM,
-        lambda sources: "",
-        lambda value, view: (section,),
-        most=len(text),
-        verbatim=True,
-        required=True,
-    )
-    return {name: contributor}
 
 
 def _is_news(options: Options, name: str, text: str) -> bool:
@@ -464,7 +439,7 @@ def make_collector(
     contributors = {name: item for name, item in discover().items() if name not in without and recipe.admits(name)}
     if options.system_prompt is not None:
         contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
-        contributors |= _given_prompt(options.system_prompt)
+        contributors |= given_prompt(options.system_prompt)
     collector = SectionCollector(
         contributors,
         SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams}), partial(_is_news, options)),

@@ -35,7 +35,6 @@ from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
-from nexus_cli.engine.requests.control import SteeringWords
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.user_input import deliver_steering, record_user_message
@@ -359,23 +358,19 @@ class Session:
         """Send a message to the running turn, delivered after the current batch of tool calls. `files` are records of
         the files in the text; `source` is the author: `person` only if they typed it."""
         if text.strip():
-            self._control.steering.append(SteeringWords(text, tuple(pasted), tuple(files), source))
+            self._control.steering.append(Trigger(text, source, pasted=tuple(pasted), files=tuple(files)))
 
     def tell(self, text: str, memo: str, value: JsonObject) -> None:
         """Send data from outside to the running turn, as `steer` does, with a memo in the same commit."""
-        self._control.steering.append(SteeringWords(text, (text,), actor="nexus", notes={memo: value}))
+        self._control.steering.append(Trigger(text, pasted=(text,), actor="nexus", notes={memo: value}))
 
     def take_back(self, text: str = "") -> list[str]:
         """Withdraw and return undelivered messages to the running turn, oldest first; with `text` the newest such."""
         steering = self._control.steering
-        taken = (
-            [steering_words for steering_words in steering if steering_words.text == text][-1:]
-            if text
-            else list(steering)
-        )
-        for steering_words in taken:
-            steering.remove(steering_words)
-        return [steering_words.text for steering_words in taken]
+        taken = [words for words in steering if words.text == text][-1:] if text else list(steering)
+        for words in taken:
+            steering.remove(words)
+        return [words.text for words in taken]
 
     def take_newest(self) -> str:
         """Withdraw and return the newest of these messages, "" if there are none."""
@@ -545,7 +540,9 @@ class Session:
                 dispatcher.assessed = await assess(engine, dispatcher, trigger.text)
             await turn(engine, dispatcher)
             while text := await next_message(continuations):
-                await run_shielded(record_user_message(engine.context, engine.control, Kind.STEER, text, actor="nexus"))
+                await run_shielded(
+                    record_user_message(engine.context, engine.control, Kind.STEER, Trigger(text, actor="nexus"))
+                )
                 await turn(engine, dispatcher)
             # What was typed while the continuations were asked is answered; none of them is asked about that answer.
             await turn(engine, dispatcher)

@@ -126,7 +126,7 @@ class _BarePrompt:
     """Implements `PromptAssembler` for a session without contributors, which adds notices only."""
 
     async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
-        return EpochDraft(context.header())
+        return EpochDraft(context.conversation.epoch)
 
     async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         return Preamble("\n".join(notices), notices.clear)

@@ -31,18 +31,7 @@ from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.permission.folder_rules import read_granted
-from nexus_cli.sections.skills import (
-    AGENT,
-    COMMAND,
-    SKILL,
-    Skill,
-    explain_uncallable,
-    find_guides,
-    index_guides,
-    list_files,
-    read_file_of,
-    read_guide,
-)
+from nexus_cli.sections.skills import GuideKind, Skill, explain_uncallable, find_guides, index_guides
 from nexus_cli.session.guide_model import GuideModel
 from nexus_cli.session.recipes import index_named
 from nexus_cli.session.session_state import SessionState
@@ -70,21 +59,26 @@ LISTED = 20
 def read_skill(cwd: Path, name: str, file: str = "") -> str:
     """Return the guide of a skill of a folder, or a file of it. The skills are read at each call, so that a changed one
     counts no more."""
-    guides = index_named(cwd, SKILL)
+    guides = index_named(cwd, GuideKind.SKILL)
     chosen = guides.get(name.strip())
     if chosen is None:
         hint = suggest_name(name.strip(), guides, "")
         raise NexusError("usage", f"skill '{one_line(name)}'", "no skill has this name", hint)
     if file:
-        return read_file_of(chosen, file)
-    files = list_files(chosen)
+        return chosen.read_file(file)
+    files = chosen.list_files()
     others = f'; read its other files with skill("{chosen.name}", file=...): {name_first(files, LISTED)}'
-    return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{read_guide(chosen)}"
+    return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{chosen.read()}"
 
 
 def find_callable(cwd: Path) -> dict[str, Skill]:
     """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
-    return index_guides(guide for kind in (COMMAND, SKILL) for guide in find_guides(cwd, kind)[0] if guide.is_callable)
+    return index_guides(
+        guide
+        for kind in (GuideKind.COMMAND, GuideKind.SKILL)
+        for guide in find_guides(cwd, kind)[0]
+        if guide.is_callable
+    )
 
 
 async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
@@ -112,7 +106,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
     if hooks := state.dispatcher.hooks:
         await hooks.before_expansion([(name, known[name], said) for name, said in chosen.items()], trigger.text)
     blocks = [await _Expansion(state, known[name], arguments).block() for name, arguments in chosen.items()]
-    guides = [" ".join(split_commands(await asyncio.to_thread(read_guide, known[name]))[::2]) for name in chosen]
+    guides = [" ".join(split_commands(await asyncio.to_thread(known[name].read))[::2]) for name in chosen]
     blocks += await asyncio.to_thread(_ask_for_agents, "\n".join([words, *guides]), cwd)
     parts = (*trigger.parts, *state.engine.control.pop_images())
     return replace(trigger, text="\n\n".join([trigger.text, *blocks]), parts=parts) if blocks else trigger
@@ -121,7 +115,7 @@ async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:
 def _ask_for_agents(text: str, cwd: Path) -> list[str]:
     """Return a block for each agent that words or guides name; a file of this name comes first."""
     named = AGENT_CALL.findall(text)
-    agents = index_named(cwd, AGENT) if named else {}
+    agents = index_named(cwd, GuideKind.AGENT) if named else {}
     names = dict.fromkeys(name if name in agents else name.removeprefix("agent-") for name in named)
     asked = [agents[name] for name in names if name in agents and not (cwd / name).exists()]
     return [
@@ -149,7 +143,7 @@ class _Expansion:
     async def block(self) -> str:
         """Return the block with the guide's text."""
         guide, state = self._guide, self._state
-        text = await asyncio.to_thread(read_guide, guide)
+        text = await asyncio.to_thread(guide.read)
         self._first = 0 if FIRST.search(text) else self._first
         self._grant(guide.fields.get("allowed-tools", ""))
         if "model" in guide.fields or "effort" in guide.fields:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 
-from nexus_cli.conversation.goals import finish_goal, open_until, set_until
+from nexus_cli.conversation.goals import open_until
 from nexus_cli.core import event
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.entry import Cause
@@ -30,6 +30,7 @@ from nexus_cli.core.typed_text import NOT_DONE
 from nexus_cli.engine.requests.clip_output import clip_to_cap, leave_out_repeats
 from nexus_cli.permission.call_decision import CallDecision, CheckedCall
 from nexus_cli.permission.run_limits import OFF
+from nexus_cli.session.acts.goal import finish_goal, set_until
 from nexus_cli.session.continuation import Continuation
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from nexus_cli.conversation.compaction.recap import space_header
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.budget import share_room
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import Cause, Kind
 from nexus_cli.core.errors import NexusError
@@ -23,12 +23,11 @@ from nexus_cli.core.event import Outcome
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import SPACE_HISTORY
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.run import RESUME_MARK, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
+from nexus_cli.core.run import RESUME_MARK, SPACE_HEADER, TRIGGER_MARK, Entity, Run, Space, SpaceMessage
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.engine.requests.clip_output import clip_to_cap
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import Ledger
-from nexus_cli.sections.contributors.instructions import share
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize_message
@@ -203,7 +202,7 @@ def _parts(messages: Sequence[SpaceMessage], agent: Entity) -> list[tuple[bool, 
 
 
 def _header(space: Space) -> HistoryLine:
-    return HistoryLine(space_header(space.name), is_frame=True)
+    return HistoryLine(SPACE_HEADER.format(neutralize_message(space.name)), is_frame=True)
 
 
 def _group(message: SpaceMessage) -> HistoryLine:
@@ -297,7 +296,7 @@ class _History:
         sizes = await asyncio.to_thread(_sizes, messages, engine.context.count)
         first = _first_with_room(sizes, room)
         kept = messages[first:]
-        caps = share(sizes[first:], room - AROUND * len(kept))
+        caps = share_room(sizes[first:], room - AROUND * len(kept))
         older = before + first
         many = f"{older:,}{' or more' if before == COUNTED else ''}"
         many += " older message is not here" if older == 1 else " older messages are not here"

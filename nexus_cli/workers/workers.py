@@ -19,7 +19,6 @@ from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.conversation.compaction.work_log import CommandRun
-from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.core.approval import Allow
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind
@@ -395,7 +394,7 @@ class SessionWorkers(RunningWorkers[Session]):
             )
             epoch = next((earlier for earlier in epochs if (earlier.model, earlier.effort) == now), None)
             if epoch is not None:  # None: steered after a model switch, before the next request of its parent
-                own.prompt.inherited = EpochHeader.of(epoch)
+                own.prompt.inherited = epoch
         # A rule that was allowed for a copy of the project does not hold in the project.
         session.dispatcher.always = set(dispatcher.always) if worker.worktree else dispatcher.always
         session.dispatcher.permission.share_probe(dispatcher.permission)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from guides import COMMAND, SKILL
 
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.project_items import describe_waiting
@@ -16,7 +17,7 @@ from nexus_cli.core import version_memo
 from nexus_cli.core.real_files import read_real
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.mcp.server_entries import read_servers
-from nexus_cli.sections.skills import COMMAND, SKILL, find_guides
+from nexus_cli.sections.skills import find_guides
 
 SKILLS = 30
 

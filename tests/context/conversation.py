@@ -10,8 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from nexus_cli.context import ContextConfig, ContextManager
-from nexus_cli.conversation.tokens.counter import OVERHEAD_PER_MESSAGE, compact
+from nexus_cli.conversation.tokens.counter import OVERHEAD_PER_MESSAGE
 from nexus_cli.core import Message, Role, ToolCall, ToolResult
+from nexus_cli.core.json_value import compact
 
 MARK = "tokens left out"
 

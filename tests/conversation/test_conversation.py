@@ -7,10 +7,10 @@ from typing import Any
 
 from context.conversation import Letters
 from conversation.planned import Conversation
+from epochs import make_header as EpochHeader
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.groups import flatten
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.clock import local_now

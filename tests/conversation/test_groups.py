@@ -6,16 +6,9 @@ from context.conversation import assert_pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.conversation.groups import (
-    PLACEHOLDER,
-    NextStep,
-    flatten,
-    from_first_user_message,
-    group_tool_calls,
-    is_placeholder,
-    next_step,
-)
-from nexus_cli.core.entry import ItemForm, WindowItem
+from nexus_cli.context.manager import from_first_user_message
+from nexus_cli.conversation.groups import NextStep, flatten, group_tool_calls, next_step
+from nexus_cli.core.entry import PLACEHOLDER, ItemForm, WindowItem, is_placeholder
 from nexus_cli.core.message import Message, Role, ToolCall
 
 IDS = st.sampled_from(["a", "b", "c"])

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.conversation.groups import Group, flatten, group_tool_calls
-from nexus_cli.conversation.pruning import AGED, LEAST, OLD, RECENT, SAME, find_stale, with_stubs
+from nexus_cli.conversation.pruning import AGED, LEAST, OLD, RECENT, find_stale, with_stubs
 from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.entry import sum_tokens as group_tokens
-from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.message import SAME, Message, Role, ToolCall
 from nexus_cli.tools.registry import find_tool
 
 BODY = "a line of some file that is long enough\n" * 40

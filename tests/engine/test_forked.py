@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from session.played import Answer, Played, opened, say, the_ledger
 
-from nexus_cli.conversation.groups import PLACEHOLDER
 from nexus_cli.core.clock import format_utc, local_now
+from nexus_cli.core.entry import PLACEHOLDER
 from nexus_cli.core.message import UNKNOWN_OUTCOME
 from nexus_cli.core.request import Request
 from nexus_cli.session.replay import check

@@ -13,8 +13,8 @@ from search import some
 from session.played import MODEL, Answer, Played, opened, say
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.pruning import SAME
 from nexus_cli.core.limits import Limits
+from nexus_cli.core.message import SAME
 from nexus_cli.core.request import Request
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options

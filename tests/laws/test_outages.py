@@ -27,13 +27,13 @@ from program.nursery import run_born
 from search import sample
 
 from nexus_cli.config.ledger_place import ledger_place
-from nexus_cli.conversation.goals import set_goal
 from nexus_cli.core.errors import LedgerAwayError
 from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
 from nexus_cli.ledger.unsaved_entries import unsaved_folder
+from nexus_cli.session.acts.goal import set_goal
 from nexus_cli.session.session import Session
 
 pytestmark = pytest.mark.usefixtures("quick")

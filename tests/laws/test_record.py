@@ -30,10 +30,10 @@ from nexus_cli.conversation.compaction.compaction_plan import (
 )
 from nexus_cli.conversation.compaction.summary_head import ANSWERED, SAID
 from nexus_cli.conversation.compaction.work_record import RECORD
-from nexus_cli.conversation.goals import finish_goal, set_goal
 from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.request import Request
+from nexus_cli.session.acts.goal import finish_goal, set_goal
 from nexus_cli.session.replay import check
 from nexus_cli.session.session import Session
 

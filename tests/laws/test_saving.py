@@ -26,7 +26,6 @@ from search import sample
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.conversation.compaction.pins import list_pins
-from nexus_cli.conversation.goals import set_goal
 from nexus_cli.core.approval import Allow, Answer, Question
 from nexus_cli.core.entry import Entry, Memo
 from nexus_cli.core.errors import NexusError
@@ -34,6 +33,7 @@ from nexus_cli.ledger import Ledger, SessionLog, database, lanes, postgres_conne
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
 from nexus_cli.ledger.unsaved_entries import unsaved_folder
+from nexus_cli.session.acts.goal import set_goal
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.session import Session
 from nexus_cli.undo import undo_files

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guides import SKILL
 from program.nursery import run_born
 from session.played import MODEL, Played, say
 
@@ -29,7 +30,7 @@ from nexus_cli.config.trust import trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader
 from nexus_cli.core.limits import MODES, Limits
 from nexus_cli.sections.identity_files import IDENTITY, read_identity_files
-from nexus_cli.sections.skills import SKILL, find_guides
+from nexus_cli.sections.skills import find_guides
 from nexus_cli.session.capability_snapshot import status
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options

@@ -11,9 +11,10 @@ import pytest
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings import SandboxSettings
+from nexus_cli.core.limits import Limits
 from nexus_cli.core.services import ServerTools, ToolCatalogue
 from nexus_cli.core.tool import Tool
-from nexus_cli.engine.requests.tool_selection import select_tools
+from nexus_cli.engine.requests.tool_selection import ToolOffer
 from nexus_cli.mcp.server_entries import ServerFiles
 from nexus_cli.mcp.server_tools import LONGEST_NAME, Catalogue, name_tool
 from nexus_cli.mcp.server_values import ServerEntry, ServerOffer, ServerTool
@@ -48,12 +49,18 @@ def registry(made: Catalogue) -> ToolRegistry:
 
 def described(made: ToolRegistry) -> str:
     """Return the description of `use_tool`."""
-    sent = {one["function"]["name"]: one["function"]["description"] for one in select_tools(made, Recipe("ask"))}
+    sent = {
+        one["function"]["name"]: one["function"]["description"]
+        for one in ToolOffer(made, Recipe("ask"), Limits(), False, tuple, len).select_tools()
+    }
     return str(sent["use_tool"])
 
 
 def sent(made: Catalogue) -> list[str]:
-    names = [str(one["function"]["name"]) for one in select_tools(registry(made), Recipe("ask"))]
+    names = [
+        str(one["function"]["name"])
+        for one in ToolOffer(registry(made), Recipe("ask"), Limits(), False, tuple, len).select_tools()
+    ]
     return [name for name in names if name.startswith("mcp")]
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guides import find_skills
 from search import sample
 from session.played import MODEL, Played, say, the_ledger
 
@@ -40,7 +41,6 @@ from nexus_cli.reports.forms import find_form
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.sections.contributors.permission import ONLY_READING
-from nexus_cli.sections.skills import find_skills
 from nexus_cli.session import recipes
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS, describe_ended_answers

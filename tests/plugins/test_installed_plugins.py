@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from guides import COMMAND, SKILL
 from plugins.plugin_layouts import make_hookify, write_files
 
 from nexus_cli.config.paths import places
@@ -25,7 +26,7 @@ from nexus_cli.plugins.installed_plugins import (
 from nexus_cli.plugins.plugin_folder import read_plugin
 from nexus_cli.plugins.plugin_source import parse_source
 from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
-from nexus_cli.sections.skills import COMMAND, SKILL, find_guides
+from nexus_cli.sections.skills import find_guides
 
 
 def install(root: Path, *keys: str) -> None:

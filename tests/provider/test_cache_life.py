@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nexus_cli.provider.prompt_cache import DAY, HOUR, cache_life
+from nexus_cli.core.request import ModelInfo
+from nexus_cli.provider.prompt_cache import DAY, HOUR, cache_life_of
 
 
 @pytest.mark.parametrize(
@@ -29,14 +30,14 @@ from nexus_cli.provider.prompt_cache import DAY, HOUR, cache_life
 def test_a_provider_keeps_what_it_says(
     model: str, provider: str, minimum: int, step: int, least: float, most: float
 ) -> None:
-    life = cache_life(model, provider)
+    life = cache_life_of(ModelInfo(model, provider, 0))
     assert life is not None
     assert (life.min_tokens, life.step, life.min_seconds, life.max_seconds) == (minimum, step, least, most)
     assert life.automatic == (provider not in ("anthropic", "bedrock") and "claude" not in model)
 
 
 def test_nothing_is_expected_of_a_provider_of_which_nothing_is_known() -> None:
-    assert cache_life("ollama/qwen3", "ollama_chat") is None
-    assert cache_life("vertex_ai/llama-4", "vertex_ai") is None
-    usual = cache_life("moonshot/kimi", "moonshot", caches=True)
+    assert cache_life_of(ModelInfo("ollama/qwen3", "ollama_chat", 0)) is None
+    assert cache_life_of(ModelInfo("vertex_ai/llama-4", "vertex_ai", 0)) is None
+    usual = cache_life_of(ModelInfo("moonshot/kimi", "moonshot", 0, cache=True))
     assert usual is not None and not usual.documented

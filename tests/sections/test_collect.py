@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sections.held_up import give_up, wait_until
 
-from nexus_cli.conversation.epoch_draft import PendingDrop
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.clock import local_now
+from nexus_cli.core.entry import PendingDrop
 from nexus_cli.core.errors import NexusError
 from nexus_cli.sections.collect import SectionCollector, system_text
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View

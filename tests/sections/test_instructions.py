@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from nexus_cli.context.loader import ContextLayer
 from nexus_cli.conversation.tokens.counter import SimpleTokenCounter
+from nexus_cli.core.budget import share_room as share
 from nexus_cli.sections.contributor import Sources, View
-from nexus_cli.sections.contributors.instructions import CONTRIBUTORS, share
+from nexus_cli.sections.contributors.instructions import CONTRIBUTORS
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.section import DROP, Section
 

@@ -14,7 +14,6 @@ from nexus_cli.core.event import CacheExpectation, CacheResult, ContextDrop, Eve
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.check_contract import check_contract
 from nexus_cli.engine.requests.model_call import call_model
-from nexus_cli.engine.requests.side_conversations import forked
 from nexus_cli.session.session import Session
 
 
@@ -54,7 +53,7 @@ def test_a_fork_of_a_cut_request_has_a_drop_of_its_own_and_a_contract_counts_the
     events = say(session, "a long text of words and numbers 12 34 " * 400)
     assert len([one for one in events if isinstance(one, ContextDrop)]) == 1
     for _ in range(2):
-        side = forked(session.engine, "compact", "Sum it up")
+        side = session.engine.fork("compact", "Sum it up")
         asyncio.run(call_model(side, side.window_request(), main=False))
         assert [drop.id for drop in side.conversation.log.drops()] == ["d1"]
     assert session.engine.context.cut_run == session.engine.conversation.run

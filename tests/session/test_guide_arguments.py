@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from guides import COMMAND, SKILL, read_guide
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from nexus_cli.config.foreign_items import split_commands
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line
 from nexus_cli.reports.trust import describe_item
-from nexus_cli.sections.skills import COMMAND, SKILL, Skill, read_guide
+from nexus_cli.sections.skills import GuideKind, Skill
 from nexus_cli.session.skill_guides import NAMED_BY_VALUE, _Expansion, _named_files
 
 ARGUMENT = "a;echo${IFS}INJ $(echo INJ) ' \" `echo INJ`"
@@ -111,7 +112,7 @@ ENDS = ("\n", "\r\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", " ")
 )
 @example([("```!", "\r\n"), ("ls", "\r\n"), ("```", "")], "utf-16", COMMAND)
 def test_every_command_of_a_guide_is_shown_before_it_is_trusted(
-    lines: list[tuple[str, str]], encoding: str, kind: str
+    lines: list[tuple[str, str]], encoding: str, kind: GuideKind
 ) -> None:
     data = "".join(line + end for line, end in lines).encode(encoding, "ignore")
     runs = split_commands(read_guide(Skill("g", "", "g.md", data, "project", kind=kind)))[1::2]

@@ -17,7 +17,6 @@ from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import InUseError, NexusError
 from nexus_cli.core.message import Message, Role
-from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.session import factory
 from nexus_cli.session.factory import open_session
@@ -101,7 +100,7 @@ def test_a_provider_of_ones_own_has_names_of_its_own(tmp_path: Path) -> None:
 def test_the_model_that_sums_up_may_be_an_alias(tmp_path: Path) -> None:
     settings = Settings(alias={"small": "openai/gpt-4o-mini"}, compact=CompactSettings(model="small"))
     with opened(Options(tmp_path, "openai/m"), settings) as session:
-        assert other_model(session.engine.context, settings, settings.compact.model).info.name == "openai/gpt-4o-mini"
+        assert session.engine.other_model(settings.compact.model).info.name == "openai/gpt-4o-mini"
 
 
 def test_an_effort_that_means_nothing_is_told(tmp_path: Path) -> None:

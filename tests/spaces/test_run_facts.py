@@ -10,7 +10,6 @@ from laws.world import world
 from spaces.conftest import DAY, Team, drive
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.goals import set_goal
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.entry import Kind, Memo
 from nexus_cli.core.errors import NexusError
@@ -18,6 +17,7 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.memo_kinds import ACTIVE_SPACE
 from nexus_cli.core.run import HUMAN, TRIGGER_MARK, Run, Wait
 from nexus_cli.core.services import RunFacts
+from nexus_cli.session.acts.goal import set_goal
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.service_makers import ServiceMaker

@@ -22,11 +22,10 @@ from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.ledger_wait import LedgerWait
 from nexus_cli.cli.loop_watchdog import LoopWatchdog, signal_error
 from nexus_cli.config.paths import project_root
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import PARTIAL_KEPT, NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.shared_types import Paths
-from nexus_cli.engine.requests.model_call import KEPT
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -246,7 +245,7 @@ class AskTurn:
     def _failed_outcome(self, outcome: Outcome) -> Outcome:
         """Return the outcome of a failed turn to report, with the exit status of a signal or a failed write, not of a
         closed pipe."""
-        if outcome.error and outcome.error["hint"].startswith(KEPT) and not self._session.saved:
+        if outcome.error and outcome.error["hint"].startswith(PARTIAL_KEPT) and not self._session.saved:
             outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
         from nexus_cli.session.outcome import PARTIAL  # noqa: PLC0415  (imported already)
 

@@ -150,7 +150,7 @@ class Compactor:
         drops."""
         conversation, count, now = self.conversation, self.count, self.conversation.now()
         free = max(0, plan.summary_cap - count(summary.text))
-        rules = choose_rules(conversation, plan, summary.rules, count, budget=self.budget, free=free)
+        rules, shown = choose_rules(conversation, plan, summary.rules, count, budget=self.budget, free=free)
         text, end = split_summary(summary.text, plan.summary_most, count)
         cut = "\n\n".join(filter(None, (summary.ends, end)))
         drop_id = next_drop()
@@ -169,7 +169,7 @@ class Compactor:
             _unquoted(plan, plan.quotes, said),
             _unquoted(plan, plan.answers, self.work.answers),
             find_others(conversation, [quote.entry for quote in plan.quotes]),
-            rules.shown,
+            shown,
             cut_drop,
         )
         items = head(plan, text, drop_id, clock=conversation.clock, measure=self.truncator.measure, more=more)
@@ -183,13 +183,13 @@ class Compactor:
         drops += [pin_drop(pin, crowded[pin.pin], Cause.COMPACTION, now, count) for pin in new]
         kept = {
             **_kept_figures(said, self.work.answers, plan, fitted),
-            "rules": len(rules.kept),
+            "rules": len(rules),
             "source": summary.source,
             "source_why": summary.why,
             "summary": count(text),
             "drops": [drop.id for drop in drops],
         }
-        return DraftedWindow(items, drops, rules.to_json(), kept)
+        return DraftedWindow(items, drops, [[rule.entry, rule.text] for rule in rules], kept)
 
     def cut(self, record: WorkRecord, reserved: int) -> tuple[Sequence[WindowItem], Sequence[Drop]]:
         """Return the window truncated to the low-water mark, with `reserved` tokens left free, and its drops. Changes

@@ -30,7 +30,7 @@ from nexus_cli.core.entry import PERSON, Entry, read_backwards
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import SPACE_HISTORY, TRIGGER
 from nexus_cli.core.message import Message, Role, ToolCall
-from nexus_cli.core.run import TRIGGER_MARK, resume_lines
+from nexus_cli.core.run import SPACE_HEADER, TRIGGER_MARK, resume_lines
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.text.untrusted_text import neutralize, neutralize_message, safe_line
 from nexus_cli.tools.registry import find_tool
@@ -85,7 +85,7 @@ class Recap:
         for line in self.lines:
             if line.space and line.space != space:
                 space = line.space
-                told.append(space_header(space))
+                told.append(SPACE_HEADER.format(neutralize_message(space)))
             told.append(line.text if line.space or not space else f"  {line.text}".replace("\n", "\n  "))
         return "\n".join(told)
 
@@ -98,11 +98,6 @@ class OwnForms:
     """The memos `HISTORY`, by entry of SPACE HISTORY."""
     trigger: int = 0
     """The entry with the trigger mark that started the run, 0 if there is none."""
-
-
-def space_header(name: str) -> str:
-    """Return the header line of a space's messages."""
-    return f'SPACE HISTORY ("{neutralize_message(name)}"):'
 
 
 def recap_text(compactor: Compactor, subjects: Mapping[str, str], came: Sequence[str], drop_id: str) -> str:

@@ -1,15 +1,14 @@
 """Keep the person's standing instructions across compactions: those that a summary quotes and the log confirms. Pure.
 
-The summarizer quotes them under a heading. Each quotation is looked up in the person's messages and replaced by the
-complete sentences around it; a quotation that is not found is left out. The memo of each compaction lists the rules in
-force, so a later summary that omits one does not remove it.
+The summarizer quotes them under a heading (`engine/compaction/summary_headings.py`). Each quotation is looked up in the
+person's messages and replaced by the complete sentences around it; a quotation that is not found is left out. The memo
+of each compaction lists the rules in force, so a later summary that omits one does not remove it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
@@ -20,12 +19,6 @@ from nexus_cli.core.elide import Count
 from nexus_cli.core.memo_kinds import COMPACTION, RULES_ASKED
 from nexus_cli.core.typed_text import QuotedText
 
-HEADING = "Rules"
-"""The heading of the standing instructions in a summary."""
-MOST_RULES = 60
-"""Most quotations of a summary that are looked up."""
-LEAST_WORDS = 2
-"""Least words of a quotation: a single word is in nearly every message."""
 RULES_SHARE = 0.05
 """Share of the budget for these sentences, besides the person's newest words."""
 MOST_ASKED = 30
@@ -33,39 +26,6 @@ MOST_ASKED = 30
 LONGEST_ASKED = 300
 """Most characters of one of them."""
 _STANDING = re.compile(r"\b(?:never|always|only)\b", re.IGNORECASE)
-_BULLET = re.compile(r"^\s*(?:[-*+>\u2022]\s+|\d{1,3}[.)]\s+|\[[^\]\n]{1,40}\]:?\s*)*")
-_MARKS = "\"'`*_\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019 \t"
-_QUOTED = re.compile(r"[\"\u201c\u201e\u00ab]([^\"\u201c\u201d\u201e\u00ab\u00bb]+)[\"\u201d\u00bb]")
-
-
-def take_rules(summary: str, find_headings: Callable[[str], Collection[str]]) -> tuple[str, list[str]]:
-    """Return the summary without the lines below its heading of rules, and the quotations in these lines."""
-    kept, lines, inside = list[str](), list[str](), False
-    for line in summary.split("\n"):
-        bare = _BULLET.sub("", line)
-        named = () if bare[:1] and bare[0] in _MARKS else find_headings(line)
-        if named:
-            inside = HEADING in named
-        if not inside:
-            kept.append(line)
-            continue
-        lines.append(re.sub(rf"^\W*\d*\W*{HEADING}\W*", "", line, flags=re.IGNORECASE) if named else bare)
-    return "\n".join(kept).strip(), [quote for line in lines for quote in _quotes_of(line)][:MOST_RULES]
-
-
-def read_rules(answer: str, find_headings: Callable[[str], Collection[str]]) -> list[str]:
-    """Return the quotations in an `answer` that lists rules alone, under a heading or not."""
-    return take_rules(f"# {HEADING}\n{answer}", find_headings)[1]
-
-
-def _quotes_of(line: str) -> list[str]:
-    """Return the possible quotations of a line: all of it, and the parts in double quotes."""
-    quoted = dict.fromkeys((line, *_QUOTED.findall(line)))
-    return [
-        text
-        for text in (phrase.strip(_MARKS) for phrase in quoted)
-        if len(text.split()) >= LEAST_WORDS or len(text) > 9
-    ]
 
 
 def find_rules(quotes: Sequence[str], said: Iterable[tuple[int, str]]) -> list[Quote]:
@@ -90,18 +50,6 @@ def fit_rules(rules: Sequence[Quote], room: int, count: Count) -> list[Quote]:
             room -= cost
             kept.append(rule)
     return sorted(kept, key=lambda quote: quote.entry)
-
-
-@dataclass(frozen=True, slots=True)
-class StandingRules:
-    """The rules in force (`kept`), and those that the window must quote (`shown`)."""
-
-    kept: Sequence[Quote]
-    shown: Sequence[Quote]
-
-    def to_json(self) -> list[list[object]]:
-        """Return the rules in force for the memo of a compaction."""
-        return [[rule.entry, rule.text] for rule in self.kept]
 
 
 def earlier_rules(conversation: Conversation) -> list[Quote]:
@@ -142,12 +90,12 @@ def choose_rules(
     *,
     budget: int,
     free: int,
-) -> StandingRules:
-    """Choose the rules of the window of `plan` from the earlier ones and those that a summary `quoted` and the person
-    typed. `free` is the unused part of the summary's tokens."""
+) -> tuple[list[Quote], list[Quote]]:
+    """Return the rules in force under `plan`, from the earlier ones and those that a summary `quoted` and the person
+    typed; then those of them that the window must quote. `free` is the unused part of the summary's tokens."""
     earlier, most = earlier_rules(conversation), int(budget * RULES_SHARE)
     shown = plan.shown_entries(plan.quotes)[0]
     every = {(rule.entry, rule.text): rule for rule in (*earlier, *find_rules(quoted, typed_messages(conversation)))}
     kept = fit_rules(sorted(every.values(), key=lambda rule: rule.entry), most, count)
     room = min(most, free + rules_tokens(conversation, count))
-    return StandingRules(kept, fit_rules([rule for rule in kept if rule.entry not in shown], room, count))
+    return kept, fit_rules([rule for rule in kept if rule.entry not in shown], room, count)

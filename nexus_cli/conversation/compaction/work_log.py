@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.entry import Entry, Kind, is_person
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.message import Message, Role, ToolCall
+from nexus_cli.core.message import Role, ToolCall
 from nexus_cli.core.tool import COMMAND, SIGPIPE, FindTool
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.text.untrusted_text import SAFE_LINE, safe_line
@@ -120,9 +120,8 @@ class WorkLog:
     """The entries with messages of the person."""
     replies: list[tuple[int, str, str]] = field(default_factory=list)
     """What the person replied to questions of the model: entry, question, reply."""
-    _called: dict[str, str] = field(default_factory=dict)
-    _asked: dict[str, list[str]] = field(default_factory=dict)
-    """The questions of each call that puts some to the person."""
+    _called: dict[str, ToolCall] = field(default_factory=dict)
+    """The calls without a result, by id."""
     _answer: int = 0
 
     def read(self, conversation: Conversation) -> Iterator[None]:
@@ -137,17 +136,13 @@ class WorkLog:
     def add(self, entry: Entry) -> None:
         self.last, message = entry.id, entry.message
         if message.role is Role.TOOL:
-            self._end_command(entry.id, message)
-            questions = self._asked.pop(message.tool_call_id or "", [])
-            self.replies += [(entry.id, *reply) for reply in read_replies(questions, message.content)]
+            if call := self._called.pop(message.tool_call_id or "", None):
+                self._end_command(entry.id, call, message.content)
+                self.replies += [(entry.id, *reply) for reply in read_replies(call, message.content, self.find_tool)]
         elif message.role is Role.ASSISTANT:
             if message.content.strip():
                 self._answer = entry.id
-            commands = ((call.id, find_command(call, self.find_tool)) for call in message.tool_calls)
-            self._called |= {name: command for name, command in commands if command}
-            self._asked |= {
-                call.id: asked for call in message.tool_calls if (asked := find_questions(call, self.find_tool))
-            }
+            self._called |= {call.id: call for call in message.tool_calls}
         elif is_person(entry.actor):
             if entry.kind is Kind.USER and self._answer:
                 self.answers.append(self._answer)
@@ -160,24 +155,20 @@ class WorkLog:
         for number in reversed(self.answers):
             yield from ((number, entry.message.content.strip()) for entry in conversation.read(number, number))
 
-    def _end_command(self, entry: int, message: Message) -> None:
-        command = self._called.pop(message.tool_call_id or "", "")
-        run = CommandRun.read(command, message.content, entry) if command else None
+    def _end_command(self, entry: int, call: ToolCall, result: str) -> None:
+        command = find_command(call, self.find_tool)
+        run = CommandRun.read(command, result, entry) if command else None
         if run is not None:  # otherwise the earlier result stays
             self.commands.pop(command, None)
-            self.commands[command] = replace(run, call=message.tool_call_id or "")
+            self.commands[command] = replace(run, call=call.id)
 
 
-def find_questions(call: ToolCall, find_tool: FindTool) -> list[str]:
-    """Return the questions that a call puts to the person."""
+def read_replies(call: ToolCall, result: str, find_tool: FindTool) -> list[tuple[str, str]]:
+    """Return the questions of a call that the person has answered, with the answers, from its `result`."""
     tool = find_tool(call.name)
     asked = call.arguments.get(tool.asks) if tool and tool.asks else None
     rows = asked if isinstance(asked, list) else []
-    return [str(row.get("question", "")).strip() for row in rows if isinstance(row, dict)]
-
-
-def read_replies(questions: Sequence[str], result: str) -> list[tuple[str, str]]:
-    """Return the questions that were answered, with the answers, from the result of `ask_person`."""
+    questions = [str(row.get("question", "")).strip() for row in rows if isinstance(row, dict)]
     found, rest = [], result
     for place, question in enumerate(questions):
         _, mark, after = rest.partition(f"{question}\n> ")

@@ -6,6 +6,7 @@ items, `fit_record` chooses those that fit below a summary.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections import Counter
@@ -28,6 +29,8 @@ TODO_LIST = "Todo list (tool `todo`), what is left first:"
 LONGEST_MISSING = missing_line(9999, "older item", "d9999", True)
 """The longest possible line for items without room."""
 WHOLE = ReadLines((), 0)
+LARGEST_OUTLINED = 512 * 1024
+"""Largest file in bytes that is searched for names."""
 HEAD = 60
 """Characters of a long path's beginning; the rest is its end."""
 COMMAND_HEAD, COMMAND_TAIL = 120, 60
@@ -110,9 +113,13 @@ class FileTrace:
         name = self.name or (os.path.relpath(self.path, folder) if folder else self.path)
         return WorkItem(self.used, f"- {safe_path(name)} ({state})", path=self.path, at=self.at)
 
-    def find_names(self, text: str) -> tuple[str, ...]:
-        """Return the names defined in the lines of `text` that were read."""
-        return outline(self.path, self.lines.of_text(text))
+    def describe(self, data: bytes, *, outlined: bool) -> tuple[str, Sequence[str]]:
+        """Return the state of the file with this content on disk, and if `outlined` the names in the lines that were
+        read."""
+        changed = bool(self.digest) and hashlib.sha256(data).hexdigest() != self.digest
+        is_legible = outlined and len(data) <= LARGEST_OUTLINED and b"\0" not in data[:8192]
+        names = outline(self.path, self.lines.of_text(data.decode("utf-8", "replace"))) if is_legible else ()
+        return f"{self.how}, changed on disk since" if changed else self.how, names
 
 
 def common_folder(files: Iterable[FileTrace]) -> str:

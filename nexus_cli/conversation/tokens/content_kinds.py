@@ -12,8 +12,8 @@ from enum import IntEnum
 from functools import cached_property
 from operator import add
 
-from nexus_cli.conversation.tokens.counter import compact
 from nexus_cli.core.entry import Epoch, WindowItem
+from nexus_cli.core.json_value import compact
 
 
 class ContentKind(IntEnum):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from nexus_cli.core.attachment import IMAGE_TOKENS
+from nexus_cli.core.json_value import compact
 from nexus_cli.core.message import Message, Opaque, replace_surrogates
 from nexus_cli.core.services import Counts
 
@@ -192,14 +193,6 @@ def get_token_counter(use_tiktoken: bool = True) -> TokenCounter:
     return SimpleTokenCounter()
 
 
-def compact(value: Any) -> str:
-    """Return `value` as compact JSON, unknown types as `repr`; `{}` if it cannot be written. Never raises."""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-    except Exception:  # the `repr` of a value that JSON does not have may raise anything
-        return "{}"
-
-
 def brief_count(text: str) -> int:
     """Estimate the tokens of a short text from its words, digits and signs; 0 for "", else at least 1."""
     if not text:
@@ -285,10 +278,6 @@ def _encoder(encoding: Callable[..., Any], name: str, path: Path) -> Callable[[s
     # The core alone, where there is one: the object around it keeps `ranks`, 30 MB.
     encode: Callable[[str], list[int]] = getattr(encoder, "_core_bpe", encoder).encode_ordinary
     return encode
-
-
-def _plain(value: object) -> Any:
-    return dict(value) if isinstance(value, Mapping) else repr(value)
 
 
 def _thinking_text(opaque: Opaque) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import ceil
 from operator import mul
 
@@ -262,6 +263,13 @@ class Estimate:
         if self.anchor is None or self.anchor.doubts + 1 >= DISTRUST:
             return self.unanchored
         return replace(self, anchor=replace(self.anchor, doubts=self.anchor.doubts + 1))
+
+    def anchored_on_newest(self, reports: Iterable[Anchor | None], contents: WindowContents) -> Estimate:
+        """Return the estimate that continues from the first plausible one of `DISTRUST` reports, newest first."""
+        for report in islice(reports, DISTRUST):
+            if (anchored := self.anchored(report, contents)).anchor is not None:
+                return anchored
+        return self
 
     def after_report(self, report: Anchor, contents: WindowContents | None, *, teaches: bool) -> Estimate:
         """Return the estimate after a reported input; its calibration is the same one if nothing was learned.

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from nexus_cli.config.command_records import running_guards
 from nexus_cli.config.protected_places import HOLDS_SECRETS
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import count_unread
 from nexus_cli.core import event
 from nexus_cli.core.approval import DEFINITION, SAY_INSTEAD, Allow, Answer, Approver, Deny, Question
@@ -121,12 +120,6 @@ class DecisionStep:
             accept(target, before, after)
 
 
-def newest_limits(conversation: Conversation) -> JsonObject:
-    """Return the memo of the limits of the newest request, or of the level that was set since; {} for none."""
-    memos = [*conversation.memos(LIMITS_IN_FORCE), *conversation.memos(LEVEL_SET)]
-    return sorted(memos, key=lambda memo: memo.at)[-1].value if memos else {}
-
-
 @dataclass
 class CallDecider:
     """Decides on the calls of one session."""
@@ -227,7 +220,7 @@ class CallDecider:
         }
         if self._recorded == now:
             return
-        if newest_limits(conversation) != now:
+        if conversation.newest_memo(LIMITS_IN_FORCE, LEVEL_SET) != now:
             conversation.memo(LIMITS_IN_FORCE, now)
         self._recorded = now
 

@@ -121,8 +121,7 @@ class Dispatcher(CallDecider):
                     raise failures[0]
                 del waiting[: len(batch)]
                 if (waits := self.services.made(SessionWaits)) and waits.why:
-                    for call in waiting:
-                        self._leave_out(context.conversation, control, call, AFTER_WAIT.format(waits.why))
+                    self.leave_out(context.conversation, control, waiting, AFTER_WAIT.format(waits.why))
                     return
         except asyncio.CancelledError:
             await self._settle(context, control, calls)
@@ -135,7 +134,7 @@ class Dispatcher(CallDecider):
                 result = self.recover(call, self.registry.get(call.name))
                 self._append(conversation, control, call, result, ClippedText(result.text))
             else:
-                self._leave_out(conversation, control, call, NOT_RUN)
+                self.leave_out(conversation, control, [call], NOT_RUN)
 
     def look_early(self) -> None:
         """Look at the project while the model answers, if a command may then run that changes it."""
@@ -156,11 +155,6 @@ class Dispatcher(CallDecider):
         ran = sum(conversation.log.was_started(call.id) for call in calls)
         refused = sum(call.id in denied for call in calls)
         return ran, refused
-
-    def stop_repeating(self, conversation: Conversation, control: Control, calls: tuple[ToolCall, ...]) -> None:
-        """Record a result for each of `calls`, none of which runs because one was repeated too often."""
-        for call in calls:
-            self._leave_out(conversation, control, call, REPEATED)
 
     async def _settle(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result with the partial output for every open call of a stopped turn."""
@@ -193,7 +187,7 @@ class Dispatcher(CallDecider):
             and call.id not in self.step.refusals
             and (why := _failed_edit(context.conversation))
         ):
-            self._leave_out(context.conversation, control, call, why)
+            self.leave_out(context.conversation, control, [call], why)
             return
         result = await self.execute(call, tool)
         if not result.stopped and (named := self.registry.foreign.mention(call.id, call.name)):
@@ -280,9 +274,10 @@ class Dispatcher(CallDecider):
             taken = self._append(context.conversation, control, call, result, sent, seconds)
             self._room -= taken if (tool := find(call.name)) and tool.reads_content else 0
 
-    def _leave_out(self, conversation: Conversation, control: Control, call: ToolCall, why: str) -> None:
-        """Record the result of a call that does not run."""
-        self._append(conversation, control, call, ToolResult(error=why, ran=False), ClippedText(why))
+    def leave_out(self, conversation: Conversation, control: Control, calls: Sequence[ToolCall], why: str) -> None:
+        """Record the results of calls that do not run."""
+        for call in calls:
+            self._append(conversation, control, call, ToolResult(error=why, ran=False), ClippedText(why))
 
     def _decision_row(self, call: ToolCall, *, is_run: bool) -> JsonObject:
         """Return the memo `DECISION` of a call of the step."""

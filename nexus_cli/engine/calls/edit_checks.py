@@ -23,7 +23,7 @@ from nexus_cli.config.project_environment import use_project_environment
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
 from nexus_cli.core.elide import cut_at_word, one_line, plural
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.limits import ALL, UNASKED
 from nexus_cli.core.real_files import real_path, stamp_content
@@ -371,17 +371,14 @@ def _names_any(line: str, names: Iterable[str]) -> bool:
 
 def _notices(context: ContextManager, control: Control, check: EditCheck, findings: Sequence[_Finding]) -> list[str]:
     """Return the lines for the model about new findings; show the person how many there are."""
-    conversation = context.conversation
     lines = [finding.line for finding in findings]
     are_new = all(finding.is_sure for finding in findings)
     count = plural(len(lines), "new finding" if are_new else "finding")
     doubt = "" if are_new else " (some may predate the edit)"
     notices = [f"Edit applied. {count} of `{check.name}`{doubt}", *lines[:LINES]]
     if rest := lines[LINES:]:
-        size = context.count("\n".join(rest))
-        named, text = f"findings of {check.name}", "\n".join(lines)
-        drop = Drop(conversation.log.next_drop(), named, size, Cause.OUTPUT_CAP, conversation.now(), text=text)
-        conversation.log.record_drop(drop)
+        size, text = context.count("\n".join(rest)), "\n".join(lines)
+        drop = context.conversation.record_drop(f"findings of {check.name}", size, Cause.OUTPUT_CAP, text)
         control.emit_drop(drop)
         notices.append(f"and {len(rest):,} more: recall {drop.id}")
     said = f"{count} of `{cut_at_word(check.name, NAME)}`: {one_line(lines[0])}"

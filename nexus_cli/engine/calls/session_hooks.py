@@ -22,8 +22,9 @@ from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.project_items import trusted_variables
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import cut_at_word, one_line
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import Cause
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.limits import ALL, AUTO, EDIT, PLAN
@@ -31,7 +32,7 @@ from nexus_cli.core.memo_kinds import HOOK
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.engine.requests.control import Control, SteeringWords
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.hooks.claude_lines import claude_lines
 from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, describe_batch, encode_event
 from nexus_cli.hooks.hook_list import ACTIVE, CALL_EVENTS, CHANGED, Hook, list_hooks, read_stamp
@@ -163,17 +164,13 @@ class SessionHooks:
             self._check_stopped()
         self._prompt = self._prompt if self.is_worker else str(uuid.uuid4())
         if prompt and (why := await self._refuse_prompt(prompt)):
-            raise NexusError("denied", "your message was not sent", why, "Rephrase the message, or see nexus hooks")
+            raise _not_sent(why)
         self._check_stopped()
 
     async def admit_steering(self, control: Control) -> None:
         """Run the hooks of a prompt for the messages to the running turn; withdraw those that one refuses."""
-        admitted: list[SteeringWords] = []
-        while waiting := [
-            steering_words
-            for steering_words in control.steering
-            if not any(steering_words is other for other in admitted)
-        ]:
+        admitted: list[Trigger] = []
+        while waiting := [words for words in control.steering if not any(words is other for other in admitted)]:
             said = waiting[0]
             admitted.append(said)
             if said.actor == "person" and (why := await self._refuse_prompt(said.text)):
@@ -191,7 +188,7 @@ class SessionHooks:
             fields |= {"command_source": SOURCES[guide.origin], "prompt": prompt}
             runs += await self._fire(EXPANSION, [name, guide.name, guide.whole_name], fields)
         if why := self._find_refusal(runs):
-            raise NexusError("denied", "your message was not sent", why, "Rephrase the message, or see nexus hooks")
+            raise _not_sent(why)
         self._add_section(EXPANSION, runs)
         self._check_stopped()
 
@@ -204,10 +201,10 @@ class SessionHooks:
 
     def _find_refusal(self, runs: Sequence[HookRun]) -> str:
         """Return a line about the first hook that refuses, "" if none does."""
-        refusal = next((run for run in runs if _denies(run)), None)
+        refusal = next((run for run in runs if run.denies), None)
         if refusal is None:
             return ""
-        return one_line(f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(_reason(refusal))}")
+        return one_line(f"{refusal.hook.name} ({refusal.hook.source}) refused it: {self._clean(refusal.reason)}")
 
     async def next_message(self) -> str:
         """Run the hooks of the end of a turn; return the message with which one lets it go on, "" if it ends."""
@@ -229,7 +226,7 @@ class SessionHooks:
             self._tell(f"hooks continued the turn {MOST_ROUNDS} times (the maximum); the turn ends")
             return ""
         self._rounds += 1
-        return "\n".join(self._words(run, _reason(run)) for run in blocking)
+        return "\n".join(self._words(run, run.reason) for run in blocking)
 
     async def before_compaction(self, is_manual: bool, instructions: str) -> None:
         """Run the hooks of a compaction. Raises `NexusError("denied", ...)` if one refuses it."""
@@ -300,8 +297,8 @@ class SessionHooks:
         ended the turn."""
         ran = [self._ran.pop(call.id) for call in calls if call.id in self._ran]
         runs = await self._fire(BATCH, [], partial(describe_batch, ran)) if ran else []
-        if refusal := next((run for run in runs if _denies(run)), None):
-            self._stopped = self._clean(_reason(refusal)) or f"{refusal.hook.name} ({refusal.hook.source}) ended it"
+        if refusal := next((run for run in runs if run.denies), None):
+            self._stopped = self._clean(refusal.reason) or f"{refusal.hook.name} ({refusal.hook.source}) ended it"
         self._check_stopped()
         return [self._line(run, run.answer.context) for run in runs if run.answer.context]
 
@@ -353,7 +350,7 @@ class SessionHooks:
             runs += await self._fire_call(FAILED_EVENT, hooked)
         for run in runs:
             if run.outcome == BLOCKED:
-                self._add_words(checked.call, run, _reason(run))
+                self._add_words(checked.call, run, run.reason)
             self._add_words(checked.call, run, run.answer.context)
         return result
 
@@ -379,8 +376,8 @@ class SessionHooks:
                 self._add_words(call, run, f"the input of this call was changed to {shown}")
         for decision in ("deny", "ask", "allow"):
             for run in runs:
-                if (_denies(run) and decision == "deny") or run.answer.decision == decision:
-                    return _CallRuling(arguments, decision, self._clean(_reason(run)), run.hook)
+                if (run.denies and decision == "deny") or run.answer.decision == decision:
+                    return _CallRuling(arguments, decision, self._clean(run.reason), run.hook)
         return _CallRuling(arguments)
 
     async def _fire_call(self, event: str, call: HookedCall) -> list[HookRun]:
@@ -489,15 +486,10 @@ class SessionHooks:
         """Record a run; tell the person what went wrong, and what the hook says to them."""
         hook, answer = run.hook, run.answer
         if self._context is not None:
-            value: JsonDict = {
-                "event": hook.table.event,
-                "hook": hook.name,
-                "source": hook.source,
-                "outcome": run.outcome,
-            }
             why = one_line(self._clean(run.why or answer.reason))
-            value |= {"why": cut_at_word(why, 400), "seconds": run.seconds, "about": about}
-            self._context.conversation.memo(HOOK, value)
+            value = {"event": hook.table.event, "hook": hook.name, "source": hook.source, "outcome": run.outcome}
+            told = {"why": cut_at_word(why, 400), "seconds": run.seconds, "about": about}
+            self._context.conversation.memo(HOOK, {**value, **told})
         named = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
             is_off = " is off" if hook.state == CHANGED else ""  # the line may have been told with the turn
@@ -555,17 +547,8 @@ class SessionHooks:
     def _cut(self, text: str, hook: Hook) -> str:
         if len(text) <= MOST_CHARACTERS or self._context is None:
             return text[:MOST_CHARACTERS]
-        conversation, rest = self._context.conversation, text[MOST_CHARACTERS:]
-        size = self._context.count(rest)
-        drop = Drop(
-            conversation.log.next_drop(),
-            f"text of hook {hook.name}",
-            size,
-            Cause.OUTPUT_CAP,
-            conversation.now(),
-            text=text,
-        )
-        conversation.log.record_drop(drop)
+        rest, what = text[MOST_CHARACTERS:], f"text of hook {hook.name}"
+        drop = self._context.conversation.record_drop(what, self._context.count(rest), Cause.OUTPUT_CAP, text)
         if self._control is not None:
             self._control.emit_drop(drop)
         return f"{text[:MOST_CHARACTERS]}\n... {len(rest):,} characters more: recall {drop.id}"
@@ -583,13 +566,8 @@ class SessionHooks:
             self._tell(line)
 
 
-def _denies(run: HookRun) -> bool:
-    """Return True if a run refuses what it guards, also because it did not say anything and has to."""
-    return run.answer.decision == "deny" or (run.is_missing and run.hook.table.on_timeout == "deny")
-
-
-def _reason(run: HookRun) -> str:
-    return run.answer.reason or run.why
+def _not_sent(why: str) -> NexusError:
+    return NexusError("denied", "your message was not sent", why, "Rephrase the message, or see nexus hooks")
 
 
 def _names(tool: Tool, *, is_foreign: bool) -> list[str]:

@@ -12,7 +12,7 @@ from functools import partial
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.compactor import Summary
-from nexus_cli.conversation.compaction.standing_rules import missed_rules, take_rules
+from nexus_cli.conversation.compaction.standing_rules import missed_rules
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core import event
 from nexus_cli.core.elide import plural
@@ -27,12 +27,11 @@ from nexus_cli.engine.compaction.summarise import (
     SummaryOverflow,
     SummaryPrevented,
     ask_for_rules,
-    find_headings,
     summarise,
 )
+from nexus_cli.engine.compaction.summary_headings import take_rules
 from nexus_cli.engine.compaction.summary_source import SummarySource, choose_source, price_summary
 from nexus_cli.engine.requests.engine import Engine, PromptAssembler
-from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.text.untrusted_text import neutralize
 
 
@@ -53,13 +52,13 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         text, source, ends = await summarise(engine, plan, choice, instructions)
         if source != choice.source:
             choice = replace(choice, source=source, why=f"{choice.why}; that failed")
-        text, rules = take_rules(text, find_headings)
+        text, rules = take_rules(text)
         if not neutralize(text).strip():
             raise SummaryError("the summary was empty")
         missed = missed_rules(engine.conversation, plan, rules)
         if missed:
-            begin = partial(separate, engine, "compact", choice.model)
-            begin = partial(forked, engine, "compact") if source == "window" else begin
+            begin = partial(engine.separate, "compact", choice.model)
+            begin = partial(engine.fork, "compact") if source == "window" else begin
             rules = await ask_for_rules(begin, plan.summary_cap, missed)
         summary = Summary(text, choice.source, choice.why, rules, ends)
         rewrite, kept = await draft_compaction(engine, plan, summary, cause, engine.prompt, engine.conversation.log)

@@ -12,7 +12,7 @@ from math import ceil
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.groups import flatten, group_tool_calls
+from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.attachment import IMAGE_TOKENS
 from nexus_cli.core.budget import left_over
@@ -47,9 +47,10 @@ NARROW = (
 """The notice to a model before a compaction."""
 
 
-def draft_due_pruning(engine: Engine, next_drop: Callable[[], str]) -> Rewrite | None:
+def draft_due_pruning(engine: Engine, next_drop: Callable[[], str] | None = None) -> Rewrite | None:
     """Return the rewrite that prunes stale tool results before the next request, None if none is due. Searches for them
-    only if there may be enough. `next_drop` returns the ids of its drops; nothing else changes."""
+    only if there may be enough. `next_drop` returns the ids of its drops; without it they have a stand-in. Nothing else
+    changes."""
     warm = engine.is_warm
     prunes = engine.settings.compact.prune and engine.can_recall
     if not prunes or (warm and engine.step % LOOK_EVERY) or engine.backoff.was_undone:
@@ -60,7 +61,7 @@ def draft_due_pruning(engine: Engine, next_drop: Callable[[], str]) -> Rewrite |
     from nexus_cli.engine.compaction.prune import draft_pruning, find_batch  # noqa: PLC0415  (rarely needed)
 
     stale = find_batch(engine, least, still_warm=warm)
-    return draft_pruning(engine, stale, next_drop) if stale else None
+    return draft_pruning(engine, stale, next_drop) if stale.results else None
 
 
 def may_prune(items: Sequence[WindowItem], available: int) -> bool:
@@ -151,7 +152,7 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
     if left_over(info, expected) >= context.least_output:
         return request
     images, requests = _images(context.conversation), context.conversation.current_requests()
-    said = sum_tokens(flatten(requests)) - sum(images.values())
+    said = sum(map(sum_tokens, requests)) - sum(images.values())
     parts = {**context.fixed_parts(), **images, "the text of the request": said}
     if requests and requests[-1] != (newest := context.conversation.groups()[-1]):
         parts["the newest step"] = sum_tokens(newest)

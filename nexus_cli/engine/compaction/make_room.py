@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.conversation.epoch_draft import Rewrite
+from nexus_cli.core.budget import preamble_room
 from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.file_states import look_at_files
 from nexus_cli.engine.compaction.prune import draft_pruning, find_cheaper_batch
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.sections.collect import preamble_room
 
 TRUNCATION = "truncation"
 """Cause of the epoch."""
@@ -25,7 +25,7 @@ async def make_room(engine: Engine, *, fits: bool) -> None:
     target = engine.settings.compact.to
     hopeless = fits and engine.backoff.refused_for_nothing and engine.compactor.plan(target) is None
     if not hopeless and engine.backoff.may_compact(fits=fits):
-        if stale := find_cheaper_batch(engine):
+        if (stale := find_cheaper_batch(engine)).results:
             engine.begin_epoch(draft_pruning(engine, stale, engine.conversation.log.next_drop))
         else:
             await compact(engine, "window", target)

@@ -1,25 +1,25 @@
 """Remove stale tool results from the window before a request if it pays (law 6, reversible).
 
 `nexus_cli.conversation.pruning` finds stale results and drafts the window without them,
-`nexus_cli.conversation.rewrite_cost` prices the rewrite. Works in batches: pruning must free a share of the budget, so
+`nexus_cli.core.rewrite_cost` prices the rewrite. Works in batches: pruning must free a share of the budget, so
 it does not recur until that much is stale again. `engine/compaction/context_fit` decides when to search for a batch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.pruning import StaleResult, draft_stubs, find_batches
+from nexus_cli.conversation.pruning import StaleBatch, find_batches
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.rewrite_cost import price_rewrite
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Cause, sum_tokens
 from nexus_cli.core.event import Notice
+from nexus_cli.core.rewrite_cost import price_rewrite
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.tools.registry import find_tool
 
@@ -31,58 +31,61 @@ MARGIN = 0.05
 """Share of the budget by which the window must then be below the compaction threshold."""
 
 
-def find_batch(engine: Engine, least: int, *, still_warm: bool) -> Sequence[StaleResult]:
+def find_batch(engine: Engine, least: int, *, still_warm: bool) -> StaleBatch:
     """Return the stale results to replace with stubs, if that pays and frees at least `least` tokens by our count; else
-    ().
+    an empty batch.
 
     They are the newest ones up to the age with the best price: every token after the first stub is sent uncached, so an
     old result may cost more than it saves.
     """
     request = engine.window_request()
     info = engine.model.info.with_tier_prices(request.upper_bound)
-    best = 0.0, 0, list[StaleResult]()
-    for batch, saved, cold in _batches(engine.context):
-        price = price_rewrite(info, cold=cold, saved=saved, steps=engine.step, warm=still_warm)
-        if price.pays and price.worth > best[0]:
-            best = price.worth, saved, batch
+    worth, best = 0.0, StaleBatch()
+    for batch in _batches(engine.context):
+        price = price_rewrite(info, cold=batch.cold, saved=batch.saved, steps=engine.step, warm=still_warm)
+        if price.pays and price.worth > worth:
+            worth, best = price.worth, batch
     threshold = engine.settings.compact.at * engine.context.budget.available
-    if best[1] < least or _after(request, best[1]) >= threshold:  # above it the window will be compacted anyway
-        return ()
-    return best[2]
+    if best.saved < least or _after(request, best.saved) >= threshold:  # above it the window will be compacted anyway
+        return StaleBatch()
+    return best
 
 
-def find_cheaper_batch(engine: Engine) -> Sequence[StaleResult]:
-    """Return the stale results to replace instead of compacting; () if that does not make a compaction needless.
+def find_cheaper_batch(engine: Engine) -> StaleBatch:
+    """Return the stale results to replace instead of compacting; an empty batch if that does not make a compaction
+    needless.
 
     The window is rewritten either way, so pruning only has to cost no more than a compaction for each token freed, and
     to bring the window well below the threshold.
     """
     if not engine.settings.compact.prune or not engine.can_recall:
-        return ()
+        return StaleBatch()
     share = INSTEAD if engine.is_warm else math.inf
     most = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
-    request, best = engine.window_request(), list[StaleResult]()
-    for batch, saved, cold in _batches(engine.context):
-        if cold <= share * saved and _after(request, saved) < most:
+    request, best = engine.window_request(), StaleBatch()
+    for batch in _batches(engine.context):
+        if batch.cold <= share * batch.saved and _after(request, batch.saved) < most:
             best = batch
     return best
 
 
-def _batches(context: ContextManager) -> Iterator[tuple[list[StaleResult], int, int]]:
+def _batches(context: ContextManager) -> Iterator[StaleBatch]:
     """Return the batches of stale results that are not pinned, see `find_batches`."""
     pinned = {pin.entry for pin in list_pins(context.conversation)}
     return find_batches(context.conversation, find_tool, pinned, context.measure)
 
 
-def draft_pruning(engine: Engine, stale: Sequence[StaleResult], next_drop: Callable[[], str]) -> Rewrite:
-    """Return the rewrite that replaces stale results with stubs. `next_drop` returns the ids of its drops; nothing else
-    changes."""
+def draft_pruning(engine: Engine, stale: StaleBatch, next_drop: Callable[[], str] | None) -> Rewrite:
+    """Return the rewrite that replaces stale results with stubs. `next_drop` returns the ids of its drops, which have a
+    stand-in without it; nothing else changes."""
     conversation = engine.conversation
-    head, drops = draft_stubs(conversation, stale, engine.context.measure, next_drop)
+    head, drops = stale.draft(conversation, engine.context.measure, next_drop)
     epoch = conversation.make_epoch(head, PRUNED)
     if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
         saved = conversation.messages_tokens - sum_tokens(epoch.head)
-        gone = round(saved * engine.context.estimate.scale(like=[stale_result.item for stale_result in stale]).ratio)
+        gone = round(
+            saved * engine.context.estimate.scale(like=[stale_result.item for stale_result in stale.results]).ratio
+        )
         anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
     line = f"{plural(len(drops), 'old or stale result')} removed from the window, {price.saved:,} tokens: {price.why}"

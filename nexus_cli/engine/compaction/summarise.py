@@ -8,7 +8,6 @@ source, `summary_request` writes the request, `compact` cuts a summary that is t
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -17,15 +16,14 @@ from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
-from nexus_cli.conversation.compaction.standing_rules import read_rules
 from nexus_cli.conversation.compaction.summary_head import split_summary
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message
+from nexus_cli.engine.compaction.summary_headings import find_headings, headings, read_rules
 from nexus_cli.engine.compaction.summary_request import current_request, fork_instruction, transcript_request
 from nexus_cli.engine.compaction.summary_source import SummarySource, find_acts, fork_fits, room_for, with_acts
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF, call_model
-from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.text.untrusted_text import neutralize
 
 PAID = 2
@@ -36,21 +34,6 @@ LEAST_PIECE = 500
 MOST_PIECES = 24
 LEAST_HEADINGS = 2
 """A text with fewer of the requested headings is rejected."""
-_START = r"^(?:[^\w\n]|[\d_])*"
-_WORD = r"(?:[^\S\n]+[\w'\u2019&/()+-]+)"
-_OPEN, _CLOSE = r"[*_`\"'<\[(|\u3010\u300c\u300e][^\S\n]?", r"[^\S\n]?[*_`\"'>\])|\u3011\u300d\u300f]"
-_HEADING = "|".join(
-    [
-        rf"{_START}NAME{_WORD}{{,3}}(?:[^\w\n.!?,;]|_)*$",
-        r"^[^\w\n#]*#(?:[^\w\n]|[\d_])*NAME(?![^\W_])",
-        rf"{_START}{_OPEN}NAME{_WORD}{{,3}}{_CLOSE}",
-        rf"{_START}NAME{_WORD}?(?:(?:[^\w\n]|_){{,3}}[:\uff1a]|[^\S\n]+[\u2013\u2014-][^\S\n])",
-        r"\bNAME[^\w\n]{,3}[:\uff1a]",
-    ]
-)
-"""Matches a heading alone on its line with up to three more words, after a `#`, between marks, before a colon or dash,
-or before a colon within a line."""
-_HEADING_FLAGS = re.MULTILINE | re.IGNORECASE
 
 
 class SummaryError(Exception):
@@ -120,7 +103,7 @@ def _ways(
         yield "originals", transcript(choice.model, choice.originals)
     if choice.forks and fork_fits(engine.context, plan, instructions):
         text = fork_instruction(plan, instructions)
-        yield "window", lambda: _answer(forked(engine, "compact", text), plan.summary_cap, paid)
+        yield "window", lambda: _answer(engine.fork("compact", text), plan.summary_cap, paid)
     if choice.source != "originals" or not choice.forks:
         acts = find_acts(engine.conversation)
         gone = [with_acts(item.message, item.preamble, acts) for item in plan.removed]
@@ -132,7 +115,7 @@ async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Seq
     request, and return the quotations of the answer; [] if it fails."""
     text = load_prompt("missed_rules", sentences="\n".join(f'"{sentence.text}"' for sentence in sentences))
     try:
-        return read_rules(await _answer(begin(text), cap, _Paid(), least=0), find_headings)
+        return read_rules(await _answer(begin(text), cap, _Paid(), least=0))
     except SummaryError:
         return []
 
@@ -164,20 +147,6 @@ async def _answer(side: Engine, cap: int, paid: _Paid, least: int = LEAST_HEADIN
     return text
 
 
-def headings() -> tuple[str, ...]:
-    """Return the headings listed in the prompt `summarize`, in its order."""
-    return tuple(re.findall(r"^\d+\. (\w[\w ]*):", load_prompt("summarize"), re.MULTILINE))
-
-
-def find_headings(text: str) -> list[str]:
-    """Return the headings found in `text`, in any markup.
-
-    A heading is a line of its own, follows a `#`, is enclosed in marks (`**`, brackets, a table cell), or ends in a
-    colon or dash. A sentence that begins with the same word is not a heading.
-    """
-    return [name for name in headings() if re.search(_HEADING.replace("NAME", f"{name}s?"), text, _HEADING_FLAGS)]
-
-
 async def _from_transcript(
     engine: Engine,
     plan: CompactionPlan,
@@ -206,7 +175,7 @@ async def _from_transcript(
             plan, piece, request=request, earlier=summary, headings=", ".join(headings()), instructions=instructions
         )
         try:
-            summary = await _answer(separate(engine, "compact", model, text), plan.summary_cap, paid)
+            summary = await _answer(engine.separate("compact", model, text), plan.summary_cap, paid)
         except SummaryOverflow as reason:  # says nothing about the session's own window
             raise SummaryError(str(reason)) from None
     return summary

@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.rewrite_cost import USUAL_PRICES
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.entry import Entry, sum_tokens
 from nexus_cli.core.memo_kinds import PIN, UNDONE_FILES
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import request_cost
+from nexus_cli.core.rewrite_cost import USUAL_PRICES
 from nexus_cli.engine.compaction.summary_request import fork_instruction
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.side_conversations import other_model, sized
 
 READ_AT_ONCE = 500
 """Entries per read of the log."""
@@ -53,7 +52,7 @@ class SummarySource:
 
 def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySource:
     """Choose the source of the summary."""
-    model = other_model(engine.context, engine.settings, engine.settings.compact.model)
+    model = engine.other_model(engine.settings.compact.model)
     same = model.info.name == engine.model.info.name
     model = engine.model if same else model
     forks = not engine.settings.compact.model and cause != "overflow" and fork_fits(engine.context, plan, "")
@@ -118,7 +117,7 @@ def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | 
 
 def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
-    _, estimate = sized(context, model)
+    _, estimate = context.sized(model)
     return round(counted * estimate.scale(like=plan.removed).ratio)
 
 
@@ -144,6 +143,6 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
 
 def room_for(context: ContextManager, plan: CompactionPlan, model: Model) -> int:
     """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
-    budget, estimate = sized(context, model)
+    budget, estimate = context.sized(model)
     counted = estimate.countable(budget.available, like=plan.removed)
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

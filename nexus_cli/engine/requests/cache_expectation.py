@@ -8,15 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.fingerprints import Difference
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.rewrite_cost import miss_cost
-from nexus_cli.conversation.sent_requests import (
-    SentRequest,
-    cache_life_of,
-)
+from nexus_cli.conversation.sent_requests import SentRequest
 from nexus_cli.core.event import CacheResult
+from nexus_cli.core.rewrite_cost import miss_cost
 from nexus_cli.core.usage import Usage
+from nexus_cli.provider.prompt_cache import cache_life_of
 
 
 def track_cache_use(context: ContextManager, plan: RequestPlan, usage: Usage) -> CacheResult:
@@ -31,11 +28,7 @@ def track_cache_use(context: ContextManager, plan: RequestPlan, usage: Usage) ->
     if before is None or now is None:
         return result
 
-    def differ() -> Difference | None:  # requests of one epoch share their prefix (law 1)
-        same = before.epoch is now.epoch
-        return None if same else before.fingerprint().first_difference(now.fingerprint())
-
-    facts = now.compare(before, usage, shared=ahead.shared, age=ahead.age, proven=now.cached, differ=differ)
+    facts = now.compare(before, usage, shared=ahead.shared, age=ahead.age, proven=now.cached)
     verdict = facts.diagnose()
     if not verdict.missed:
         return replace(result, cost_usd=0.0)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.pruning import SAME, last_line
 from nexus_cli.core.elide import (
     ElidedText,
     Marker,
@@ -21,6 +20,7 @@ from nexus_cli.core.elide import (
     drop_marker,
     elide_text,
     fold_lines,
+    last_line,
     last_states,
     line_namer,
     one_line,
@@ -28,7 +28,7 @@ from nexus_cli.core.elide import (
     plural,
 )
 from nexus_cli.core.entry import Cause, Drop, ItemForm
-from nexus_cli.core.message import Role, ToolCall, ToolResult
+from nexus_cli.core.message import SAME, Role, ToolCall, ToolResult
 from nexus_cli.core.tool import Effect, FindTool, Tool, describe_subject
 from nexus_cli.core.typed_text import find_attached_texts
 from nexus_cli.engine.requests.control import Control
@@ -40,6 +40,8 @@ WHAT = 80
 """Most characters of a call's main argument in the name of its drop."""
 LEAST_LEFT_OUT = 40
 """Fewest tokens of overwritten or repeated lines that are left out: the marker and its drop are worth no less."""
+LAST_LINE = 120
+"""Most characters of the last line of a result that is referred to."""
 LEAST_TEXT = 1000
 """Least characters of a file's text, or of a command's result, that is not sent again."""
 
@@ -110,7 +112,7 @@ async def leave_out_repeats(context: ContextManager, control: Control | None, te
     """Return output of a command without the states of its lines that a terminal would have overwritten (a progress
     bar), and without most of the lines that repeat if it exceeds the output cap; unchanged if that saves too little.
     Markers name the drop with the whole output, which is sent to the front end of `control`."""
-    count, log, cap = context.count, context.conversation.log, context.budget.output_cap
+    count, cap = context.count, context.budget.output_cap
 
     def work() -> tuple[str, Drop | None]:
         shown, left = last_states(text) if "\r" in text else (text, 0)
@@ -122,10 +124,8 @@ async def leave_out_repeats(context: ContextManager, control: Control | None, te
         tokens = count_large(text, 1, count) - count_large(shown, 1, count) if left else 0
         if tokens < LEAST_LEFT_OUT:
             return text, None
-        drop_id, now = log.next_drop(), context.conversation.now()
-        drop = Drop(drop_id, f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, now, text=text)
-        log.record_drop(drop)
-        return f'[{said} left out: recall("{drop_id}")]\n{shown}', drop
+        drop = context.conversation.record_drop(f"{said} of the {what}", tokens, Cause.OUTPUT_CAP, text)
+        return f'[{said} left out: recall("{drop.id}")]\n{shown}', drop
 
     shown, drop = await asyncio.to_thread(work) if len(text) > LARGE else work()
     if drop and control is not None:
@@ -166,9 +166,8 @@ async def clip_result(
     if tool and refers and (runs or reads) and result.success and len(text) >= LEAST_TEXT:
         pointer = f"{SAME}: the {what} above has it. If it is gone from there, read again.]"
         if runs:
-            pointer = (
-                f"{SAME}: the {what} above is the same. If it is gone from there, run it again.]\n{last_line(text)}"
-            )
+            again = "If it is gone from there, run it again.]"
+            pointer = f"{SAME}: the {what} above is the same. {again}\n{last_line(text, LAST_LINE)}"
         if _stands_above(context, find_tool, tool, call, text, pointer):
             return result, ClippedText(pointer)
         if reads and not result.parts and (shown := _refer_to_attachment(context, text)):

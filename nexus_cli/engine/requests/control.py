@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nexus_cli.core.attachment import IMAGE_TOKENS, AttachedFile, Part
+from nexus_cli.core.attachment import IMAGE_TOKENS, Part, Trigger
 from nexus_cli.core.entry import Drop, Notes
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import ContextDrop, Event, Notice, RecordedEvent
@@ -24,23 +24,6 @@ STOPPED_BY: Mapping[str, str] = {
 """Who can stop a turn, in words for the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class SteeringWords:
-    """A message to the running turn."""
-
-    text: str
-    pasted: tuple[str, ...] = ()
-    """The pasted parts of `text`."""
-    files: tuple[AttachedFile, ...] = ()
-    """Records of its attached files."""
-    source: str = "person"
-    """The author: `person` only if a person typed it, else `client` or `agent`."""
-    actor: str = "person"
-    """Actor of the entry."""
-    notes: Notes = field(default_factory=dict)
-    """Memos by kind, recorded in one commit with it."""
-
-
 @dataclass
 class Control:
     """One per session, shared by all of its conversations."""
@@ -53,7 +36,7 @@ class Control:
     """Records events of the turn or act that runs, for a replay."""
     listener: Callable[[Event], None] | None = None
     """Receives the events of workers while no turn runs."""
-    steering: deque[SteeringWords] = field(default_factory=deque)
+    steering: deque[Trigger] = field(default_factory=deque)
     """Messages to deliver at the end of the current batch of calls."""
     images: deque[tuple[str, tuple[Part, ...]]] = field(default_factory=deque)
     """Images in results of the current batch of calls, each group with the line that introduces it."""

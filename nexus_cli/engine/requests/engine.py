@@ -1,6 +1,6 @@
 """The engine of a conversation: what its turns need beside the window, and the one place that begins its epochs.
 
-`factory` builds it; `side_conversations` opens side conversations.
+`factory` builds it. A side conversation shares its history (`fork`) or is empty (`separate`).
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft, Rewrite
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.rewrite_cost import RewritePrice, price_rewrite
+from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.budget import left_over
 from nexus_cli.core.elide import RECALL
 from nexus_cli.core.entry import SWITCH, Drop, Epoch, Kind, Memo, Note
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.memo_kinds import PIN, REWRITE, SERVER_CUT, UNDONE_FILES
+from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Provider
+from nexus_cli.core.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
+from nexus_cli.provider.available_models import resolve_alias
+from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.tools.registry import find_tool
 
 if TYPE_CHECKING:
@@ -217,6 +221,51 @@ class Engine:
         info = info.with_tier_prices(after)
         return price_rewrite(info, cold=cold, saved=before - after, steps=self.step, warm=warm)
 
+    # -- side conversations --------------------------------------------------------------------------------------
+
+    def fork(self, agent: str, instruction: str) -> Engine:
+        """Fork the conversation and append one instruction.
+
+        Shared with the parent: spending, control, clock, settings, prompt, calibrations, the token estimate but for its
+        anchor. Copied: model, budget, anchor, sent requests, event sections. Everything else is new. Of the session's
+        limits only those of `spending` apply.
+        """
+        context = self.context.fork(agent)
+        context.conversation.append(Kind.INSTRUCTION, Message(Role.USER, instruction), "nexus")
+        return self._beside(context, Readings(preamble=self.readings.preamble))
+
+    def separate(self, agent: str, model: Model, text: str = "") -> Engine:
+        """Open a conversation for `model`, without system text and tools, empty or with a message of this text.
+
+        Shared with this one: spending, control, clock, settings, prompt, cache use times, and calibrations unless
+        `model` is the session's own, whose calibration other contents must not change. Everything else is new.
+        """
+        budget, estimate = self.context.sized(model)
+        log = self.conversation.log.open_lane(agent)
+        context = ContextManager(logger=log, token_counter=self.context.counter)
+        context.conversation = Conversation(log, self.conversation.clock, context.measure)
+        context.conversation.sent = SentRequests(uses=self.conversation.sent.uses)
+        rules = rules_for(model.info.provider, model.info.name).dumps()
+        context.set_header(replace(context.conversation.epoch, model=model.info.name, rules=rules))
+        context.conversation.begin()
+        if text:
+            context.conversation.append(Kind.USER, Message(Role.USER, text), "nexus")
+        same = model.info.served_name == self.model.info.served_name
+        context.use_model(model, budget, estimate, None if same else self.context.calibrations)
+        return self._beside(context, Readings())
+
+    def _beside(self, context: ContextManager, readings: Readings) -> Engine:
+        return Engine(
+            context, self.provider, self.spending, self.control, self.settings, self.prompt, readings=readings
+        )
+
+    def other_model(self, name: str) -> Model:
+        """Return the model with this name or alias; the session's own for "" or a window without calibrations."""
+        name, calibrations = resolve_alias(name, self.settings), self.context.calibrations
+        if not name or calibrations is None:
+            return self.model
+        return replace(self.model, info=load_model_info(calibrations, name, self.settings), effort="")
+
     # -- changes -----------------------------------------------------------------------------------------------
 
     def take_model_info(self) -> None:
@@ -247,6 +296,13 @@ class Engine:
         if rewrite.notice is not None:
             self.control.emit(rewrite.notice)
 
+    async def begin_pending_epoch(self) -> None:
+        """Begin the epoch that a model switch or a reload has requested, if one has."""
+        if self.readings.epoch_cause:
+            planned = await self.prompt.draft_epoch(self.context)
+            self.begin_epoch(self.draft_replanned(planned, self.readings.epoch_cause))
+            self.readings.epoch_cause = ""
+
     def tell_model(self, *lines: str) -> None:
         """Send lines to the model with the next request, without the empty ones."""
         self.readings.notices.extend(filter(None, lines))
@@ -271,17 +327,6 @@ class Engine:
         """Send drops to the front end, without their texts."""
         for drop in drops:
             self.control.emit_drop(drop)
-
-
-def newest_words(conversation: Conversation) -> str:
-    """Return the last request in the conversation's window, "" if there is none: messages of nexus within a turn are
-    none."""
-    for item in reversed(conversation.items):
-        if item.is_request and not any(
-            entry.kind is Kind.STEER and entry.actor == "nexus" for entry in conversation.read(item.entry, item.entry)
-        ):
-            return item.message.content
-    return ""
 
 
 def _drop_reversed(untold: Iterable[Memo]) -> list[str]:

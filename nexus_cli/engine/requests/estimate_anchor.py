@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nexus_cli.conversation.tokens.content_kinds import WindowContents
-from nexus_cli.conversation.tokens.estimate import DISTRUST, Anchor, Estimate
+from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.core.entry import UNDO, Epoch
 from nexus_cli.core.memo_kinds import UNDONE_COMPACTION
 from nexus_cli.engine.requests.backoff import Backoff
@@ -13,23 +13,21 @@ from nexus_cli.ledger import LaneLog, RequestRow
 def anchor_on_newest(estimate: Estimate, log: LaneLog, contents: WindowContents) -> Estimate:
     """Anchor `estimate` on the newest plausible report of a request in the epoch of the window. After an undo without
     one, anchor it on the last report before the compaction."""
-    request_rows = log.requests("reported")
-    is_current = bool(request_rows) and request_rows[-1].manifest.epoch == contents.epoch.id
-    for row in reversed(request_rows[-DISTRUST:] if is_current else ()):
-        estimate = anchor_on(estimate, row, contents)
-        if estimate.anchor is not None:
-            return estimate
-    former = _former_report(log, contents.epoch) if contents.epoch.cause == UNDO else None
-    return estimate if former is None else estimate.anchored(former, contents)
+    rows = log.requests("reported")
+    is_current = bool(rows) and rows[-1].manifest.epoch == contents.epoch.id
+    reports = (read_report(row, contents) for row in (reversed(rows) if is_current else ()))
+    anchored = estimate.anchored_on_newest(reports, contents)
+    if anchored.anchor is None and contents.epoch.cause == UNDO:
+        return estimate.anchored(_former_report(log, contents.epoch), contents)
+    return anchored
 
 
-def anchor_on(estimate: Estimate, row: RequestRow, contents: WindowContents) -> Estimate:
-    """Anchor `estimate` on a request in the epoch of the window, if its usage was reported and is plausible."""
+def read_report(row: RequestRow, contents: WindowContents) -> Anchor | None:
+    """Return the report on a request in the epoch of the window, None if its usage was not reported."""
     if row.usage is None or not row.reported:
-        return estimate
+        return None
     sent = sum(item.tokens for item in contents.items if item.entry <= row.manifest.last)
-    counted = contents.epoch.header_tokens + sent
-    return estimate.anchored(Anchor(row.manifest.last, row.usage.input, counted), contents)
+    return Anchor(row.manifest.last, row.usage.input, contents.epoch.header_tokens + sent)
 
 
 def _former_report(log: LaneLog, epoch: Epoch) -> Anchor | None:

@@ -12,7 +12,7 @@ import asyncio
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind, Manifest
-from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.errors import PARTIAL_KEPT, NexusError, ProviderError
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT
 from nexus_cli.core.message import Message, Role
@@ -31,8 +31,6 @@ BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
 COMPLETE = frozenset({"stop", "tool_calls", ""})
 """Finish reasons of a complete reply; "" if the ledger has none."""
-KEPT = "The partial answer is kept"
-"""Start of a hint that is true only if the session is saved."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
 """Arguments of a request, besides its messages and tools, that its manifest records."""
 LEAST_REPORT = 0.05
@@ -217,13 +215,16 @@ def _raise_unless_finished(finish: str, problem: str, *, has_calls: bool) -> Non
             raise NexusError("provider", "the model gave no answer", why, "Try again, or choose another model")
         case "none":
             why = problem or "the stream ended without a finish reason"
-            raise NexusError("provider", "the reply ended early", why, f"{KEPT}; ask the model to continue")
+            raise NexusError("provider", "the reply ended early", why, f"{PARTIAL_KEPT}; ask the model to continue")
         case "refused":
             why = problem or "the provider's filter stopped the answer"
             raise NexusError("refused", "the model refused", why, "Rephrase the request")
         case "length" if not has_calls:
             raise NexusError(
-                "length", "the answer was cut off", "the output limit was reached", f"{KEPT}; ask the model to continue"
+                "length",
+                "the answer was cut off",
+                "the output limit was reached",
+                f"{PARTIAL_KEPT}; ask the model to continue",
             )
 
 

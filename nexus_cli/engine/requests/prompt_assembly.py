@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.conversation import Conversation, EpochHeader
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.epoch_draft import EpochDraft
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.entry import Epoch
 from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
 from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.tool_selection import ToolOffer
-from nexus_cli.sections.collect import NOTICES, ChangedSections, SectionCollector, system_text
+from nexus_cli.sections.collect import SectionCollector, system_text
 from nexus_cli.sections.planner import UNREAD
 from nexus_cli.sections.section_drops import SectionDrops
 
@@ -29,8 +28,8 @@ class PromptAssembly:
     offer: ToolOffer
     """Decides on the tools of each epoch."""
     rules: str
-    inherited: EpochHeader | None = None
-    """System text and tools of the parent session, reused because the same bytes are in the provider's cache."""
+    inherited: Epoch | None = None
+    """An epoch of the parent session, whose system text and tools are reused: the provider has them in its cache."""
     _epoch: int = -1
     """The epoch whose sent sections are loaded."""
     _due: bool = False
@@ -57,15 +56,16 @@ class PromptAssembly:
         tools = tuple(self.offer.select(self.collector.view.window, context.conversation, typed_text(words), asked))
         plan, left = await self.collector.system_plan()
         text = system_text(plan, self.collector.view.count)
-        header = EpochHeader(
-            self.collector.view.model,
-            text,
-            tools,
-            self.rules,
-            context.model.effort,
-            context.system_cost(text),
-            context.tools_cost(tools),
-            canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
+        header = replace(
+            context.conversation.epoch,
+            model=self.collector.view.model,
+            system=text,
+            tools=tools,
+            rules=self.rules,
+            effort=context.model.effort,
+            system_tokens=context.system_cost(text),
+            tools_tokens=context.tools_cost(tools),
+            sections=canonical([section.to_json(cached=True) for section in plan.chosen]).decode(),
         )
         return EpochDraft(header, left)
 
@@ -97,10 +97,12 @@ class PromptAssembly:
             self._due = False
             self.collector.mark_sent(changed)
             if sections:
-                conversation.memo(PLAN, _memo(conversation.epoch.id, changed, sections))
-            if told := changed.fact_ids():
-                conversation.memo(TOLD_FACTS, {"ids": told})
-            if NOTICES in changed.sent:
+                plan, told = changed.plan, {"epoch": conversation.epoch.id, "told": changed.sent}
+                rows = {"pool": plan.budget, "raised": plan.raised, "sections": list(sections)}
+                conversation.memo(PLAN, {**told, **rows})
+            if facts := changed.fact_ids():
+                conversation.memo(TOLD_FACTS, {"ids": facts})
+            if changed.has_notices:
                 self._noted = tuple(notices)
                 notices.clear()
 
@@ -111,29 +113,13 @@ class PromptAssembly:
         """Load the sections that the conversation's epoch has sent, and start reading those that were unread when it
         began."""
         self._epoch, self._due = conversation.epoch.id, conversation.last_sent < 0
-        self.collector.load_sent((item.preamble for item in conversation.items), last_section_hashes(conversation))
+        last: dict[str, str] = {}  # the hash of each event section as it was sent last, in any epoch
+        for memo in conversation.memos(PLAN):
+            last.update(memo.value["told"])
+        self.collector.load_sent((item.preamble for item in conversation.items), last)
         unread = (row for row in conversation.epoch.section_rows if row.get("source") == UNREAD)
         self.collector.read_in_background(str(row["id"]) for row in unread)
 
     def _fit(self, context: ContextManager) -> None:
         if context.budget.window != self.collector.view.window:
             self.collector.set_budget(context.budget)
-
-
-def last_section_hashes(conversation: Conversation) -> dict[str, str]:
-    """Return the hash of each event section as last sent by the conversation, in any epoch."""
-    last: dict[str, str] = {}
-    for memo in conversation.memos(PLAN):
-        last.update(memo.value["told"])
-    return last
-
-
-def _memo(epoch: int, changed: ChangedSections, sections: Sequence[JsonObject]) -> JsonObject:
-    digests = {key: digest for key, digest in changed.sent.items() if key != NOTICES}
-    return {
-        "epoch": epoch,
-        "told": digests,
-        "pool": changed.plan.budget,
-        "raised": changed.plan.raised,
-        "sections": list(sections),
-    }

@@ -12,22 +12,16 @@ from datetime import datetime
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
-from nexus_cli.conversation.fingerprints import Difference, Fingerprint, name_of
-from nexus_cli.conversation.groups import flatten, group_tool_calls
-from nexus_cli.conversation.sent_requests import (
-    MOST_EPOCHS,
-    SentRequest,
-    SentRequests,
-    cache_life_of,
-    prefix_hash,
-)
+from nexus_cli.conversation.cache_diagnosis import CacheFacts, Diagnosis, seconds_between
+from nexus_cli.conversation.fingerprints import Difference, Fingerprint
+from nexus_cli.conversation.sent_requests import SentRequest, SentRequests
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
+from nexus_cli.provider.prompt_cache import cache_life_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +61,20 @@ class RequestPair:
     before: RequestRow | None
     used: str
     """Time of the last request in the epoch of `before`, in any conversation; "" without `before`."""
+
+    def diagnose(self, facts: CacheFacts) -> Diagnosis:
+        """Diagnose the request's use of the cache, by the facts of its conversation."""
+        if not self.row.was_answered:
+            why = f" ({self.row.finish})" if self.row.finish else ""
+            return Diagnosis("unanswered", why=f"the request was not answered{why}")
+        if not self.row.reported:
+            return Diagnosis("unreported", why="the provider reported no figures for this request")
+        verdict, first = facts.diagnose(), ""
+        if not facts.before and self.row.manifest.step > 1:
+            first = "no earlier request reported figures to compare with"
+        elif not facts.before and facts.read:
+            first = "first request of this session; another session had sent the same prefix"
+        return replace(verdict, why=first) if first else verdict
 
 
 @dataclass
@@ -111,10 +119,10 @@ class ConversationRequests:
             request_row = smallest.setdefault(row.manifest.epoch, row)
             if row.reported_tokens < request_row.reported_tokens:
                 smallest[row.manifest.epoch] = row
-        begins = prefix_hash(like)
+        begins = like.prefix_hash
         for row in sorted(smallest.values(), key=lambda request_row: request_row.reported_tokens):
             try:
-                if prefix_hash(self.epoch(row.manifest.epoch)) == begins:
+                if self.epoch(row.manifest.epoch).prefix_hash == begins:
                     sent = self.sent(row)
                     return sent.tokens, sent.epoch.header_tokens + sum_tokens(sent.items)
             except NexusError:
@@ -148,10 +156,7 @@ class ConversationRequests:
     def _print(self, row: RequestRow) -> Fingerprint:
         """Build the fingerprint of a request from the hashes in the ledger."""
         epoch = self.epoch(row.manifest.epoch)
-        head, entries = self.log.line_hashes(epoch.id, row.manifest.last)
-        items = flatten(group_tool_calls(epoch.head))
-        named = [(name_of(item), line.hex()) for item, line in zip(items, head, strict=False)]
-        return Fingerprint.of(epoch, [*named, *((f"entry {entry}", line.hex()) for entry, line in entries)])
+        return Fingerprint.of_hashes(epoch, *self.log.line_hashes(epoch.id, row.manifest.last))
 
 
 def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list[ConversationRequests]:
@@ -222,9 +227,9 @@ def load_history(context: ContextManager, ledger: Ledger, log: LaneLog, settings
         _tails={conversation.epoch.id: conversation.tail},
         _infos={info.name: info},
     )
-    for epoch in list(newest)[-MOST_EPOCHS:]:
+    for epoch in list(newest)[-history.most_epochs :]:
         try:
-            begins = prefix_hash(like := found.epoch(epoch))
+            begins = (like := found.epoch(epoch)).prefix_hash
             small = found.smallest_like(rows, like)
             if all(small):  # also measures the prefix if it is no longer cached
                 history.least[begins] = small

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.entry import Cause
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.provider.model_table import window_command
 
@@ -20,8 +20,7 @@ def report_cut(context: ContextManager, control: Control, step: int, request: Re
     entries = [item.entry for item in request.items]
     count = f"request {step}: the server counted {reported:,} of about {request.tokens:,} tokens"
     span = min(entries), max(entries)
-    drop = Drop(conversation.log.next_drop(), f"part of {count}", left, Cause.SERVER, conversation.now(), span)
-    conversation.log.record_drop(drop)
+    drop = conversation.record_drop(f"part of {count}", left, Cause.SERVER, entries=span)
     control.emit_drop(drop)
     info = context.model.info
     notice = f"{info.served_name} seems to have truncated {count}; usually the beginning is lost"

@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.core.elide import Count, name_first, plural
@@ -20,7 +19,6 @@ from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.registry import ToolRegistry
 
 Schemas = Sequence[JsonObject]
-NO_LIMITS = Limits()
 MOST_NAMED = 20
 """Most MCP servers that the description of `use_tool` names."""
 SPOKEN_OF = r"(?<!\w)(?:{})s?(?!\w)"
@@ -65,66 +63,62 @@ class ToolOffer:
             pattern = "|".join(map(re.escape, (tool.name, *tool.words)))
             if tool.behind and not tool.server and re.search(SPOKEN_OF.format(pattern), said):
                 wanted.add(tool.name)
-        select = partial(
-            select_tools, self.registry, self.recipe, self.limits, attended=attended, is_denied=self.is_denied
-        )
-        for make in (partial(select, wanted, conversation.epoch.tools), select, partial(select, wraps=False)):
-            self.schemas = make()
+        ways = ((wanted, conversation.epoch.tools, True), ((), (), True), ((), (), False))
+        for offered, kept, wraps in ways:
+            self.schemas = self.select_tools(offered, kept, attended=attended, wraps=wraps)
             if window >= SMALL_WINDOW or self.count(canonical(self.schemas).decode()) <= window // 12:
                 break
         return self.schemas
 
+    def select_tools(
+        self,
+        asked: Collection[str] = (),
+        kept: Iterable[JsonObject] = (),
+        *,
+        attended: bool = False,
+        wraps: bool = True,
+    ) -> Schemas:
+        """Return the schemas of the tools that the recipe allows and no rule denies, without those behind `use_tool`
+        that are not `asked` for.
 
-def select_tools(
-    registry: ToolRegistry,
-    recipe: Recipe,
-    limits: Limits = NO_LIMITS,
-    asked: Collection[str] = (),
-    kept: Iterable[JsonObject] = (),
-    *,
-    attended: bool = False,
-    wraps: bool = True,
-    is_denied: Callable[[Tool], bool] = lambda tool: False,
-) -> Schemas:
-    """Return the schemas of the tools that `recipe` allows and no rule denies, without those behind `use_tool` that are
-    not `asked` for.
-
-    The tools of `kept`, the schemas of the epoch before, stay whatever the recipe allows. Without `wraps` there is no
-    `use_tool`, which does not name what `limits` exclude. `attended`: somebody is there to answer questions.
-    """
-    named, categories = recipe.limits.tools, recipe.limits.categories
-    allowed = [
-        tool
-        for tool in registry.tools()
-        if (named is None or tool.name in named)
-        and (categories is None or str(tool.effect) in categories)
-        and not (Workers in tool.needs and recipe.limits.sub_agents is False)
-        and (attended or not tool.asks)
-        and not is_denied(tool)
-    ]
-    wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
-    sent, behind = set[str](), list[Tool]()
-    for kept_tool in kept:
-        sent.add(str(kept_tool["function"]["name"]))
-    for tool in allowed:
-        if tool.behind and wrapper and named is None and tool.name not in (*asked, *sent):
-            behind.append(tool)
-        else:
-            sent.add(tool.name)
-    if limits.tools is not None:
-        behind = [tool for tool in behind if tool.name in limits.tools]
-    if not (wraps and behind):
-        sent.discard(USE_TOOL)
-    definitions = [definition for definition in registry.get_definitions() if definition["function"]["name"] in sent]
-    lines = [f"- {tool.name}: {tool.behind}" for tool in behind if not tool.server]
-    servers = _describe_servers([tool for tool in behind if tool.server])
-    servers += [f"{name} (starting)" for name in registry.starting]
-    if servers:
-        lines.append(f"- MCP servers {name_first(servers, MOST_NAMED)}: pass words as `name` to find their tools")
-    for definition in definitions:
-        if definition["function"]["name"] == USE_TOOL:
-            definition["function"]["description"] = "\n".join([definition["function"]["description"], *lines])
-    return definitions
+        The tools of `kept`, the schemas of the epoch before, stay whatever the recipe allows. Without `wraps` there is
+        no `use_tool`, which does not name what the limits exclude. `attended`: somebody is there to answer questions.
+        """
+        named, categories = self.recipe.limits.tools, self.recipe.limits.categories
+        allowed = [
+            tool
+            for tool in self.registry.tools()
+            if (named is None or tool.name in named)
+            and (categories is None or str(tool.effect) in categories)
+            and not (Workers in tool.needs and self.recipe.limits.sub_agents is False)
+            and (attended or not tool.asks)
+            and not self.is_denied(tool)
+        ]
+        wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
+        sent, behind = set[str](), list[Tool]()
+        for kept_tool in kept:
+            sent.add(str(kept_tool["function"]["name"]))
+        for tool in allowed:
+            if tool.behind and wrapper and named is None and tool.name not in (*asked, *sent):
+                behind.append(tool)
+            else:
+                sent.add(tool.name)
+        if self.limits.tools is not None:
+            behind = [tool for tool in behind if tool.name in self.limits.tools]
+        if not (wraps and behind):
+            sent.discard(USE_TOOL)
+        definitions = [
+            definition for definition in self.registry.get_definitions() if definition["function"]["name"] in sent
+        ]
+        lines = [f"- {tool.name}: {tool.behind}" for tool in behind if not tool.server]
+        servers = _describe_servers([tool for tool in behind if tool.server])
+        servers += [f"{name} (starting)" for name in self.registry.starting]
+        if servers:
+            lines.append(f"- MCP servers {name_first(servers, MOST_NAMED)}: pass words as `name` to find their tools")
+        for definition in definitions:
+            if definition["function"]["name"] == USE_TOOL:
+                definition["function"]["description"] = "\n".join([definition["function"]["description"], *lines])
+        return definitions
 
 
 def _describe_servers(tools: Iterable[Tool]) -> list[str]:

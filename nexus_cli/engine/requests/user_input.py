@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.core import event
-from nexus_cli.core.attachment import AttachedFile
+from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.budget import share_room
 from nexus_cli.core.elide import (
     Marker,
     count_large,
@@ -17,13 +18,13 @@ from nexus_cli.core.elide import (
     line_namer,
     one_line,
 )
-from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, Notes, WindowItem
+from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
-from nexus_cli.core.message import Message, Part, Role
+from nexus_cli.core.message import Message, Role
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.typed_text import AttachedText, find_attached_texts
 from nexus_cli.engine.requests.clip_output import LARGE, clip_to_cap
-from nexus_cli.engine.requests.control import Control, SteeringWords
+from nexus_cli.engine.requests.control import Control
 
 _LEAST, _FEWEST, _MOST = 32_000, 4, 32
 """Least characters of a chunk (about one recall), fewest and most chunks of an index."""
@@ -33,15 +34,6 @@ _SHARE = 4
 """Part of a text's room that its index may take: a fourth."""
 _SHOWN = 80
 """Characters shown of a chunk's first line."""
-
-
-def share_room(sizes: Sequence[int], room: int) -> list[int]:
-    """Return the share of `room` for each text: its size while the smaller ones leave it so much."""
-    shares = [0] * len(sizes)
-    for left, place in zip(range(len(sizes), 0, -1), sorted(range(len(sizes)), key=sizes.__getitem__), strict=True):
-        shares[place] = min(sizes[place], max(0, room) // left)
-        room -= shares[place]
-    return shares
 
 
 def indexed_marker(text: str, drop_id: str, *, first_line: int, cap: int) -> Marker:
@@ -144,53 +136,39 @@ def input_cap(context: ContextManager, text: str) -> int:
     return max(LEAST_CAP, int((most - contents.epoch.header_tokens) * REQUEST_SHARE))
 
 
-async def record_user_message(
-    context: ContextManager,
-    control: Control,
-    kind: Kind,
-    text: str,
-    *,
-    parts: tuple[Part, ...] = (),
-    files: Sequence[AttachedFile] = (),
-    uncounted: int = 0,
-    actor: str,
-    source: str = "person",
-    pasted: Sequence[str] = (),
-    shown: str = "",
-    notes: Notes | None = None,
-) -> Entry:
-    """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. `shown` is displayed in place of
-    the text if given. `files` are records of the files in text and parts. `source` is the author of a steering message.
-    `notes` are memos of the same commit, by kind."""
-    conversation = context.conversation
+async def record_user_message(context: ContextManager, control: Control, kind: Kind, said: Trigger) -> Entry:
+    """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. The source of what starts a turn
+    is recorded by `admit_trigger`."""
+    conversation, text = context.conversation, said.text
     content, clipped, cap = text, list[tuple[int, int, Drop]](), input_cap(context, text)
-    if uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes
-        content, clipped = await _clip_message(context, text, cap, uncounted)
-    if uncounted:
-        content += describe_uncounted(uncounted, "input")
+    if said.uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes
+        content, clipped = await _clip_message(context, text, cap, said.uncounted)
+    if said.uncounted:
+        content += describe_uncounted(said.uncounted, "input")
     for _, _, drop in clipped:
         control.emit_drop(drop)
-    ranges = [span for pasted_text in pasted for span in _find_all(pasted_text, content)]
+    ranges = [span for pasted_text in said.pasted for span in _find_all(pasted_text, content)]
     for block in [block for block in control.attachment_memos if block in text]:
         for memo_kind, value in control.attachment_memos.pop(block).items():
             conversation.memo(memo_kind, value, conversation.last + 1)
-    if source != "person":  # before its entry, as below
-        conversation.memo(SOURCE, {"source": source}, conversation.last + 1)
+    if kind is Kind.STEER and said.source != "person":  # before its entry, as below
+        conversation.memo(SOURCE, {"source": said.source}, conversation.last + 1)
     if ranges:  # before its entry: after a kill between the two, pasted text must not pass as typed
         conversation.memo(PASTED_RANGES, {"ranges": ranges}, conversation.last + 1)
-    noted = {**(notes or {}), **({SHOWN_TEXT: {"text": shown}} if shown else {})}
+    noted = {**said.notes, **({SHOWN_TEXT: {"text": said.shown}} if said.shown else {})}
     if clipped:
         noted[CLIPPED_MESSAGE] = {"parts": [[start, end, drop.id] for start, end, drop in clipped]}
-    if files:
-        noted[ATTACHMENTS] = {"files": [file.to_json() for file in files]}
-    return conversation.append(kind, Message(Role.USER, content, parts=parts), actor, noted)
+    if said.files:
+        noted[ATTACHMENTS] = {"files": [file.to_json() for file in said.files]}
+    return conversation.append(kind, Message(Role.USER, content, parts=said.parts), said.actor, noted)
 
 
 async def deliver_steering(context: ContextManager, control: Control) -> bool:
     """Record the images of results, then the steering messages that are waiting; False if there were none."""
     while control.images:
         text, parts = control.images.popleft()
-        await run_shielded(record_user_message(context, control, Kind.STEER, text, parts=parts, actor="nexus"))
+        images = Trigger(text, parts=parts, actor="nexus")
+        await run_shielded(record_user_message(context, control, Kind.STEER, images))
     waiting = control.steering
     if not waiting:
         return False
@@ -199,18 +177,8 @@ async def deliver_steering(context: ContextManager, control: Control) -> bool:
     return True
 
 
-async def _steer(context: ContextManager, control: Control, said: SteeringWords) -> None:
-    await record_user_message(
-        context,
-        control,
-        Kind.STEER,
-        said.text,
-        pasted=said.pasted,
-        files=said.files,
-        source=said.source,
-        actor=said.actor,
-        notes=said.notes,
-    )
+async def _steer(context: ContextManager, control: Control, said: Trigger) -> None:
+    await record_user_message(context, control, Kind.STEER, said)
     control.emit(event.SteeringMessage(said.text))
 
 

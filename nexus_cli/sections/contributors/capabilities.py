@@ -8,6 +8,7 @@ lines that name something to act on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.json_value import JsonObject
@@ -22,12 +23,18 @@ NAMES = 100
 SHORT = 100
 """Most characters of a short description."""
 GUIDE = "`nexus skill use NAME` prints a guide"
-STATES = READY, SETUP, BROKEN = "ready", "needs_setup", "broken"
-"""States of an item."""
 SKILL = "skills"
 NAMED = ("tools", SKILL)
 """Categories whose ready items are named elsewhere: in schemas, or in the list of skills."""
 LABELS = {"tools": "Tools", SKILL: "Skills", "servers": "MCP servers", "credentials": "Credentials"}
+
+
+class ItemState(StrEnum):
+    """The state of an item."""
+
+    READY = "ready"
+    SETUP = "needs_setup"
+    BROKEN = "broken"
 
 
 def read(sources: Sources) -> Value:
@@ -35,9 +42,9 @@ def read(sources: Sources) -> Value:
     commands. The schemas, the list of skills and the model itself tell the rest."""
     value = sources.capabilities()
     unready = [
-        {**capability, "items": items, "counts": {**capability["counts"], READY: 0}}
+        {**capability, "items": items, "counts": {**capability["counts"], ItemState.READY: 0}}
         for capability in value.get("capabilities", ())
-        if (items := [item for item in capability["items"] if item["state"] != READY])
+        if (items := [item for item in capability["items"] if item["state"] != ItemState.READY])
     ]
     return list(capability_forms(value and {"capabilities": unready, "environment": value.get("environment", "")}))
 
@@ -57,7 +64,7 @@ def capability_forms(value: JsonObject) -> tuple[str, ...]:
     found = {
         str(capability["category"]): capability for capability in value.get("capabilities", ()) if capability["items"]
     }
-    if (tools := found.get("tools")) and tools["counts"][READY] == len(tools["items"]):
+    if (tools := found.get("tools")) and tools["counts"][ItemState.READY] == len(tools["items"]):
         del found["tools"]  # the schemas have them
     lines = [*model, *(_category(category) for name, category in found.items() if name != SKILL)]
     if environment := value.get("environment"):
@@ -83,15 +90,15 @@ def capability_forms(value: JsonObject) -> tuple[str, ...]:
 def _category(value: JsonObject) -> str:
     """Return `Skills: 2 ready | 1 broken (notes: is empty).`"""
     name = str(value["category"])
-    states = (_state(name, state, value) for state in STATES if value["counts"][state])
+    states = (_state(name, state, value) for state in ItemState if value["counts"][state])
     return f"{LABELS.get(name, name)}: {' | '.join(states)}."
 
 
-def _state(category: str, state: str, value: JsonObject) -> str:
+def _state(category: str, state: ItemState, value: JsonObject) -> str:
     """Count the items in a state and name them; ready ones only if they are named nowhere else."""
     count = value["counts"][state]
-    text = f"{count} {'need setup' if state == SETUP and count > 1 else state.replace('_', ' ')}"
-    if state == READY and category in NAMED:
+    text = f"{count} {'need setup' if state == ItemState.SETUP and count > 1 else state.replace('_', ' ')}"
+    if state == ItemState.READY and category in NAMED:
         return text
     names = dict[str, list[str]]()
     for item in value["items"]:

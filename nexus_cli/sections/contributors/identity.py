@@ -21,8 +21,7 @@ STYLES = "styles"
 
 def read_identity(sources: Sources) -> Value:
     """Return one record per file: `name`, `text`, `path`, `origin`, `notice`, `beyond`."""
-    texts = sources.persona(IDENTITY)
-    return [asdict(text) for text in texts]
+    return [asdict(identity_file) for identity_file in sources.persona(IDENTITY)]
 
 
 def render_identity(value: Value, view: View) -> Sections:
@@ -51,16 +50,7 @@ def _id(row: Value) -> str:
 def read_preferences(sources: Sources) -> Value:
     """Return `text`, `path`, `notice` and `beyond` of the preferences, if the file exists, then those of the chosen
     style, with its `style`."""
-    texts = sources.persona((PREFERENCES,))
-    value = [
-        {
-            "text": identity_file.text,
-            "path": identity_file.path,
-            "notice": identity_file.notice,
-            "beyond": identity_file.beyond,
-        }
-        for identity_file in texts
-    ]
+    value = [asdict(identity_file) for identity_file in sources.persona((PREFERENCES,))]
     if sources.style:
         name = f"{STYLES}/{sources.style}.md"
         missing = IdentityFile(name, "", "", notice=f"ui.style: {name} beside config.toml is missing or empty")

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.context.loader import ContextLayer
+from nexus_cli.core.budget import share_room
 from nexus_cli.core.elide import Count, drop_marker, elide_text, one_line
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import replace_surrogates
@@ -79,7 +80,7 @@ def _sections(value: Value, view: View, cap: int, layer: Layer) -> Sections:
     whole."""
     sizes = [view.count(one["text"]) for one in value]
     sections = []
-    for context_layer, size, room in zip(value, sizes, share(sizes, cap), strict=True):
+    for context_layer, size, room in zip(value, sizes, share_room(sizes, cap), strict=True):
         forms = _forms(context_layer, size, room, view.count)
         sections.append(
             Section(
@@ -95,15 +96,6 @@ def _sections(value: Value, view: View, cap: int, layer: Layer) -> Sections:
             )
         )
     return tuple(sections)
-
-
-def share(sizes: Sequence[int], room: int) -> list[int]:
-    """Share `room`: small ones get all they need, the others equal parts of the rest."""
-    shares = [0] * len(sizes)
-    for done, index in enumerate(sorted(range(len(sizes)), key=lambda index: (sizes[index], index))):
-        shares[index] = min(sizes[index], max(0, room) // (len(sizes) - done))
-        room -= shares[index]
-    return shares
 
 
 def _forms(layer: JsonObject, size: int, room: int, count: Count) -> tuple[str, ...]:

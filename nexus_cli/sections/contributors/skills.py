@@ -27,20 +27,10 @@ AGENTS_HEADER = (
 )
 
 
-def read_catalogue(sources: Sources) -> Value:
-    """Return name and description of each skill."""
-    return list(sources.skills())
-
-
 def render_catalogue(value: Value, view: View) -> Sections:
     """Render the skills as one section."""
     pointer = f'guides for certain tasks: recall("{DROP}") lists them, skill(NAME) reads one'
     return _render("skills", HEADER, pointer, value, view)
-
-
-def read_agents(sources: Sources) -> Value:
-    """Return name and description of each agent."""
-    return list(sources.agents())
 
 
 def render_agents(value: Value, view: View) -> Sections:
@@ -117,7 +107,7 @@ def _offer(skill: Value) -> str:
 
 
 CONTRIBUTORS = (
-    Contributor("skills", Layer.SYSTEM, read_catalogue, render_catalogue, most=2_000_000),
-    Contributor("agents", Layer.SYSTEM, read_agents, render_agents, most=2_000_000),
+    Contributor("skills", Layer.SYSTEM, lambda sources: list(sources.skills()), render_catalogue, most=2_000_000),
+    Contributor("agents", Layer.SYSTEM, lambda sources: list(sources.agents()), render_agents, most=2_000_000),
     Contributor("skill_match", Layer.EVENT, read_matching, render_matching),
 )

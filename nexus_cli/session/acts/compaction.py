@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan
@@ -14,7 +13,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.engine.compaction.compact import compact
 from nexus_cli.engine.compaction.preview import preview_compaction
-from nexus_cli.engine.turn import begin_pending_epoch
 from nexus_cli.session.drafting import drafting
 from nexus_cli.session.session_state import Act, SessionState
 
@@ -26,7 +24,7 @@ def compaction(instructions: str) -> Act:
         engine = state.engine
         if engine.conversation.next_step().calls:
             raise NexusError("usage", "not compacted", "a tool call has no result yet", "Run /continue first")
-        await begin_pending_epoch(engine)
+        await engine.begin_pending_epoch()
         await compact(engine, "command", engine.settings.compact.to, instructions)
 
     return act
@@ -74,7 +72,7 @@ def uncompaction() -> Act:
         anchor = engine.backoff.anchor_before(made.id) if same else None
         _refuse_if_too_large(engine.context.project(epoch=conversation.epoch, items=head, anchor=anchor))
         if same:
-            planned = EpochDraft(replace(EpochHeader.of(old), effort=engine.model.effort))
+            planned = EpochDraft(replace(old, effort=engine.model.effort))
         else:
             planned = await engine.prompt.draft_epoch(engine.context)
         epoch = conversation.make_epoch(head, UNDO, planned.frame)

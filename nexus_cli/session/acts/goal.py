@@ -8,9 +8,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nexus_cli.conversation.goals import drop_goal, finish_goal, list_goals, open_until, set_goal, set_until
+from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.memo_kinds import GOAL, UNTIL
+from nexus_cli.core.services import Goal
 from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import Act, SessionState
@@ -93,6 +96,43 @@ def goal_closing(names: Sequence[str], verb: str) -> Act:
             (finish_goal if verb == "done" else drop_goal)(conversation, name)
 
     return act
+
+
+def set_goal(conversation: Conversation, text: str, steps: Sequence[str]) -> Goal:
+    """Record a goal with its steps. Ids are never reused."""
+    number = sum(len(memo.value.get("goals", ())) for memo in conversation.memos(GOAL)) + 1
+    goal = Goal(f"g{number}", text)
+    goals = [{"id": goal.id, "text": text}]
+    goals += [{"id": f"g{number + place}", "text": step, "parent": goal.id} for place, step in enumerate(steps, 1)]
+    conversation.memo(GOAL, {"goals": goals})
+    return goal
+
+
+def finish_goal(conversation: Conversation, name: str) -> tuple[Goal, ...]:
+    """Mark an open goal with its steps, or one step, as done; the last open step also completes its goal. Returns the
+    goals and steps marked, () if none with this id is open."""
+    now = list_goals(conversation)
+    these = {goal.id: goal for goal in now if not goal.done and name in (goal.id, goal.parent)}
+    if these and name in {goal.id for goal in now}:
+        parent = next((goal for goal in now if goal.id == next(g.parent for g in now if g.id == name)), None)
+        steps = [goal for goal in now if parent and goal.parent == parent.id]
+        if parent and not parent.done and all(step.done or step.id in these for step in steps):
+            these[parent.id] = parent
+        conversation.memo(GOAL, {"done": list(these)})
+    return tuple(these.values())
+
+
+def drop_goal(conversation: Conversation, name: str) -> tuple[Goal, ...]:
+    """Drop a goal with its steps, or one step. Returns the dropped ones, () for an unknown id."""
+    these = tuple(goal for goal in list_goals(conversation) if name in (goal.id, goal.parent))
+    if these:
+        conversation.memo(GOAL, {"dropped": [goal.id for goal in these]})
+    return these
+
+
+def set_until(conversation: Conversation, session: str, command: str, goal: str = "") -> None:
+    """Record the command that a session works for from now on, "" for none."""
+    conversation.memo(UNTIL, {"session": session, "command": command, "goal": goal})
 
 
 def parse_steps(answer: str) -> list[str]:

@@ -14,8 +14,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.engine.calls.dispatch import Dispatcher
-from nexus_cli.engine.requests.engine import Engine, newest_words
-from nexus_cli.engine.turn import begin_pending_epoch
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.session.acts.side_run import run_in_fork, run_separately
 from nexus_cli.session.open_session import readonly_ledger
 from nexus_cli.session.recipes import own_recipe
@@ -142,11 +141,11 @@ def reflection(tell: TakeText, *, goes_on: bool = False, most: int | None = None
 
     async def act(state: SessionState) -> None:
         engine = state.engine
-        if not newest_words(engine.conversation):
+        if not engine.conversation.newest_words():
             raise NexusError("usage", "/reflect", "this session has no turn yet", "Send a message first")
         if not engine.conversation.next_step().is_done:
             raise NexusError("usage", "/reflect", "the last turn is not finished", "Finish it with /continue first")
-        await begin_pending_epoch(engine)
+        await engine.begin_pending_epoch()
         then = own_recipe("reflection_cont") if goes_on else None
         tell(await run_in_fork(engine, state.dispatcher, own_recipe("reflection"), then, most))
 

@@ -22,7 +22,6 @@ from nexus_cli.core.services import Waits
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import call_model
-from nexus_cli.engine.requests.side_conversations import forked, separate
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.permission.run_limits import SPARE
 from nexus_cli.sections.collect import as_note
@@ -42,7 +41,7 @@ async def run_in_fork(
     With `then` the fork continues with that recipe and its instruction after its first step of calls. Its requests
     begin with the conversation's lines, and are at most `most`; the conversation does not change. Raises `NexusError`.
     """
-    return await _run(forked(engine, recipe.name, _instruction(recipe)), dispatcher, recipe, then, most)
+    return await _run(engine.fork(recipe.name, _instruction(recipe)), dispatcher, recipe, then, most)
 
 
 async def run_separately(
@@ -57,10 +56,10 @@ async def run_separately(
 ) -> str:
     """Return the answer to `text` under the recipe's instruction in a new conversation; may raise `NexusError`."""
     instruction = _instruction(recipe)
-    side = separate(engine, recipe.name, model or engine.model)
+    side = engine.separate(recipe.name, model or engine.model)
     context = side.context
     header = replace(
-        context.header(),
+        context.conversation.epoch,
         system=instruction,
         system_tokens=context.system_cost(instruction),
         tools=tuple(tools),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.engine.requests.side_conversations import other_model
 from nexus_cli.session.acts.goal import strip_emphasis
 from nexus_cli.session.acts.side_run import run_separately
 from nexus_cli.session.recipes import own_recipe
@@ -40,7 +39,7 @@ async def make_title(state: SessionState) -> None:
     conversation = engine.conversation
     *_, (_, first) = [(0, ""), *conversation.log.user_messages(conversation.last)]
     try:
-        model = other_model(engine.context, engine.settings, engine.settings.ui.title_model)
+        model = engine.other_model(engine.settings.ui.title_model)
         text = neutralize(split_attachments(first)[0][:SHOWN])
         answer = await run_separately(engine, state.dispatcher, own_recipe("title"), text, model=model)
         if title := parse_title(answer):

@@ -26,13 +26,13 @@ from nexus_cli.conversation.tokens.counter import (
     StoredCounter,
     TiktokenCounter,
     brief_count,
-    compact,
     get_token_counter,
     pieces,
     table,
     tables,
 )
 from nexus_cli.core.attachment import IMAGE_TOKENS
+from nexus_cli.core.json_value import compact
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
 from nexus_cli.provider.model_names import litellm_folder
 

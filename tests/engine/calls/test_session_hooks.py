@@ -13,11 +13,12 @@ from ui.put_clock import run_at_once
 from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.config.trust import trust
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
 from nexus_cli.engine.calls import session_hooks
 from nexus_cli.engine.calls.session_hooks import SessionHooks
-from nexus_cli.engine.requests.control import Control, SteeringWords
+from nexus_cli.engine.requests.control import Control
 from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.hooks.run_hook import HookAnswer, HookRun
 from nexus_cli.permission.call_permission import CallPermission
@@ -27,7 +28,7 @@ def test_a_message_to_the_running_turn_is_refused_as_a_prompt_is(tmp_path: Path)
     guard = HookTable("UserPromptSubmit", "grep -q secret && { echo no secrets >&2; exit 2; }; exit 0")
     hooks = SessionHooks((guard,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "read")
     control = Control()
-    control.steering.extend([SteeringWords("the secret"), SteeringWords("go on")])
+    control.steering.extend([Trigger("the secret"), Trigger("go on")])
 
     async def admit() -> Event | None:
         control.events = asyncio.Queue()

@@ -21,7 +21,6 @@ from nexus_cli.core.event import CompactionStart
 from nexus_cli.core.memo_kinds import REWRITE
 from nexus_cli.core.request import Request
 from nexus_cli.core.services import Assembly
-from nexus_cli.engine.requests.side_conversations import separate
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.reports.event_texts import describe_compaction_end
 from nexus_cli.reports.forms import find_form
@@ -238,7 +237,7 @@ def test_a_lane_of_its_own_begins_without_what_the_main_lane_sent(tmp_path: Path
         try:
             await lived(session, *TURNS[:2])
             engine = session.engine
-            side = separate(engine, "goals", engine.model)
+            side = engine.separate("goals", engine.model)
             assert engine.conversation.sent.last is not None and engine.conversation.sent.earlier
             sent = side.conversation.sent
             assert sent.last is None and not side.readings.preamble.sections and not sent.earlier

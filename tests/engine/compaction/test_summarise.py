@@ -28,7 +28,6 @@ from session.summed import (
 
 from nexus_cli.config.settings import CompactSettings
 from nexus_cli.context.compaction import transcript_lines
-from nexus_cli.conversation.goals import set_goal
 from nexus_cli.conversation.groups import NextStep
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
@@ -36,10 +35,11 @@ from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.memo_kinds import UNDONE_FILES
 from nexus_cli.core.message import Message, ToolCall
 from nexus_cli.core.request import Delta, FinishDelta, Request, TextDelta
-from nexus_cli.engine.compaction.summarise import find_headings
+from nexus_cli.engine.compaction.summary_headings import find_headings
 from nexus_cli.engine.compaction.summary_request import fenced
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.model_call import CUT_OFF
+from nexus_cli.session.acts.goal import set_goal
 from nexus_cli.session.replay import check
 
 TURNS = tuple(f"TURN{number} make a list" for number in range(6))

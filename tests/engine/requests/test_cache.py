@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from epochs import make_header as EpochHeader
 from ledger.conftest import on
 from search import sample
 from session.played import the_ledger
@@ -29,7 +30,6 @@ from session.prefix_cache import (
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.cache_diagnosis import tolerated_miss
-from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.fingerprints import Fingerprint, render_fingerprint
 from nexus_cli.conversation.groups import flatten, group_tool_calls
@@ -37,7 +37,6 @@ from nexus_cli.core.entry import ItemForm, WindowItem
 from nexus_cli.core.event import CacheResult, Event
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import UsageDelta
-from nexus_cli.engine.requests.side_conversations import forked
 from nexus_cli.provider.prompt_cache import OPENAI
 from nexus_cli.reports.cache import cache_report, miss_report
 from nexus_cli.session.session import Session
@@ -270,7 +269,7 @@ def test_a_fork_expects_what_its_parent_sent(tmp_path: Path) -> None:
         try:
             await lived(session, FIRST)
             engine = session.engine
-            side = forked(engine, "reflect", "what was learned?")
+            side = engine.fork("reflect", "what was learned?")
             return engine.conversation.sent.last, side.conversation.sent.last
         finally:
             await session.aclose()

@@ -25,7 +25,6 @@ from nexus_cli.core.limits import Limits
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.side_conversations import forked
 from nexus_cli.reports.context import context_report
 from nexus_cli.service_list import PLANS, WORKERS
 from nexus_cli.session.acts.compaction import preview
@@ -278,7 +277,7 @@ def test_a_fork_and_its_parent_learn_from_each_other_and_keep_their_own_reports(
     engine = session.engine
     engine.conversation.begin()
     engine.conversation.append(Kind.USER, Message(Role.USER, "words " * 900), "person")
-    side = forked(engine, "reflect", "what was learned?")
+    side = engine.fork("reflect", "what was learned?")
     for teacher, pupil in ((side, engine), (engine, side)):
         counted = teacher.conversation.counted
         teacher.context.learn(counted, round(1.4 * counted))

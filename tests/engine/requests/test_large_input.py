@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nexus_cli.core.budget import share_room
 from nexus_cli.core.elide import SAMPLED, count_large, elide_text
 from nexus_cli.core.typed_text import find_attached_texts
-from nexus_cli.engine.requests.user_input import indexed_marker, share_room
+from nexus_cli.engine.requests.user_input import indexed_marker
 
 ROW = re.compile(r"^(\d+):(\d+) lines? (\d+)(?:-(\d+))?: ", re.MULTILINE)
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from conversation.planned import Conversation
 from conversation.test_conversation import Record, measure
+from epochs import make_header as EpochHeader
 from session.played import Played
 
 from nexus_cli.context import ContextConfig, ContextManager
-from nexus_cli.conversation.conversation import EpochHeader
 from nexus_cli.conversation.request_plan import project
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
@@ -21,7 +21,6 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.model_call import call_model
-from nexus_cli.engine.requests.side_conversations import forked
 from nexus_cli.session.session import Session
 
 CHANGES: dict[str, Callable[[Conversation], object]] = {
@@ -65,7 +64,7 @@ def test_a_model_is_not_asked_with_another_request_than_the_planned_one() -> Non
         return [event async for event in session.run("one")]
 
     asyncio.run(turn())
-    side = forked(session.engine, "compact", "Sum it up")
+    side = session.engine.fork("compact", "Sum it up")
     plan, cursor = side.window_request(), side.conversation.cursor
     side.conversation.append(Kind.INSTRUCTION, Message(Role.USER, "and one thing more"), "nexus")
     with pytest.raises(ValueError, match="not that of the present window"):

@@ -24,7 +24,7 @@ from nexus_cli.core.services import (
     Waits,
     Workers,
 )
-from nexus_cli.engine.requests.tool_selection import Schemas, ToolOffer, describe_left_out, select_tools
+from nexus_cli.engine.requests.tool_selection import Schemas, ToolOffer, describe_left_out
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.tools.registry import ToolRegistry, discover_tools
 
@@ -112,9 +112,13 @@ def test_questions_are_there_where_somebody_answers_them() -> None:
 def test_without_use_tool_all_schemas_are_sent() -> None:
     services: dict[type, Any] = dict.fromkeys(NEEDS, 1)
     del services[ToolCatalogue]
-    assert {"plan", "wait_for", "todo"} <= _names(select_tools(ToolRegistry(services=services), PLAIN))
+    assert {"plan", "wait_for", "todo"} <= _names(
+        ToolOffer(ToolRegistry(services=services), PLAIN, Limits(), False, tuple, len).select_tools()
+    )
     reading = Recipe("a", limits=Limits(categories=frozenset({"read"})))
-    assert "wait_for" in _names(select_tools(REGISTRY, reading)), "use_tool itself is of another category"
+    assert "wait_for" in _names(ToolOffer(REGISTRY, reading, Limits(), False, tuple, len).select_tools()), (
+        "use_tool itself is of another category"
+    )
 
 
 def test_a_later_epoch_keeps_what_the_one_before_offered() -> None:

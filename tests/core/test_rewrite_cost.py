@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.conversation.rewrite_cost import MOST_STEPS, break_even, miss_cost, price_rewrite
 from nexus_cli.core.price import request_cost, with_cost
 from nexus_cli.core.request import ModelInfo, PriceTier
+from nexus_cli.core.rewrite_cost import MOST_STEPS, break_even, miss_cost, price_rewrite
 from nexus_cli.core.usage import Usage
 
 CLAUDE = ModelInfo("anthropic/claude", "anthropic", 200_000, 8000, 3.0, 15.0, 0.3, 3.75)
