@@ -22,6 +22,8 @@ JsonDict = dict[str, Any]
 """A `JsonObject` whose keys can be set."""
 ABSENT: Any = None
 """Default of a key of a `JsonOf` that may be absent."""
+NESTED = (Mapping, list, tuple)
+"""Types of arrays and objects."""
 
 
 class VersionedReport(TypedDict):
@@ -43,6 +45,17 @@ class JsonOf(JsonDict, Generic[V]):
 def is_number(value: object) -> TypeGuard[float]:
     """True for a number of JSON, which no boolean is."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_nested_within(value: object, levels: int) -> bool:
+    """Return True if at most `levels` arrays and objects are nested in each other."""
+    level = [value]
+    for _ in range(levels + 1):
+        tables = [node.values() if isinstance(node, Mapping) else node for node in level if isinstance(node, NESTED)]
+        if not tables:
+            return True
+        level = [inner for table in tables for inner in table]
+    return False
 
 
 @cache
