@@ -124,10 +124,10 @@ NOUN = Noun(
     "run",
     (
         Verb(set_goal),
-        Verb(build_list, "list", of_session=True, fits=lambda context, words: not words),
+        Verb(build_list, "list", of_session=True, is_alone=True),
         Verb(finish_goals, DONE, complete=_complete_ids),
         Verb(drop_goals, DROP, complete=_complete_ids),
-        Verb(end_work, "clear", waits=False, fits=lambda context, words: not words),
+        Verb(end_work, "clear", waits=False, is_alone=True),
     ),
     "Set a goal, or list the goals.",
     aliases=("goals",),

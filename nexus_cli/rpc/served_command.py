@@ -150,7 +150,7 @@ class ServedContext:
 def find_served(name: str, rest: str, context: ServedContext) -> Command:
     """Return a command that a client may give with these arguments; raise `NexusError("usage", ...)` for any other."""
     command = find(name, context.commands)
-    authority = command.authority_of(context, rest) if command.is_served else Authority.PERMITS
+    authority = command.authority_of(rest) if command.is_served else Authority.PERMITS
     word = rest.partition(" ")[0] if command.is_served else ""
     what = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:
