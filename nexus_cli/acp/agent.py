@@ -251,8 +251,7 @@ class EditorAgent:
         """Open a session of the ledger, and send its conversation as it was shown."""
         editor_session = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
         stream = UpdateStream(editor_session.session.dispatcher.registry, editor_session.session.folder, replays=True)
-        replay = replay_of(editor_session.session)
-        for past in replay.events() if replay else ():
+        for past in replay_of(editor_session.session).events():
             await self._send(editor_session, stream.translate(past.event))
             if past.entry and isinstance(past.event, TurnStart | SteeringMessage):
                 await self._send(editor_session, map(image, past.entry.message.parts))

@@ -633,8 +633,6 @@ class SessionWorkers(RunningWorkers[Session]):
             '`agents` with "steer" resumes it'
         )
         ledger = self.session.ledger
-        if ledger is None:
-            return
         if worker.spawner:
             worker.error = f"{worker.id} {self._never_again(worker)}"
             return

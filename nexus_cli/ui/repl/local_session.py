@@ -246,8 +246,7 @@ class LocalSession(TerminalContext):
     def _keep_output(self, title: str, text: str) -> None:
         """Keep the output of a `!` line for Ctrl+O and the transcript."""
         self.repl.renderer.keep_output(title, text)
-        record = self.session.record
-        after = record.last_id() if record is not None else 0
+        after = self.session.record.last_id()
         self.shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
 
     def store_queue(self, *, moves: bool = False) -> bool:
