@@ -9,10 +9,11 @@ from typing import Annotated
 from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
 from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, print_act
+from nexus_cli.conversation.goals import end_until
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.goals import SessionGoals, goals_report
-from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting, goal_until
+from nexus_cli.session.acts.goal import goal_closing, goal_setting, goal_until
 
 DONE, DROP, SHOW = "done", "drop", "show"
 MEANT = {
@@ -69,7 +70,7 @@ async def drop_goals(context: CommandContext, ids: Ids) -> Report[SessionGoals]:
 
 async def end_work(context: CommandContext) -> Act:
     """Stop working toward the --until command; the current round still completes."""
-    if not (command := end_until(context.session.state)):
+    if not (command := end_until(context.session.conversation, context.session.id)):
         raise usage_error("goal", "clear", "no goal has an --until command", "/goal drop ID drops a goal")
     running = " The current round will finish; Esc stops it." if context.session.busy else ""
     return print_act(f"Cleared the --until command `{one_line(command)}`.{running}", context.session.id)

@@ -72,3 +72,12 @@ def open_until(source: MemoSource, session: str) -> Mapping[str, str]:
     but none of their work."""
     own = [memo.value for memo in source.memos(UNTIL) if memo.value["session"] == session]
     return own[-1] if own and own[-1]["command"] else {}
+
+
+def end_until(conversation: Conversation, session: str) -> str:
+    """Drop the goal that a session works for, and return its command, "" without one. A running round is ended by its
+    own reply."""
+    if until := open_until(conversation, session):
+        set_until(conversation, session, "")
+        drop_goal(conversation, until["goal"])
+    return until.get("command", "")

@@ -68,9 +68,7 @@ class ServedContext:
 
     @property
     def options(self) -> Options:
-        options = self.session.state.options
-        assert options is not None, "the pool opens sessions with options"
-        return replace(options, resume=self.session.id, newest=False)
+        return replace(self.session.options, resume=self.session.id, newest=False)
 
     @property
     def settings(self) -> Settings:

@@ -66,17 +66,14 @@ def _facts(session: Session) -> SessionFacts:
 
 
 def _waits(session: Session) -> SessionWaits:
-    options = session.state.options
-    assert options is not None, "a session of the factory has options"
     longest = session.engine.settings.runs.max_wait
 
     def ends_jobs() -> str:
         jobs = session.jobs
         return ", ".join(jobs.running()) if jobs is not None and not session.state.has_more_turns else ""
 
-    return SessionWaits(
-        session.ledger, session.record, bool(options.spawner), lambda: _describe_run(session), longest, ends_jobs
-    )
+    has_parent = bool(session.options.spawner)
+    return SessionWaits(session.ledger, session.record, has_parent, lambda: _describe_run(session), longest, ends_jobs)
 
 
 def _describe_run(session: Session) -> dict[str, object]:

@@ -45,6 +45,7 @@ from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
 from nexus_cli.session.event_json import record_event, result_of
 from nexus_cli.session.limits_record import at_level
+from nexus_cli.session.options import Options
 from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_conversation import (
     expand_trigger,
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from nexus_cli.session.session_jobs import SessionJobs
     from nexus_cli.session.status import Status
 
-Part = TypeVar("Part", Ledger, SessionLog)
+Part = TypeVar("Part", Ledger, SessionLog, Options)
 ENDS = 16
 """Most outcomes kept until their results are read."""
 
@@ -267,6 +268,11 @@ class Session:
     def record(self) -> SessionLog:
         """The log of the session, even after the ledger has failed; raises like `ledger`."""
         return _require(self.state.record)
+
+    @property
+    def options(self) -> Options:
+        """The options with which the session was opened; raises like `ledger`."""
+        return _require(self.state.options)
 
     @property
     def context(self) -> ContextManager:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nexus_cli.conversation.goals import drop_goal, finish_goal, list_goals, open_until, set_goal, set_until
+from nexus_cli.conversation.goals import drop_goal, finish_goal, list_goals, set_goal, set_until
 from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.session.acts.side_run import run_separately
@@ -65,18 +65,6 @@ def goal_until(text: str, command: str) -> Act:
         set_until(conversation, state.session_id, command, set_goal(conversation, shorten(text), []).id)
 
     return act
-
-
-def end_until(state: SessionState) -> str:
-    """Drop the goal that the session works for, and return its command, "" without one. A running round is ended by its
-    own reply."""
-    conversation = state.engine.conversation
-    until = open_until(conversation, state.session_id)
-    if not until:
-        return ""
-    set_until(conversation, state.session_id, "")
-    drop_goal(conversation, until["goal"])
-    return until["command"]
 
 
 def goal_closing(names: Sequence[str], verb: str) -> Act:

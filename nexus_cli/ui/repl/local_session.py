@@ -189,7 +189,7 @@ class LocalSession(TerminalContext):
 
     @property
     def options(self) -> Options:
-        now = self.session.state.options or self._options
+        now = self.session.options
         where = replace(self._options, resume=self.session.id, newest=False)
         return replace(where, allow=now.allow, allow_from=now.allow_from)
 
