@@ -251,8 +251,7 @@ class EditorAgent:
         """Open a session of the ledger, and send its conversation as it was shown."""
         editor_session = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
         stream = UpdateStream(editor_session.session.dispatcher.registry, editor_session.session.folder, replays=True)
-        replay = replay_of(editor_session.session)
-        for past in replay.events() if replay else ():
+        for past in replay_of(editor_session.session).events():
             await self._send(editor_session, stream.translate(past.event))
             if past.entry and isinstance(past.event, TurnStart | SteeringMessage):
                 await self._send(editor_session, map(image, past.entry.message.parts))
@@ -363,15 +362,13 @@ class EditorAgent:
 
     async def _greet(self, editor_session: EditorSession, problems: Sequence[str]) -> None:
         """Send the commands and the notices of a session that was opened."""
-        options = editor_session.session.state.options
-        built_in = discover()
-        assert options is not None, "sessions of this room have options"
-        own = await asyncio.to_thread(message_commands, editor_session.session.folder, built_in, options.servers)
+        session, built_in = editor_session.session, discover()
+        own = await asyncio.to_thread(message_commands, session.folder, built_in, session.options.servers)
         served = [verb for name, verb in built_in.items() if verb.is_served and name not in OPEN_OTHERS]
         commands = [_describe_command(command) for command in (*own.values(), *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
-        await self._client.session_update(editor_session.session.id, update)
-        await self._send(editor_session, map(note, [*editor_session.session.take_notices(), *problems]))
+        await self._client.session_update(session.id, update)
+        await self._send(editor_session, map(note, [*session.take_notices(), *problems]))
 
     # -- turns ---------------------------------------------------------------------------------------------------
 

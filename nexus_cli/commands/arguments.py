@@ -12,14 +12,14 @@ from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.errors import NexusError
 
 if TYPE_CHECKING:
-    from nexus_cli.ledger import LaneLog, Ledger
+    from nexus_cli.ledger import LaneLog
     from nexus_cli.permission.call_permission import CallPermission
     from nexus_cli.session.options import Options
 
 
 def read_source(context: CommandContext) -> Source:
     """Return the source of reports on the open session; raise `NexusError("ledger", ...)` without a ledger."""
-    session, ledger = context.session, require_ledger(context)
+    session, ledger = context.session, context.session.ledger
     return Source(
         lambda: ledger,
         lambda: session.id,
@@ -33,7 +33,7 @@ def read_source(context: CommandContext) -> Source:
 
 def read_log(source: Source) -> LaneLog:
     """Return the log of the session; the open one has its own, also after its ledger has failed."""
-    return (source.live.record if source.live else None) or source.ledger.log(source.session())
+    return source.live.record if source.live else source.ledger.log(source.session())
 
 
 def find_permission(source: Source) -> CallPermission:
@@ -55,19 +55,10 @@ def show_report(context: CommandContext, report: Report[Any]) -> None:
         context.say(line)
 
 
-def require_ledger(context: CommandContext) -> Ledger:
-    """Return the ledger of the session; raise `NexusError("ledger", ...)` if there is none."""
-    if context.session.ledger is None:
-        raise NexusError(
-            "ledger", "this session has no ledger", "another program created it", "Start a session with nexus"
-        )
-    return context.session.ledger
-
-
 def warn_if_stale(context: CommandContext) -> None:
     """Print a warning if the ledger has failed, or nothing is saved: its reports lack the entries since then."""
     ledger, status = context.session.ledger, context.session.status()
-    if ledger is None or not ledger.is_kept or status.saved:
+    if not ledger.is_kept or status.saved:
         return
     try:
         until = f"request {ledger.log(context.session.id).step()}"
@@ -85,8 +76,7 @@ def resume_options(context: CommandContext, **changes: Any) -> Options:
 
 def has_sent_request(context: CommandContext) -> bool:
     """True if the session has sent a request."""
-    ledger = require_ledger(context)
-    return ledger.log(context.session.id).step() > 0
+    return context.session.ledger.log(context.session.id).step() > 0
 
 
 async def apply_settings(context: CommandContext) -> bool:

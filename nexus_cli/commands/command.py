@@ -154,7 +154,7 @@ class Command:
     """True for a command that beginners need: `/help` lists only these, `/help all` lists all."""
     verbs: tuple[Verb, ...] = ()
     """The verbs of its noun; none of a guide or a plugin."""
-    authority_of: Callable[[CommandContext, str], Authority] = lambda context, rest: Authority.PERMITS
+    authority_of: Callable[[str], Authority] = lambda rest: Authority.PERMITS
     """Returns its effect with these arguments: a client of a server may give it unless it permits."""
 
     async def invoke(self, context: CommandContext, rest: str) -> None:

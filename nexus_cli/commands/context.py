@@ -73,7 +73,6 @@ def look_at_session(source: Source) -> SessionState:
 
 def _prepare_options(source: Source, settings: Settings, session: str, model: str) -> Options:
     """Return the options with which `nexus` would begin or resume the session here."""
-    live = source.live.state.options if source.live else None
     try:
         resumes = bool(session)
         chosen = choose_model(model, settings, resumes=resumes, servers=tuple).model
@@ -81,8 +80,8 @@ def _prepare_options(source: Source, settings: Settings, session: str, model: st
         if error.what != "no model":
             raise
         chosen = ""
-    if live is not None:
-        return replace(live, model=chosen)
+    if source.live:
+        return replace(source.live.options, model=chosen)
     is_interactive = os.isatty(0)  # plain `nexus` would then be interactive
     front = "chat" if is_interactive else "ask"
     return Options(source.folder(), chosen, settings.effort, front=front, interactive=is_interactive)

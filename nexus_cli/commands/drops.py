@@ -111,7 +111,7 @@ NOUN = Noun(
     "drops",
     "context",
     (
-        Verb(list_drops, places=("slash",), fits=lambda context, words: not words),
+        Verb(list_drops, places=("slash",), is_alone=True),
         Verb(list_drops, of_session=True, places=("shell",)),
         Verb(show_drop, "show", of_session=True, complete=_complete_drops),
         Verb(recall_drop, "recall", complete=_complete_drops),

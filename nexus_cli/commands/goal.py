@@ -69,7 +69,7 @@ async def drop_goals(context: CommandContext, ids: Ids) -> Report[SessionGoals]:
 
 async def end_work(context: CommandContext) -> Act:
     """Stop working toward the --until command; the current round still completes."""
-    if not (command := end_until(context.session.state)):
+    if not (command := end_until(context.session.conversation, context.session.id)):
         raise usage_error("goal", "clear", "no goal has an --until command", "/goal drop ID drops a goal")
     running = " The current round will finish; Esc stops it." if context.session.busy else ""
     return print_act(f"Cleared the --until command `{one_line(command)}`.{running}", context.session.id)
@@ -124,10 +124,10 @@ NOUN = Noun(
     "run",
     (
         Verb(set_goal),
-        Verb(build_list, "list", of_session=True, fits=lambda context, words: not words),
+        Verb(build_list, "list", of_session=True, is_alone=True),
         Verb(finish_goals, DONE, complete=_complete_ids),
         Verb(drop_goals, DROP, complete=_complete_ids),
-        Verb(end_work, "clear", waits=False, fits=lambda context, words: not words),
+        Verb(end_work, "clear", waits=False, is_alone=True),
     ),
     "Set a goal, or list the goals.",
     aliases=("goals",),

@@ -160,9 +160,8 @@ def _with_host(name: str, work: Callable[[Any], Awaitable[T]]) -> T:
 
 
 def _read_catalogue(source: Source, directory: str) -> Catalogue:
-    options = source.live.state.options if source.live else None
     folder = working_folder(directory) if directory else source.folder()
-    return Catalogue.read(folder, options.servers if options else ())
+    return Catalogue.read(folder, source.live.options.servers if source.live else ())
 
 
 def _find(source: Source, name: str, directory: str) -> ServerEntry:

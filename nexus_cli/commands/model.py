@@ -85,8 +85,9 @@ def _offer_left_out(context: CommandContext) -> str:
     """Return a line that offers the newest messages that were left out and have room now; "" if there are none."""
     record, usage = context.session.record, context.session.context.get_token_usage()
     room = usage["available"] - usage["total"]
-    drops = record.drops() if record is not None else []
-    fitting = [drop for drop in drops if drop.cause in WINDOW_CAUSES and not drop.recalls and drop.tokens <= room]
+    fitting = [
+        drop for drop in record.drops() if drop.cause in WINDOW_CAUSES and not drop.recalls and drop.tokens <= room
+    ]
     if not fitting:
         return ""
     last = fitting[-1]

@@ -110,8 +110,7 @@ def _accept_definitions(source: Source, rule: str) -> None:
     """Keep the definitions of the tools of MCP servers that a rule allows, as they are now; show what has changed."""
     from nexus_cli.mcp.server_tools import read_tools  # noqa: PLC0415  (most rules are for other tools)
 
-    options = source.live.state.options if source.live else None
-    tools = read_tools(source.folder(), options.servers if options else ())
+    tools = read_tools(source.folder(), source.live.options.servers if source.live else ())
     for name, change in find_permission(source).accept_definitions(rule, tools).items():
         for line in (f"accepted the changed definition of {name}:", *change.diff.split("\n")):
             source.say(mark_hidden_signs(line))

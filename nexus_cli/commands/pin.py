@@ -65,7 +65,7 @@ NOUN = Noun(
     "context",
     (
         Verb(pin_text, "", Authority.ACTS, "write", of_session=True, complete=_complete_messages, places=("slash",)),
-        Verb(build_list, "list", of_session=True, fits=lambda context, words: not words),
+        Verb(build_list, "list", of_session=True, is_alone=True),
         Verb(pin_text, "add", Authority.ACTS, "write", of_session=True, complete=_complete_messages),
         Verb(drop_pin, "remove", Authority.ACTS, "write", of_session=True, complete=_complete_pins),
     ),

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.schedule import is_schedule
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, Noun, Option, Verb, print_act, report_act
 from nexus_cli.core.limits import PLAN
 
 
@@ -34,20 +33,4 @@ async def plan_mode(
     return print_act("Plan mode is on: read-only; the model proposes a plan. /plan turns it off.", PLAN)
 
 
-async def schedule_work(
-    context: CommandContext, words: Annotated[str, Option("WORDS", is_argument=True, is_text=True)]
-) -> None:
-    """Schedule work; the verbs are those of /schedule."""
-    await context.commands["schedule"].run(context, words)
-
-
-NOUN = Noun(
-    "plan",
-    "run",
-    (
-        Verb(plan_mode),
-        Verb(schedule_work, authority=Authority.PERMITS, fits=is_schedule),
-    ),
-    is_first=True,
-    is_idle=True,
-)
+NOUN = Noun("plan", "run", (Verb(plan_mode),), is_first=True, is_idle=True)

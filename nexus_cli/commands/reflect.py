@@ -29,7 +29,7 @@ def _list_proposals(context: CommandContext) -> list[str]:
     """Return the ids of the proposed facts; none if the ledger fails."""
     ledger = context.session.ledger
     try:
-        return [] if ledger is None else list_proposals(ledger, ledger.project_of(context.session.folder))
+        return list_proposals(ledger, ledger.project_of(context.session.folder))
     except NexusError:
         return []
 

@@ -244,7 +244,7 @@ NOUN = Noun(
     "runs",
     "run",
     (
-        Verb(list_and_answer, fits=lambda context, words: not words),
+        Verb(list_and_answer, is_alone=True),
         Verb(build_list, "list"),
         Verb(build_run, "show", complete=_complete_runs),
         Verb(cancel_run, "cancel", Authority.KEEPS, "write", complete=_complete_runs),

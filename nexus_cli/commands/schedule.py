@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.arguments import require_ledger
-from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
 from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import working_folder
-from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import require_level
-from nexus_cli.core.run import Plan, parse_key
+from nexus_cli.core.run import Plan
 
 Name = Annotated[str, Option("ID", "Id of the schedule, such as plan-2, or its name.", is_argument=True)]
 ChangedSchedule = Report[Annotated[Any, "runs.plan_service.ScheduleReport"]]
-ACTS = ("add", "remove", "pause", "resume", "run")
-_TIME = re.compile(r"(?<!\S)--(?:at|in|cron)(?:=|\s+\S)")
-"""An option of which a plan needs exactly one."""
 
 
 def build_plans(source: Source) -> Report[Annotated[Any, "runs.plan_service.SchedulesReport"]]:
@@ -53,25 +46,6 @@ def _changed(source: Source, plan: Plan, done: str, run: str = "") -> ChangedSch
     from nexus_cli.runs.plan_service import plan_report  # noqa: PLC0415
 
     return Report("plan", plan_report(source.ledger, plan, done, run))
-
-
-def is_schedule(context: CommandContext | None, rest: str) -> bool:
-    """True if the arguments of `/plan` are meant for `/schedule`, which had that name: `add` with a time, another verb
-    alone, with an id or with the name of an existing plan. Other words are a message."""
-    if context is None or "\n" in rest:
-        return False
-    act, _, text = rest.partition(" ")
-    act, text = act.casefold(), text.strip()
-    if act == "list" or act not in ACTS:
-        return act == "list" and not text
-    if act == "add":
-        return bool(_TIME.search(text))
-    if not text or parse_key(text, "plan") is not None:
-        return True
-    try:
-        return bool(require_ledger(context).plans.find(text))
-    except NexusError:
-        return False
 
 
 def add_scheduled(

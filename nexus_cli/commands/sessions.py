@@ -9,7 +9,7 @@ from html import unescape
 from itertools import islice
 from typing import Annotated, Any, cast
 
-from nexus_cli.commands.arguments import read_log, read_source, require_ledger, resume_options
+from nexus_cli.commands.arguments import read_log, read_source, resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.export import export_session
 from nexus_cli.commands.runs import cancel_run
@@ -298,7 +298,7 @@ async def clear_session(context: CommandContext) -> Act:
     The model, effort and permission level are kept. /resume returns to the previous session.
     """
     before = context.session
-    said = require_ledger(context).session(before.id).entries > 0
+    said = context.session.ledger.session(before.id).entries > 0
     await context.reopen(resume_options(context, resume="", effort=before.status().effort))
     previous = f"Previous session: /resume {reports.short_id(context.session.ledger, before.id)}"
     return print_act(previous if said else "", context.session.id)
@@ -312,7 +312,7 @@ async def continue_in_copy(
 
     The original session is not changed. Both share the messages sent so far, so the provider's cache still hits.
     """
-    ledger, before = require_ledger(context), context.session.id
+    ledger, before = context.session.ledger, context.session.id
     if not ledger.session(before).entries:
         raise usage_error("fork", name, "this session has no messages yet", "Send a message first")
     context.session.refuse_to_leave()
@@ -330,7 +330,7 @@ def _check_name(command: str, name: str) -> str:
 
 async def reopen_fork(context: CommandContext, made: str) -> None:
     """Continue in a fork of the session; the fork is deleted if that is impossible."""
-    ledger, before = require_ledger(context), context.session.id
+    ledger, before = context.session.ledger, context.session.id
     try:
         await context.reopen(resume_options(context, resume=made))
     except BaseException:
@@ -373,7 +373,7 @@ async def fork_to_edit(context: CommandContext, entry: int, words: str, kept: Se
     attached to the message; return the short id of the session before. `kept` as in `fork_before`."""
     from nexus_cli.undo.undo_files import fork_before  # noqa: PLC0415  (imports the undo)
 
-    ledger, before = require_ledger(context), context.session.id
+    ledger, before = context.session.ledger, context.session.id
     content = ledger.log(before).read(entry, entry)[0].message.content
     await reopen_fork(context, (await asyncio.to_thread(fork_before, ledger, before, entry, kept)).id)
     context.fill(words)

@@ -28,7 +28,7 @@ def make_slash_command(noun: Noun) -> Command:
     verbs = noun.list_verbs("slash")
 
     async def run(context: CommandContext, rest: str) -> None:
-        verb, line = find_verb(noun, rest, context)
+        verb, line = find_verb(noun, rest)
         given = read_arguments(noun.name, verb, line)
         if verb.is_live:
             if (report := await verb.run(context, **given)) is not None:
@@ -57,7 +57,7 @@ def make_slash_command(noun: Noun) -> Command:
         aliases=noun.aliases,
         is_first=noun.is_first,
         verbs=verbs,
-        authority_of=lambda context, rest: _find_authority(noun, rest, context),
+        authority_of=lambda rest: _find_authority(noun, rest),
     )
 
 
@@ -94,14 +94,14 @@ async def _run_verb(context: CommandContext, source: Source, what: str, verb: Ve
         await verb.then(context)
 
 
-def find_verb(noun: Noun, rest: str, context: CommandContext | None = None) -> tuple[Verb, str]:
+def find_verb(noun: Noun, rest: str) -> tuple[Verb, str]:
     """Return the verb that a line begins with, and the line behind it. Without one it is what the noun alone does, or
     words for its verb `show`."""
     verbs = noun.list_verbs("slash")
     word, _, line = rest.partition(" ")
     for verb in reversed(verbs):
         words = line.strip() if verb.name else rest
-        if verb.name in ("", word.casefold()) and verb.fits(context, words):
+        if verb.name in ("", word.casefold()) and not (verb.is_alone and words):
             return verb, words
     if rest and not word.startswith("--"):
         if default := _find_default(verbs):
@@ -122,10 +122,10 @@ def _is_at_once(noun: Noun, rest: str) -> bool:
     return _find_authority(noun, rest) is Authority.READS or not find_verb(noun, rest)[0].waits
 
 
-def _find_authority(noun: Noun, rest: str, context: CommandContext | None = None) -> Authority:
+def _find_authority(noun: Noun, rest: str) -> Authority:
     """Return the authority of a line; an invalid one reads nothing and is refused where it runs."""
     try:
-        verb, line = find_verb(noun, rest, context)
+        verb, line = find_verb(noun, rest)
         if not verb.is_served:
             return Authority.PERMITS
         given = read_arguments(noun.name, verb, line)

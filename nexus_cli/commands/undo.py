@@ -106,7 +106,7 @@ def save_editor_texts(session: Session | None) -> Iterator[None]:
     from nexus_cli.tools.editor_texts import save_text, show_disk  # noqa: PLC0415
 
     texts = session.state.services.find(EditorTexts) if session else None
-    if session is None or session.record is None or texts is None:
+    if session is None or texts is None:
         yield
         return
     paths = [Path(seen.path) for seen in session.record.seen_files()]

@@ -275,9 +275,8 @@ class Verb:
     """True if it needs only the person's terminal and no session: over --connect it runs in the client."""
     waits: bool = True
     """False if it runs during a turn, though its noun waits for the end."""
-    fits: Callable[[Any, str], bool] = lambda context, words: True
-    """Takes the `CommandContext` and the words behind its name; returns False if they are not meant for it: the line is
-    that of a verb before it then. The context is None if it is only asked whether the line waits for a turn."""
+    is_alone: bool = False
+    """True if words behind its name are not meant for it: such a line is that of a verb before it."""
     then: Callable[..., Coroutine[Any, Any, None]] | None = None
     """Takes the `CommandContext`: what the open session does when the verb has ended, in its event loop."""
     method: ServerMethod = ServerMethod()  # noqa: RUF009  (frozen)

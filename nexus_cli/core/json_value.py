@@ -23,6 +23,8 @@ JsonDict = dict[str, Any]
 """A `JsonObject` whose keys can be set."""
 ABSENT: Any = None
 """Default of a key of a `JsonOf` that may be absent."""
+NESTED = (Mapping, list, tuple)
+"""Types of arrays and objects."""
 
 
 class VersionedReport(TypedDict):
@@ -65,6 +67,17 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, Mapping):
         return {key: map_texts(item, change) for key, item in value.items()}
     return [map_texts(item, change) for item in value] if isinstance(value, list | tuple) else value
+
+
+def is_nested_within(value: object, levels: int) -> bool:
+    """Return True if at most `levels` arrays and objects are nested in each other."""
+    level = [value]
+    for _ in range(levels + 1):
+        tables = [node.values() if isinstance(node, Mapping) else node for node in level if isinstance(node, NESTED)]
+        if not tables:
+            return True
+        level = [inner for table in tables for inner in table]
+    return False
 
 
 @cache

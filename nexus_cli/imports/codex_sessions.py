@@ -9,15 +9,15 @@ from pathlib import Path
 
 from nexus_cli.core.attachment import Part
 from nexus_cli.core.entry import Kind
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_nested_within
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.usage import Usage
 from nexus_cli.imports.foreign_session import (
+    MOST_DEEP,
     ForeignSession,
     clean_text,
     count,
     image_part,
-    is_shallow,
     make_call,
     read_name,
     read_records,
@@ -154,7 +154,7 @@ class _Talk:
         if isinstance(arguments, str):
             try:
                 parsed = json.loads(arguments)
-                arguments = parsed if isinstance(parsed, dict) and is_shallow(parsed) else arguments
+                arguments = parsed if isinstance(parsed, dict) and is_nested_within(parsed, MOST_DEEP) else arguments
             except (ValueError, RecursionError):
                 pass  # kept as raw text
         call = make_call(read_name(item, "call_id") or read_name(item, "id"), name, arguments)

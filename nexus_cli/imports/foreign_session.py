@@ -19,7 +19,7 @@ from nexus_cli.core.attachment import IMAGE_NAMES, Part
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.entry import Entry, Kind
 from nexus_cli.core.image_check import choose_images
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_nested_within
 from nexus_cli.core.message import UNKNOWN_OUTCOME, Message, Role, ToolCall, to_record
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import as_table, canonical
@@ -145,17 +145,6 @@ def clean_text(text: str) -> str:
     return text.replace("\x00", "\ufffd")
 
 
-def is_shallow(value: object) -> bool:
-    """Return True if a value of JSON has at most `MOST_DEEP` levels."""
-    level = [value]
-    for _ in range(MOST_DEEP):
-        tables = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, dict | list)]
-        level = [inner for table in tables for inner in table]
-        if not level:
-            return True
-    return False
-
-
 def make_call(call: str, name: str, arguments: object) -> ToolCall:
     """Return a call whose arguments are an object, or else are kept as raw text."""
     fit = as_table(arguments)
@@ -202,7 +191,7 @@ def read_records(path: Path, bad_lines: list[str]) -> Iterator[JsonDict]:
                     value = json.loads(_LONE_SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
             except (ValueError, RecursionError):
                 value = None
-            if isinstance(value, dict) and not is_shallow(value):
+            if isinstance(value, dict) and not is_nested_within(value, MOST_DEEP):
                 bad_lines.append(f"line {number} is nested too deeply")
             elif isinstance(value, dict):
                 yield value

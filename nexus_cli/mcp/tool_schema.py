@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from nexus_cli.core.elide import clip_text
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, is_nested_within
 from nexus_cli.core.wire import canonical
 from nexus_cli.text.untrusted_text import neutralize
 
@@ -25,7 +25,7 @@ _REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
 def object_schema(parameters: Any) -> JsonObject:
     """Return a schema that providers take: an object with properties. What is none is replaced by one without any."""
     is_object = isinstance(parameters, Mapping) and parameters.get("type", "object") == "object"
-    if not is_object or _is_deep(parameters, MOST_DEEP):
+    if not is_object or not is_nested_within(parameters, MOST_DEEP):
         return {"type": "object", "properties": {}}
     properties, required = parameters.get("properties"), parameters.get("required")
     kept = {key: value for key, value in parameters.items() if key not in ("$schema", "required", *_REFUSED_KEYS)}
@@ -51,7 +51,7 @@ def _clean_schema(value: Any) -> Any:
 def describe_rest(parameters: Any) -> str:
     """Return the parts that `object_schema` leaves out of a schema because providers refuse every request with it, as a
     line of the description; "" if nothing."""
-    if not isinstance(parameters, Mapping) or _is_deep(parameters, MOST_DEEP):
+    if not isinstance(parameters, Mapping) or not is_nested_within(parameters, MOST_DEEP):
         return ""
     properties = parameters.get("properties")
     rest = {key: parameters[key] for key in _REFUSED_KEYS if key in parameters}
@@ -59,13 +59,6 @@ def describe_rest(parameters: Any) -> str:
     if unfit := {key: value for key, value in named if not _ARGUMENT.fullmatch(key)}:
         rest |= {"properties": unfit, "required": parameters.get("required", [])}
     return f"\nIts arguments also have: {canonical(rest).decode()}" if rest else ""
-
-
-def _is_deep(value: Any, most: int) -> bool:
-    if not isinstance(value, Mapping | list | tuple):
-        return False
-    inner: Sequence[Any] = list(value.values()) if isinstance(value, Mapping) else value
-    return most == 0 or any(_is_deep(child, most - 1) for child in inner)
 
 
 def clean_words(text: str, most: int = MOST_DESCRIPTION) -> str:

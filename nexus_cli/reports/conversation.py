@@ -73,19 +73,16 @@ def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
     return memos[-1].entry if run is not None and run.state == WAITING else 0
 
 
-def replay_of(session: Session, *, is_whole: bool = False) -> Replay | None:
-    """Return the replay of an open session, None for a bare one."""
-    if session.record is None:
-        return None
-    waiting = waiting_entry(session.ledger, session.record) if session.ledger is not None else 0
+def replay_of(session: Session, *, is_whole: bool = False) -> Replay:
+    """Return the replay of an open session."""
+    waiting = waiting_entry(session.ledger, session.record)
     return Replay(session.record, str(session.dispatcher.cwd), waiting, is_whole=is_whole)
 
 
 def newest_turns(session: Session) -> Iterator[list[Event]]:
     """Yield the turns, newest first, as their events, a long one's ends alone, without the calls that have no result
     (`last_exchange`); raise `NexusError` on failure."""
-    replay = replay_of(session)
-    for turn in replay.newest_turns() if replay else ():
+    for turn in replay_of(session).newest_turns():
         left_open = open_calls(turn)
         yield [past.event for past in turn if past.event not in left_open]
 

@@ -26,19 +26,6 @@ from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
 PERSON = "person"
-NOTHING: JsonObject = {
-    "version": 1,
-    "session": "",
-    "short": "",
-    "name": "",
-    "user": "",
-    "assistant": "",
-    "open": [],
-    "finished": True,
-    "at": "",
-    "entries": 0,
-    "turns": 0,
-}
 TITLE = 200
 """Most columns of a title on lines that are otherwise as long as their content."""
 TRIGGERED = {"tick_autonomous": "plan: ", "tick_event": "event: "}
@@ -113,10 +100,10 @@ def _list_value(ledger: Ledger, found: Sequence[SessionInfo], total: int, runs: 
     return {"version": 1, "sessions": values, "total": total, "runs": runs}
 
 
-def short_id(ledger: Ledger | None, session: str) -> str:
+def short_id(ledger: Ledger, session: str) -> str:
     """Return the shown form of a session's id; the whole id if the ledger fails."""
     try:
-        return ledger.short_ids([session])[0] if ledger is not None else session
+        return ledger.short_ids([session])[0]
     except NexusError:
         return session
 
@@ -159,15 +146,13 @@ def last_exchange(session: Session) -> JsonObject:
     the ledger fails.
     """
     replay = replay_of(session)
-    if session.ledger is None or replay is None:
-        return dict(NOTHING)
     info = session.ledger.session(session.id)
     turn = next(replay.newest_turns(), [])
     events = [past.event for past in turn]
     said = [event.text for event in events if isinstance(event, TurnStart | SteeringMessage)]
     answers = [event.text for event in events if isinstance(event, Text)]
     return {
-        **NOTHING,
+        "version": 1,
         "session": info.id,
         "short": short_id(session.ledger, session.id),
         "name": info.name,

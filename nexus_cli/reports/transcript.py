@@ -25,10 +25,7 @@ INDENT = "    "
 
 def session_transcript(session: Session) -> JsonObject:
     """Return the transcript of an open session; without events if nothing is recorded."""
-    replay = replay_of(session, is_whole=True)
-    if session.ledger is None or replay is None:
-        return {"version": 1, "events": []}
-    return transcript_of(replay, session.ledger.session(session.id))
+    return transcript_of(replay_of(session, is_whole=True), session.ledger.session(session.id))
 
 
 def transcript_of(replay: Replay, info: SessionInfo) -> JsonObject:

@@ -79,8 +79,6 @@ def count_newest_turn(session: Session) -> str:
 
     Of a turn in which nexus was killed, name the command: /undo takes that turn back only by its number.
     """
-    if session.record is None:
-        return ""
     try:
         turn = session.record.count_turns()
         count = count_turn(places().data, session.id, turn, COUNTING)

@@ -441,7 +441,7 @@ class AgentDispatcher:
     @rpc_method()
     async def get_status(self) -> Annotated[JsonObject, Status]:
         """Return the figures of the status line."""
-        session, ledger = self.session, self.session.ledger
+        session, ledger = self.session, self.session.state.ledger
         now, workers = session.status(), session.workers
         asking, run = 0, None
         with suppress(NexusError):  # the session reports a failed ledger
@@ -475,7 +475,7 @@ class AgentDispatcher:
     @rpc_method(REFUSED)
     async def list_workers(self) -> WorkerList:
         """List the workers of the session."""
-        if (ledger := self.session.ledger) is None:
+        if (ledger := self.session.state.ledger) is None:
             return {"workers": []}
         return {"workers": await asyncio.to_thread(recorded_workers, ledger, self.session.id)}
 

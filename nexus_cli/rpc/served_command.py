@@ -68,9 +68,7 @@ class ServedContext:
 
     @property
     def options(self) -> Options:
-        options = self.session.state.options
-        assert options is not None, "the pool opens sessions with options"
-        return replace(options, resume=self.session.id, newest=False)
+        return replace(self.session.options, resume=self.session.id, newest=False)
 
     @property
     def settings(self) -> Settings:
@@ -150,7 +148,7 @@ class ServedContext:
 def find_served(name: str, rest: str, context: ServedContext) -> Command:
     """Return a command that a client may give with these arguments; raise `NexusError("usage", ...)` for any other."""
     command = find(name, context.commands)
-    authority = command.authority_of(context, rest) if command.is_served else Authority.PERMITS
+    authority = command.authority_of(rest) if command.is_served else Authority.PERMITS
     word = rest.partition(" ")[0] if command.is_served else ""
     what = f"/{command.name} {word}".rstrip()
     if authority is Authority.PERMITS:

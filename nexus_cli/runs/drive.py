@@ -301,7 +301,7 @@ class RunDriver:
             session.engine.tell_model(self._describe_budget(session), *(self.stay.notices if self.stay else ()))
             return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
-        is_unfinished = session.is_open() or (session.record and ends_unfinished(session.record))
+        is_unfinished = session.is_open() or ends_unfinished(session.record)
         rest = Trigger() if is_unfinished or self._untold(session) else None
         resumed = [signal for signal in signals if signal.kind == PERSON] if run.waits is None else []
         if resumed or (run.waits is not None and run.waits.kind != "process"):  # a job of its own may commit meanwhile
@@ -334,7 +334,6 @@ class RunDriver:
     def _has_begun(self, session: Session) -> bool:
         if self.run.waits is not None or self.run.resumes or self.run.type in PLAIN:
             return True
-        assert session.record is not None
         return any(memo.value["run"] == self.run.key for memo in session.record.memos(CLAIMED_RUN))
 
     def _answers(self) -> dict[str, JsonObject]:
@@ -443,7 +442,7 @@ class RunDriver:
 
 def _last_told(session: Session) -> int:
     """Return the key of the newest event of which a session tells, 0 for none."""
-    return max((memo.value["last"] for memo in session.record.memos(JOINED)), default=0) if session.record else 0
+    return max((memo.value["last"] for memo in session.record.memos(JOINED)), default=0)
 
 
 def _error_text(message: str, hint: str) -> str:
@@ -453,7 +452,7 @@ def _error_text(message: str, hint: str) -> str:
 def _with_earlier(session: Session, outcome: Outcome) -> Outcome:
     """Add the calls that were refused before the run waited to those of its last turn."""
     denied = {(row["tool"], row["subject"]) for row in outcome.denied}
-    found = [memo.value for memo in session.record.memos(DECISION)] if session.record is not None else []
+    found = [memo.value for memo in session.record.memos(DECISION)]
     earlier = [
         {"tool": str(refusal["tool"]), "subject": str(refusal["subject"]), "why": str(refusal["why"]), "by": "rules"}
         for refusal in found
@@ -479,6 +478,5 @@ def _report(outcome: Outcome) -> str:
 def _last_words(session: Session) -> str:
     """Return the last reply of the model."""
     log = session.record
-    assert log is not None
     last = log.read(log.last_id(), log.last_id()) if log.last_id() else []
     return last[0].message.content if last and last[0].kind is Kind.ASSISTANT else ""

@@ -35,8 +35,8 @@ def waiting_run(session: Session) -> Run | None:
     """Return the run of the session if it is one's own and waits, but not for an answer to a question, nor for the
     provider, which the person's next message asks."""
     ledger = session.ledger
-    run = ledger.runs.of_session(session.id) if ledger is not None else None
-    if ledger is None or run is None or run.state != WAITING or not ledger.runs.is_own(run):
+    run = ledger.runs.of_session(session.id)
+    if run is None or run.state != WAITING or not ledger.runs.is_own(run):
         return None
     return run if run.waits and run.waits.kind not in (APPROVAL, PROVIDER) else None
 
@@ -45,7 +45,7 @@ async def wait_until_over(session: Session) -> bool:
     """Return True once the wait is over, False if it has ended or another process resumed the session."""
     ledger = session.ledger
     with closing(WaitWatch()) as watch:
-        while ledger is not None and (run := waiting_run(session)) is not None:
+        while (run := waiting_run(session)) is not None:
             if ledger.runs.signals(run.key):
                 return True
             await watch.look(ledger, run.key)
@@ -58,7 +58,7 @@ async def resume_run(session: Session, turn: Turn) -> None:
     """Claim the run of the session, and record the outcome of its `turn`, which is cancelled if the run is cancelled
     elsewhere; nothing if there is none to resume, or if it waits again."""
     ledger, found = session.ledger, waiting_run(session)
-    if ledger is None or found is None or not ledger.lock(found.id):
+    if found is None or not ledger.lock(found.id):
         return
     try:
         run = ledger.runs.claim(found.key, f"{socket.gethostname()}:{os.getpid()}", WHILE_ALIVE, utc_now())

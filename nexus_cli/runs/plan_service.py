@@ -303,7 +303,7 @@ class PlanService(Plans):
 
     def change(self, call_id: str, request: PlanRequest) -> ToolResult:
         ledger = self._session.ledger
-        if ledger is None or not ledger.is_kept or not ledger.writes:
+        if not ledger.is_kept or not ledger.writes:
             return ToolResult(error="no plans: this session is not saved", ran=False)
         try:
             match request.action:
@@ -319,9 +319,12 @@ class PlanService(Plans):
     def recover(self, call_id: str) -> ToolResult | None:
         ledger = self._session.ledger
         made = (self._session.id, call_id)
-        plans = ledger.plans.list_plans() if ledger else []
-        found = [plan for plan in plans if (plan.options.get("session"), plan.options.get("call")) == made]
-        return ToolResult(_line(plan_value(found[0], ledger.runs.now()))) if ledger and found else None
+        found = [
+            plan
+            for plan in ledger.plans.list_plans()
+            if (plan.options.get("session"), plan.options.get("call")) == made
+        ]
+        return ToolResult(_line(plan_value(found[0], ledger.runs.now()))) if found else None
 
     def _add(self, ledger: Ledger, call_id: str, request: PlanRequest) -> ToolResult:
         theirs = [plan for plan in ledger.plans.list_plans() if plan.options.get("by") == AGENT and plan.next_at]
@@ -362,23 +365,20 @@ class PlanService(Plans):
 
     def _run(self) -> Run | None:
         """Return the session's run, None for none."""
-        ledger = self._session.ledger
-        return ledger.runs.of_session(self._session.id) if ledger else None
+        return self._session.ledger.runs.of_session(self._session.id)
 
     def _agent_name(self) -> str:
         """Return the name of the agent that the session's run belongs to, "" for none."""
         ledger, run = self._session.ledger, self._run()
-        return ledger.spaces.get_entity(run.entity).name if ledger and run and run.entity is not None else ""
+        return ledger.spaces.get_entity(run.entity).name if run and run.entity is not None else ""
 
     def _root(self) -> int | None:
         """Return the key of the message that the session's run works for, None for none."""
         ledger, run = self._session.ledger, self._run()
-        return (ledger.spaces.root_of(run) or None) if ledger and run and run.type in UNATTENDED else None
+        return (ledger.spaces.root_of(run) or None) if run and run.type in UNATTENDED else None
 
     def describe(self, request: PlanRequest) -> str:
         ledger = self._session.ledger
-        if ledger is None:
-            return "no plans: this session is not saved"
         new, settings = self._new_plan("", request), self._settings
         try:
             time = first_time(ledger.runs.now(), at=new.at, within=new.within, cron=new.cron, zone=new.zone)

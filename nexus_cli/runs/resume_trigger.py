@@ -26,7 +26,7 @@ MOST_REASONS = 3
 
 async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) -> Trigger:
     """Return the trigger of `run` after `signals`, oldest first; it begins a new invocation."""
-    assert session.ledger is not None and run.waits is not None, "a run that waits is in a ledger"
+    assert run.waits is not None, "a run that waits is in a ledger"
     came = event_lines(run, signals)
     if run.waits.kind == "reply":
         await _load_replies(session, run.waits, signals, marked=not came)
@@ -96,7 +96,6 @@ def event_lines(run: Run, signals: Sequence[Signal]) -> list[str]:
 async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal], *, marked: bool) -> None:
     """Record the messages in the space of a wait. The reply is marked unless another entry has the mark."""
     ledger, value = session.ledger, wait.value
-    assert ledger is not None
     replies = [signal.value["message"] for signal in signals if signal.kind == "reply"] if marked else []
     space, agent = ledger.spaces.get(value["space"]), ledger.spaces.get_entity(value["sender"])
 
@@ -112,7 +111,7 @@ async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal],
 
 def _wait_began(session: Session, run: Run) -> str:
     """Return the time when the run began to wait; its row has only the time of its claim."""
-    memos = session.record.memos(WAIT) if session.record is not None else []
+    memos = session.record.memos(WAIT)
     return memos[-1].at if memos else run.created
 
 

@@ -32,7 +32,6 @@ _VIEW = re.compile(r"(\s*2>&1)?(\s*\|\s*(cat|cut|grep|head|less|sed|tail|wc)\b[^
 def describe_end(session: Session, run: Run) -> JsonObject:
     """Return the facts about a run that ends, as `RunObject` has them. Blocks."""
     ledger, log, began = session.ledger, session.record, run.options.get("began") or {}
-    assert ledger is not None and log is not None, "a run is in a ledger"
     folder, present = session.folder, look_at_repository(session.folder)
     dirty = present.get("dirty", began.get("dirty", ()))
     work = WorkLog(session.dispatcher.registry.get)
@@ -79,7 +78,7 @@ def _status(run: CommandRun) -> int | None:
 def find_commits_of_others(session: Session, run: Run) -> list[str]:
     """Return the commits since the newest entry of a run that waited or had ended: none of them is its own. Blocks."""
     log, began = session.record, run.options.get("began") or {}
-    entries = log.read(log.last_id(), log.last_id()) if log is not None else ()
+    entries = log.read(log.last_id(), log.last_id())
     if not entries or "head" not in began:
         return []
     since = int(datetime.fromisoformat(entries[0].at).timestamp())

@@ -25,7 +25,7 @@ from nexus_cli.core.clock import utc_now
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import explain_unmet, fill_fields, holds
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, is_nested_within
 from nexus_cli.core.limits import ASK
 from nexus_cli.core.run import DEBOUNCE, JOINED, KEY, MISSED, QUEUED, Run, Signal
 from nexus_cli.core.surrogates import replace_surrogates
@@ -159,7 +159,8 @@ def parse_payload(body: bytes, media_type: str) -> Any:
         return text
     try:
         value = json.loads(text, parse_constant=_parse_finite, parse_float=_parse_finite)
-        _refuse_depth(value, MOST_DEPTH)
+        if not is_nested_within(value, MOST_DEPTH):
+            raise ValueError("it is nested too deeply")
         # An escape may be half of a surrogate pair.
         return json.loads(replace_surrogates(json.dumps(value, ensure_ascii=False)))
     except (ValueError, RecursionError):
@@ -173,13 +174,6 @@ def _parse_finite(word: str) -> float:
     if not math.isfinite(number):
         raise ValueError(word)
     return number
-
-
-def _refuse_depth(value: Any, levels: int) -> None:
-    if not levels:
-        raise ValueError("it is nested too deeply")
-    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _refuse_depth(child, levels - 1)
 
 
 def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> JsonDict:

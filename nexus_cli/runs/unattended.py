@@ -161,12 +161,12 @@ async def look_back(session: Session, run: Run, outcome: Outcome) -> None:
 
 def _has_failures(session: Session) -> bool:
     """True if a call of the session failed or was refused, or a command exited with another status than 0."""
-    results = session.record.memos(RESULT) if session.record is not None else []
+    results = session.record.memos(RESULT)
     return any(memo.value.get(name) for memo in results for name in ("error", "status", "pipe"))
 
 
 def _has_learned(session: Session) -> bool:
-    facts = session.ledger.facts.list_facts(limit=NEWEST) if session.ledger else []
+    facts = session.ledger.facts.list_facts(limit=NEWEST)
     return any(fact.session == session.id for fact in facts)
 
 

@@ -26,7 +26,7 @@ from referencing.jsonschema import DRAFT202012, Schema, SchemaResource
 from nexus_cli.core.bounded_call import call_in_fork
 from nexus_cli.core.elide import cut_at_word, one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, is_nested_within
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.core.wire import canonical, json_text
 
@@ -143,7 +143,7 @@ def parse_json(text: str) -> Any:
             parse_int=_read_integer,
             object_pairs_hook=_read_object,
         )
-        if _is_deep(data):
+        if not is_nested_within(data, MOST_DEPTH):
             raise RecursionError
     except json.JSONDecodeError as error:
         why = error.msg.removesuffix(" at")  # such as "Unterminated string starting at"
@@ -178,16 +178,6 @@ def _read_object(pairs: list[tuple[str, Any]]) -> JsonObject:
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise ValueError(f"an object has the key {cut_at_word(repr(twice), 60)} twice")
     return result
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(MOST_DEPTH + 1):
-        level = [node for node in level if isinstance(node, dict | list)]
-        if not level:
-            return False
-        level = [part for node in level for part in (node.values() if isinstance(node, dict) else node)]
-    return True
 
 
 def _find_document(answer: str) -> Any:

@@ -392,13 +392,13 @@ def make_collector(
     clock: Clock,
     started: datetime,
     failed: TakeText,
-    dropped: Callable[[Drop], None] = lambda drop: None,
+    dropped: Callable[[Drop], None],
     settings: Settings,
     tools: Callable[[], Sequence[str]],
-    runs: bool = True,
-    is_run: bool = False,
-    misses: Callable[[], Misses] = dict,
-    find_denial: Callable[[str, str], str] = lambda kind, name: "",
+    runs: bool,
+    is_run: bool,
+    misses: Callable[[], Misses],
+    find_denial: Callable[[str, str], str],
     **seams: Any,
 ) -> SectionCollector:
     """Build the section collector of one conversation.
@@ -440,7 +440,7 @@ def make_collector(
     if options.system_prompt is not None:
         contributors = {name: item for name, item in contributors.items() if item.layer is not Layer.SYSTEM}
         contributors |= given_prompt(options.system_prompt)
-    collector = SectionCollector(
+    return SectionCollector(
         contributors,
         SectionReader(Sources.of(options.cwd, started, clock=clock, **{**own, **seams}), partial(_is_news, options)),
         View.of(info.name, recipe.name, budget, count),
@@ -450,4 +450,3 @@ def make_collector(
         section_budget(budget.available, recipe.section_budget),
         misses if settings.sections.learn else dict,
     )
-    return collector

@@ -28,7 +28,7 @@ from nexus_cli.sections.skills import may_have_skills
 from nexus_cli.session.session_facts import SessionFacts
 
 if TYPE_CHECKING:
-    from nexus_cli.ledger import Ledger, SessionLog
+    from nexus_cli.ledger import Ledger
     from nexus_cli.session.context_tool_service import ContextToolService
     from nexus_cli.session.options import Options
     from nexus_cli.session.session import Session
@@ -53,36 +53,27 @@ class ServiceMaker(Generic[S_co]):
     the name of another tool is left out."""
 
 
-def _log(session: Session) -> SessionLog:
-    assert session.state.record is not None, "a session of the factory has a log"
-    return session.state.record
-
-
 def _context_tool(session: Session) -> ContextToolService:
     from nexus_cli.session.context_tool_service import ContextToolService  # noqa: PLC0415  (few sessions call it)
 
     engine = session.engine
     assert isinstance(engine.prompt, PromptAssembly), "a session of the factory has contributors"
-    return ContextToolService(_log(session), engine, engine.prompt.collector)
+    return ContextToolService(session.record, engine, engine.prompt.collector)
 
 
 def _facts(session: Session) -> SessionFacts:
-    assert session.ledger is not None, "a session of the factory has a ledger"
     return SessionFacts.of(session.ledger, session.id, session.folder, session.conversation.clock)
 
 
 def _waits(session: Session) -> SessionWaits:
-    ledger, options = session.ledger, session.state.options
-    assert ledger is not None and options is not None, "a session of the factory has both"
     longest = session.engine.settings.runs.max_wait
 
     def ends_jobs() -> str:
         jobs = session.jobs
         return ", ".join(jobs.running()) if jobs is not None and not session.state.has_more_turns else ""
 
-    return SessionWaits(
-        ledger, _log(session), bool(options.spawner), lambda: _describe_run(session), longest, ends_jobs
-    )
+    has_parent = bool(session.options.spawner)
+    return SessionWaits(session.ledger, session.record, has_parent, lambda: _describe_run(session), longest, ends_jobs)
 
 
 def _describe_run(session: Session) -> dict[str, object]:
@@ -117,8 +108,8 @@ def _skill_guides(session: Session) -> SkillGuides:
 
 ServiceMakers = Sequence[ServiceMaker[object]]
 OWN_SERVICES: ServiceMakers = (
-    ServiceMaker(Recall, _log),
-    ServiceMaker(SeenFileStore, _log),
+    ServiceMaker(Recall, lambda session: session.record),
+    ServiceMaker(SeenFileStore, lambda session: session.record),
     ServiceMaker(TextCounter, lambda session: session.context.counter),
     ServiceMaker(Assembly, _context_tool),
     ServiceMaker(SessionFacts, _facts),

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.conversation import Conversation
@@ -39,11 +39,12 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.user_input import deliver_steering, record_user_message
 from nexus_cli.engine.turn import turn
-from nexus_cli.ledger import LaneLog, Ledger
+from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
 from nexus_cli.session.event_json import record_event, result_of
 from nexus_cli.session.limits_record import at_level
+from nexus_cli.session.options import Options
 from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_conversation import (
     expand_trigger,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from nexus_cli.session.session_jobs import SessionJobs
     from nexus_cli.session.status import Status
 
+Part = TypeVar("Part", Ledger, SessionLog, Options)
 ENDS = 16
 """Most outcomes kept until their results are read."""
 
@@ -109,9 +111,10 @@ class Session:
         return self.state.notices
 
     @property
-    def ledger(self) -> Ledger | None:
-        """The ledger of the session, in memory if nothing is saved; None for a bare session."""
-        return self.state.ledger
+    def ledger(self) -> Ledger:
+        """The ledger of the session, in memory if nothing is saved; raise `NexusError("ledger", ...)` if the session is
+        from parts."""
+        return _require(self.state.ledger)
 
     @property
     def engine(self) -> Engine:
@@ -139,7 +142,7 @@ class Session:
 
     def refuse_to_leave(self) -> None:
         """Raise `NexusError("ledger", ...)` if leaving the session would lose it."""
-        if self.ledger is not None and self.ledger.is_kept and not self.saved:
+        if self.state.ledger is not None and self.ledger.is_kept and not self.saved:
             why = "not all of the session is saved; the rest exists only in this process"
             raise NexusError(
                 "ledger", f"cannot leave session {self.id}", why, "Save a copy with /export, then use /exit"
@@ -156,7 +159,7 @@ class Session:
 
     def is_copied_to(self, other: str) -> bool:
         """Return True if the session with the id `other`, "" for none yet, was forked from this one."""
-        return bool(other) and self.ledger is not None and self.ledger.session(other).parent == self.id
+        return bool(other) and self.ledger.session(other).parent == self.id
 
     async def end_hooks(self, other: str) -> None:
         """Run the hooks for the end of this session before `other`, "" for a new one, is opened in its place."""
@@ -261,9 +264,14 @@ class Session:
         return notices
 
     @property
-    def record(self) -> LaneLog | None:
-        """The log of the session, even after the ledger has failed; None for a bare session."""
-        return self.state.record
+    def record(self) -> SessionLog:
+        """The log of the session, even after the ledger has failed; raises like `ledger`."""
+        return _require(self.state.record)
+
+    @property
+    def options(self) -> Options:
+        """The options with which the session was opened; raises like `ledger`."""
+        return _require(self.state.options)
 
     @property
     def context(self) -> ContextManager:
@@ -342,7 +350,7 @@ class Session:
                 timer.cancel()
 
     def _mark_busy(self, is_busy: bool) -> None:
-        if self.ledger is not None:
+        if self.state.ledger is not None:
             self.ledger.mark_busy(self.id, is_busy)
 
     def _stop(self, task: asyncio.Task[None]) -> None:
@@ -632,3 +640,12 @@ class Session:
         why = f"{round(self.dispatcher.limits.timeout or 0.0, 1)} s have passed"
         hint = self.engine.spending.describe_raise("timeout")
         return NexusError("limit", "limit timeout reached", why, hint)
+
+
+def _require(part: Part | None) -> Part:
+    """Return a part of a session; raise `NexusError("ledger", ...)` if the session has none."""
+    if part is None:
+        raise NexusError(
+            "ledger", "this session has no ledger", "another program created it", "Start a session with nexus"
+        )
+    return part

@@ -112,9 +112,7 @@ class SessionServers(ServerTools):
 
     async def prepare(self) -> None:
         """See `ServerTools`. Also takes over what has changed in the files since the last turn."""
-        options = self._session.state.options
-        added = options.servers if options is not None else ()
-        catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder, added)
+        catalogue = await asyncio.to_thread(Catalogue.read, self._session.folder, self._session.options.servers)
         since, self._catalogue = self._catalogue, catalogue
         for name in catalogue.lists.keys() & since.lists.keys():
             if catalogue.entries[name] != since.entries[name]:
@@ -333,8 +331,7 @@ class SessionServers(ServerTools):
         return not sent.keys().isdisjoint(self._names(server)) or f" {server} (" in sent.get(USE_TOOL, "")
 
     def _has_epoch(self) -> bool:
-        record = self._session.state.record
-        return record is not None and record.current_epoch() is not None
+        return self._session.record.current_epoch() is not None
 
     def _names(self, server: str) -> list[str]:
         return [name for name, owner, _ in self._catalogue.named() if owner == server]
@@ -352,8 +349,8 @@ class SessionServers(ServerTools):
     async def _offer(self) -> None:
         """Register the tools as they are known now, and keep the definitions of those that rules allow. Their schemas
         change with the next epoch."""
-        dispatcher, options = self._session.dispatcher, self._session.state.options
-        if options is not None and not (options.no_tools and not dispatcher.registry.names()):
+        dispatcher = self._session.dispatcher
+        if not (self._session.options.no_tools and not dispatcher.registry.names()):
             tools = self._catalogue.tools()
             dispatcher.registry.add(tools)
             dispatcher.registry.starting = tuple(entry.name for entry in self._catalogue.unlisted)

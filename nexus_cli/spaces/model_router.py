@@ -11,7 +11,7 @@ from nexus_cli.config.prompts import load_prompt
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.price import price_usage
-from nexus_cli.core.request import Provider, Request, TextDelta, close_if_closable
+from nexus_cli.core.request import Request, TextDelta, close_if_closable
 from nexus_cli.core.usage import Usage
 from nexus_cli.provider.available_models import resolve_alias
 from nexus_cli.provider.model_table import check_model, model_info
@@ -29,14 +29,11 @@ _PER_TOKEN = 3
 """Least number of characters of one token, for the estimate."""
 
 
-async def choose_by_model(
-    settings: Settings, named: str, topics: Mapping[str, Sequence[str]], text: str, provider: Provider | None = None
-) -> set[str]:
+async def choose_by_model(settings: Settings, named: str, topics: Mapping[str, Sequence[str]], text: str) -> set[str]:
     """Return the agents in `topics` that a model chooses; raise `NexusError`, or `TimeoutError` after `SECONDS`."""
     name = resolve_alias(named, settings)
-    asked = provider or make_provider(settings)
-    if provider is None:
-        check_model(name)
+    asked = make_provider(settings)
+    check_model(name)
     listed = "\n".join(f"- {agent}: {', '.join(words) or 'anything'}" for agent, words in topics.items())
     words = f"AGENTS:\n{listed}\n\nMESSAGE:\n{neutralize(text[:SHOWN])}"
     instruction = load_prompt("space_router")
@@ -49,8 +46,7 @@ async def choose_by_model(
                 if isinstance(delta, TextDelta):
                     pieces.append(delta.text)
     finally:
-        if provider is None:
-            await close_if_closable(asked)
+        await close_if_closable(asked)
     said = "".join(pieces)
     return {agent for agent in topics if re.search(rf"(?<!\w){re.escape(agent)}(?!\w)", said, re.IGNORECASE)}
 

@@ -29,8 +29,6 @@ def post_message(
     sender: Entity,
     text: str,
     warn: TakeText,
-    *,
-    reply_to: int | None = None,
 ) -> Posted:
     """Post `text` in a space and return the message with its consequences; blocks. `warn` gets a line if the router's
     model failed."""
@@ -44,7 +42,6 @@ def post_message(
         sender,
         text,
         utc_now(),
-        reply_to=reply_to,
         hops=hops,
         root=root,
         brake=Brake(settings.spaces.max_runs, settings.spaces.max_cost),

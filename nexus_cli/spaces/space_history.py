@@ -58,7 +58,7 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
     Resumes after a kill. If the trigger is recorded already, the returned one has no text.
     """
     ledger = session.ledger
-    assert ledger is not None and run.space is not None and run.message is not None and run.entity is not None
+    assert run.space is not None and run.message is not None and run.entity is not None
     space, agent = ledger.spaces.get(run.space), ledger.spaces.get_entity(run.entity)
     message = ledger.spaces.message(run.message, space)
     if message is None:
@@ -76,11 +76,10 @@ async def begin_space_run(session: Session, run: Run) -> Trigger:
 
 async def end_space_run(session: Session, run: Run, outcome: Outcome) -> None:
     """Record that the agent of a run has seen the messages of its history."""
-    ledger = session.ledger
-    if ledger is None or run.entity is None:
+    if run.entity is None:
         return
     for value in (memo.value for memo in session.conversation.memos(SPACE_HISTORY)):
-        ledger.spaces.mark_seen(value["space"], run.entity, max(value["messages"], default=0))
+        session.ledger.spaces.mark_seen(value["space"], run.entity, max(value["messages"], default=0))
 
 
 async def load_history(engine: Engine, ledger: Ledger, space: Space, agent: Entity, message: SpaceMessage) -> None:

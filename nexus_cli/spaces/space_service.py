@@ -286,22 +286,19 @@ class SpaceService(Spaces):
 
 def nexus_spaces(session: Session) -> SpaceService:
     """Return the spaces of a plain session, which acts for the agent `nexus`."""
-    assert session.ledger is not None, "a session of the factory has a ledger"
     return _spaces_of(session, session.ledger.spaces.find_entity(AGENT_NAME))
 
 
 def run_spaces(session: Session, entity: int) -> SpaceService:
     """Return the spaces of the session of a run, which acts for the agent of this key."""
-    assert session.ledger is not None, "a session of the factory has a ledger"
     return _spaces_of(session, session.ledger.spaces.get_entity(entity))
 
 
 def _spaces_of(session: Session, agent: Entity | None) -> SpaceService:
-    ledger, log = session.ledger, session.record
-    assert ledger is not None and isinstance(log, SessionLog) and agent is not None, "it is offered to members only"
+    assert agent is not None, "it is offered to members only"
     settings = session.engine.settings.spaces
     brake = Brake(settings.max_runs, settings.max_cost)
-    return SpaceService(ledger, log, session.id, agent, session.conversation.clock, brake)
+    return SpaceService(session.ledger, session.record, session.id, agent, session.conversation.clock, brake)
 
 
 def _answer(work: Callable[[], ToolResult]) -> ToolResult:

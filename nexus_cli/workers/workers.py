@@ -349,22 +349,21 @@ class SessionWorkers(RunningWorkers[Session]):
 
     def _open(self, worker: Worker) -> Session:
         """Open the session of a worker with the parent's rights and model, and the beginning of its requests."""
-        state = self.session.state
-        assert state.options is not None and state.ledger is not None, "workers belong to a session of the factory"
+        state, base = self.session.state, self.session.options
         parent = state.engine
         dispatcher = state.dispatcher
         limits = state.rights() & worker.scope & Limits(sub_agents=False if self._depth >= MOST_DEPTH else None)
         limits = replace(limits, **{name: getattr(worker.scope, name) for name in BUDGET})
         options = Options(
-            worker.folder or state.options.cwd,
+            worker.folder or base.cwd,
             worker.model or parent.model.info.name,
             recipe=worker.recipe,
             front=FRONT,
             resume=worker.session_id,
             allow=limits.allow or ASK,
             allow_from="parent",
-            save=state.options.save,
-            require_save=state.options.require_save,
+            save=base.save,
+            require_save=base.require_save,
             limits=replace(limits, allow=None),
             spawner=self.session.id,
             reports=True,
@@ -379,7 +378,7 @@ class SessionWorkers(RunningWorkers[Session]):
             approver=WorkerApprover(dispatcher.approver, worker) if dispatcher.approver else None,
             provider=parent.provider,
             clock=parent.conversation.clock,
-            ledger=state.ledger,
+            ledger=self.session.ledger,
             services=(ServiceMaker(RunningWorkers, own_workers), *editor, *self._lend_servers()),
         )
         session.dispatcher.call_changes.report_to(dispatcher.call_changes, worker.id)
@@ -632,8 +631,6 @@ class SessionWorkers(RunningWorkers[Session]):
             '`agents` with "steer" resumes it'
         )
         ledger = self.session.ledger
-        if ledger is None:
-            return
         if worker.spawner:
             worker.error = f"{worker.id} {self._never_again(worker)}"
             return

@@ -15,7 +15,6 @@ from search import sample
 from undo.world import World
 
 from nexus_cli.commands import find
-from nexus_cli.commands.arguments import require_ledger
 from nexus_cli.config.paths import places
 from nexus_cli.conversation.goals import list_goals
 from nexus_cli.core.errors import NexusError
@@ -253,7 +252,7 @@ def test_an_empty_copy_that_cannot_be_opened_leaves_its_reason(
     monkeypatch.setattr(context.session.state.services[Jobs], "running", lambda: ["j1"])
     with pytest.raises(NexusError, match="cannot leave the session: leaving would stop j1"):
         context.run("edit")
-    assert [one.id for one in require_ledger(context).sessions()] == [context.session.id]
+    assert [one.id for one in context.session.ledger.sessions()] == [context.session.id]
 
 
 @pytest.mark.matrix

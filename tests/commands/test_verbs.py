@@ -163,7 +163,7 @@ def test_an_option_that_permits_is_the_persons_alone(context: FakeContext) -> No
         "list here": Authority.ACTS,
         "list --folder=/tmp": Authority.PERMITS,
     }
-    assert {line: command.authority_of(context, line) for line in effects} == effects
+    assert {line: command.authority_of(line) for line in effects} == effects
     assert [line for line in effects if command.at_once(line)] == ["here 2:5"]
 
 
@@ -253,23 +253,22 @@ def test_an_empty_word_is_none_of_several(context: FakeContext) -> None:
 def test_a_verb_takes_the_words_that_fit_and_a_text_the_others(context: FakeContext) -> None:
     verbs = (
         Verb(note),
-        Verb(remove, "remove", Authority.PERMITS, fits=lambda context, words: " " not in words),
-        Verb(end, "end", waits=False, fits=lambda context, words: not words),
+        Verb(remove, "remove", Authority.PERMITS),
+        Verb(end, "end", waits=False, is_alone=True),
     )
     command = make_slash_command(Noun("zebra", "run", verbs, is_idle=True))
-    for line in ("remove m1", "remove the old parser", "END", "end of the story", "--no-verify is forbidden"):
+    for line in ("remove m1", "END", "end of the story", "--no-verify is forbidden"):
         asyncio.run(command.invoke(context, line))
     told = [
         "removed m1",
-        "note remove the old parser",
         "ended",
         "note end of the story",
         "note --no-verify is forbidden",
     ]
     assert context.said == told
     assert [line for line in ("end", "end of it", "remove m1", "") if command.at_once(line)] == ["end"]
-    authorities = {line: command.authority_of(context, line) for line in ("remove m1", "remove the old", "end")}
-    assert authorities == {"remove m1": Authority.PERMITS, "remove the old": Authority.ACTS, "end": Authority.ACTS}
+    authorities = {line: command.authority_of(line) for line in ("remove", "remove m1", "end")}
+    assert authorities == {"remove": Authority.PERMITS, "remove m1": Authority.PERMITS, "end": Authority.ACTS}
     assert command.usage == "[TEXT | remove|end]" and command.is_served
     with pytest.raises(NexusError, match="missing: ID, which"):
         asyncio.run(command.invoke(context, "remove"))

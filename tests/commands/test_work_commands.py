@@ -258,6 +258,8 @@ def test_plan_turns_plan_mode_on_and_off_and_takes_a_first_message(context: Fake
     assert context.session.status().allow == "auto" and "Permission level: auto." in context.said[-1]
     for words in (
         "look at shop.py",
+        "list",
+        "add x --in 2h",
         "add tests for the parser",
         "remove the dead code",
         "add x --in 2h\nto the docs",
@@ -268,18 +270,6 @@ def test_plan_turns_plan_mode_on_and_off_and_takes_a_first_message(context: Fake
     ):
         context.run(f"plan {words}")
         assert context.started[-1] == words and context.session.status().allow == "plan"
-
-
-def test_what_was_scheduled_by_the_name_of_plan_still_is(context: FakeContext) -> None:
-    context.run("plan add look at the build --in 2h --name build").run("plan pause build").run("plan resume plan-1")
-    assert [value["done"] for _, value in context.shown] == ["added", "paused", "resumed"]
-    context.run("plan list").run("schedule")
-    assert [form for form, _ in context.shown[-2:]] == ["plans", "plans"]
-    context.run("plan remove build")
-    for line in ("plan remove plan-1", "plan run 7", "plan pause"):
-        with pytest.raises(NexusError, match=r"no such schedule|the argument is missing"):
-            context.run(line)
-    assert not context.started and context.session.status().allow == "ask"
 
 
 def test_work_is_scheduled_with_the_options_of_the_shell(context: FakeContext) -> None:

@@ -18,7 +18,7 @@ from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.reports.conversation import newest_turns
-from nexus_cli.reports.sessions import NOTHING, last_exchange
+from nexus_cli.reports.sessions import last_exchange
 from nexus_cli.session.session import Session
 
 
@@ -59,7 +59,8 @@ def test_a_session_without_words_is_empty(tmp_path: Path) -> None:
 
 
 def test_a_session_without_a_ledger_has_nothing_to_tell() -> None:
-    assert last_exchange(Session(Played(lambda request: "x"))) == NOTHING
+    with pytest.raises(NexusError, match="this session has no ledger"):
+        last_exchange(Session(Played(lambda request: "x")))
 
 
 @pytest.mark.matrix

@@ -107,8 +107,6 @@ REFUSED = [
     "permissions ask bash(*)",
     "permissions deny bash(*)",
     "permissions remove bash(rm *)",
-    "plan add say hello --in '1 hour' --allow all",
-    "plan pause plan-1",
     *sorted(AT_TERMINAL),
 ]
 NONSENSE = ("", "--nonsense", "[/bold] {} %s", "a\x00b\x1b[2J", "d1 9:x", "../../..", "x" * 3000, "w1", "stop w1")
@@ -285,7 +283,6 @@ MAKES_NOTHING = {
     *("continue", "init", "review"),  # a turn that starts
     *("copy", "editor", "exit", "help", "help all"),  # something at the terminal
     "export",  # a file that the client writes
-    "plan",  # another command
     "reload",  # what the files say, read again
 }
 """Verbs that act and have no value."""

@@ -124,7 +124,7 @@ def test_a_prompt_from_stdin_is_not_what_the_person_typed(tmp_path: Path) -> Non
         try:
             async for _ in session.run(Trigger(SAID, "stdin")):
                 pass
-            (waits,) = session.ledger.facts.list_facts()  # type: ignore[union-attr]
+            (waits,) = session.ledger.facts.list_facts()
             assert (waits.state, waits.actor, waits.entry) == (FactState.PROPOSED, "stdin", 1)
             async for _ in session.run(SAID):
                 pass

@@ -182,7 +182,7 @@ def run_calls(folder: Path, calls: Sequence[tuple[str, str]]) -> tuple[list[Even
     merger = ServiceMaker(
         FactMerger,
         lambda one: FactMerger(
-            SessionFacts.of(one.ledger, one.id, one.folder, one.state.engine.conversation.clock).merge  # type: ignore[arg-type]
+            SessionFacts.of(one.ledger, one.id, one.folder, one.state.engine.conversation.clock).merge
         ),
     )
     session = open_session(options, ours, approver=None, provider=sender, services=(*SERVICES, merger))

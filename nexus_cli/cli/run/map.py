@@ -104,11 +104,11 @@ def map_items(
                 write_stderr_line(f"nexus: {line}")
         if not items:
             return 0
-        from nexus_cli.cli.run.run_map import MapOptions, PreparedMap, run_map  # noqa: PLC0415  (loads the engine)
+        from nexus_cli.cli.run.run_map import PreparedMap, run_map  # noqa: PLC0415  (loads the engine)
 
         limits = Limits(max_steps=max_steps, max_cost=max_cost, timeout=timeout)
-        options = MapOptions(prompt, items, bool(files), shared, limits, jobs, unordered, resume, text)
-        return run_map(PreparedMap(options, settings, work, chosen.model))
+        given = (prompt, items, bool(files), shared, limits, jobs, unordered, resume, text)
+        return run_map(PreparedMap(*given, settings, work, chosen.model))
 
 
 app.command("map")(take_shared(map_items, ("newest", "resume", "worktree", "add_dirs", "verbose")))

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
+from nexus_cli.cli.open_files import raise_file_limit
 from nexus_cli.cli.run.map_journal import MapJournal, MapLine, item_key
 from nexus_cli.cli.run.run_turn import quote_word, session_options
 from nexus_cli.config.paths import places, private_dir
@@ -129,8 +129,8 @@ SHOW_CURSOR = b"\x1b[?25h"
 
 
 @dataclass(frozen=True, slots=True)
-class MapOptions:
-    """Values of the options and arguments of `nexus map`."""
+class PreparedMap:
+    """A run of `nexus map` that is ready to start, with the values of its options and arguments."""
 
     prompt: str
     items: list[str]
@@ -143,13 +143,6 @@ class MapOptions:
     resume: str
     schema: str
     """The JSON Schema that every answer has to match."""
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedMap:
-    """A run of `nexus map` that is ready to start."""
-
-    options: MapOptions
     settings: Settings
     work: WorkFolder
     model: str
@@ -157,23 +150,22 @@ class PreparedMap:
 
 def run_map(run: PreparedMap) -> int:
     """Run all items and return the exit status. Raises `NexusError` for errors that no item is the cause of."""
-    options = run.options
-    journal = MapJournal(Path(options.resume) if options.resume else _default_path(options))
+    journal = MapJournal(Path(run.resume) if run.resume else _default_path(run))
     mapping = _Map(run, journal)
     out = Stream(1)
     try:
         if out.terminal:  # the lines show the progress
             return run_in_loop(mapping.run(out))
-        with progress_bar(f"{len(options.items):,} items"):
+        with progress_bar(f"{len(run.items):,} items"):
             return run_in_loop(mapping.run(out))
     finally:
         mapping.end()
         run.work.leave()
 
 
-def _default_path(options: MapOptions) -> Path | None:
+def _default_path(run: PreparedMap) -> Path | None:
     """Return a new file in the cache folder, None if nothing is to be saved."""
-    if options.shared.no_save:
+    if run.shared.no_save:
         return None
     try:
         folder = private_dir(places().cache / "map")
@@ -225,12 +217,11 @@ class _Map:
 
     def __init__(self, run: PreparedMap, journal: MapJournal) -> None:
         self._run, self._journal = run, journal
-        options = run.options
         self._options = session_options(
-            options.shared, run.settings, run.work, run.model, limits=options.limits, cache_key=secrets.token_hex(13)
+            run.shared, run.settings, run.work, run.model, limits=run.limits, cache_key=secrets.token_hex(13)
         )
-        self._options = replace(self._options, recipe=options.shared.recipe or RECIPE)
-        self._budget = MapBudget(options.limits.max_cost, options.jobs)
+        self._options = replace(self._options, recipe=run.shared.recipe or RECIPE)
+        self._budget = MapBudget(run.limits.max_cost, run.jobs)
         self._provider = make_provider(run.settings)
         self._ledger: Ledger | None = None
         self._running: dict[str, list[int]] = {}
@@ -248,16 +239,16 @@ class _Map:
 
     async def run(self, out: Stream) -> int:
         """Run the items and return the exit status."""
-        options = self._run.options
-        self._lines = _Lines(out, self._journal, options.unordered)
+        run = self._run
+        self._lines = _Lines(out, self._journal, run.unordered)
         notices: list[str] = []
         if self._options.save:  # before signals cancel items: Ctrl+C ends a wait for its server
             self._ledger = open_ledger(self._options, notices)
         self._interrupt.install(self._stop, before_exit=self._leave_terminal)
         try:
             self._tell(notices)
-            numbers = iter(range(len(options.items)))
-            workers = min(options.jobs, len(options.items), self._most_at_once())
+            numbers = iter(range(len(run.items)))
+            workers = min(run.jobs, len(run.items), self._most_at_once())
             tasks = [asyncio.create_task(self._work(numbers)) for _ in range(workers)]
             self._workers = dict.fromkeys(tasks)
             for result in await asyncio.gather(*tasks, return_exceptions=True):
@@ -279,35 +270,30 @@ class _Map:
 
     def end(self) -> None:
         """Close the resume file, or delete it if it has no further use; print how the run ended."""
-        options = self._run.options
-        count, left = len(options.items), len(options.items) - self._finished
+        run = self._run
+        count, left = len(run.items), len(run.items) - self._finished
         if self._failed:
             write_stderr_line(f"nexus: {self._failed:,} of {plural(count, 'item')} failed; first error: {self._error}")
         if left and (self._finished or self._interrupt.signal):
             write_stderr_line(f"nexus: stopped after {self._finished:,} of {plural(count, 'item')}.")
         if (left or self._failed) and self._journal.answered:
             write_stderr_line(self._resume_line())
-        elif not options.resume:
+        elif not run.resume:
             self._journal.remove()
         self._journal.close()
 
     def _resume_line(self) -> str:
         if self._journal.path is None:
             return "The answers were not saved; with --resume FILE the next run saves its answers"
-        more = "" if self._run.options.resume else f" and --resume {quote_word(str(self._journal.path))}"
+        more = "" if self._run.resume else f" and --resume {quote_word(str(self._journal.path))}"
         return f"Resume with: the same command{more}"
 
     def _most_at_once(self) -> int:
         """Return the number of items that the limit of open files allows; without them an item would lack its
         instructions."""
-        files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if most == resource.RLIM_INFINITY or most > files:
-            with suppress(ValueError, OSError):
-                wanted = WANTED_FILES if most == resource.RLIM_INFINITY else min(most, WANTED_FILES)
-                resource.setrlimit(resource.RLIMIT_NOFILE, (max(files, wanted), most))
-                files = max(files, wanted)
+        files = raise_file_limit(WANTED_FILES)
         count = max(1, (files - FILES) // FILES_EACH)
-        if count < min(self._run.options.jobs, len(self._run.options.items)):
+        if count < min(self._run.jobs, len(self._run.items)):
             self._tell([f"limited to {plural(count, 'item')} at once: ulimit -n allows {files} open files"])
         return count
 
@@ -320,7 +306,7 @@ class _Map:
     def _tell(self, notices: list[str], item: str = "") -> None:
         """Print notices, each once, also if it is about several items: then it names the first."""
         for notice in notices:
-            if not self._run.options.shared.quiet and notice not in self._told and len(self._told) < NOTICES:
+            if not self._run.shared.quiet and notice not in self._told and len(self._told) < NOTICES:
                 self._told.add(notice)
                 write_stderr_line(f"nexus: {_name_item(item, notice) if item else notice}")
 
@@ -348,15 +334,15 @@ class _Map:
 
     async def _do_item(self, number: int) -> None:
         """Take the result of an item from the resume file, or ask for it."""
-        options = self._run.options
-        item = options.items[number]
+        run = self._run
+        item = run.items[number]
         try:
-            trigger, notice = await asyncio.to_thread(read_item, options.prompt, item, is_file=options.is_file)
+            trigger, notice = await asyncio.to_thread(read_item, run.prompt, item, is_file=run.is_file)
         except NexusError as error:
             self._finish([number], "", _failed(item, error))
             return
         self._tell([notice] if notice else [])
-        trigger = replace(trigger, schema=options.schema)
+        trigger = replace(trigger, schema=run.schema)
         key = item_key(item, trigger, self._settings())
         if key in self._journal.answered:
             self._finish([number], key)
@@ -376,7 +362,7 @@ class _Map:
 
     def _settings(self) -> JsonObject:
         """Return the other inputs of a result: another value makes it another item."""
-        options, schema = self._options, self._run.options.schema
+        options, schema = self._options, self._run.schema
         return {
             "model": options.model,
             "effort": options.effort,
@@ -390,7 +376,7 @@ class _Map:
         if line is not None and line["error"] is not None:
             self._failed += len(numbers)
             self._error = self._error or _name_item(line["item"], line["error"]["message"])
-        report_share(self._finished / len(self._run.options.items))
+        report_share(self._finished / len(self._run.items))
         for number in numbers:
             self._lines.add(number, key, None if key else line, again=number != numbers[0])
 
@@ -420,7 +406,7 @@ class _Map:
             "text": outcome.text,
             "data": outcome.data,
             "cost_usd": None if cost is None else round_dollars(cost),
-            "error": _error_object(error) if error else None,
+            "error": cast("ErrorObject | None", error),
         }
 
     @asynccontextmanager
@@ -475,7 +461,7 @@ class _Map:
         before = session.state.costs()[1]
         if isinstance(trigger, Outcome):
             return trigger, session.state.costs()[0]
-        lines = NoticeLines(_ItemNotices(item, self._tell), quiet=self._run.options.shared.quiet)
+        lines = NoticeLines(_ItemNotices(item, self._tell), quiet=self._run.shared.quiet)
         lines.session = session
         self._tell(session.take_notices())
         outcome: Outcome | None = None
@@ -557,7 +543,3 @@ def _failed(item: str, error: NexusError | None) -> MapLine:
     """Return the line of an item that was not asked."""
     assert error is not None
     return {"item": item, "ok": False, "text": "", "data": None, "cost_usd": 0.0, "error": error.to_json()}
-
-
-def _error_object(error: Mapping[str, str]) -> ErrorObject:
-    return {"kind": error["kind"], "message": error["message"], "hint": error["hint"]}

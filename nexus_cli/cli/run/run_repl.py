@@ -226,7 +226,7 @@ class _ReplRun:
     def _resume_line(self, named: str = "") -> str:
         """Return the line with the resume command, which has the id `named`, by default the whole id."""
         session = self._backend.session
-        return format_resume_line(session, "nexus", self._shared, named) if session.ledger is not None else ""
+        return format_resume_line(session, "nexus", self._shared, named)
 
     def _reset_terminal(self, error: NexusError) -> None:
         """Restore the initial state of the terminal. Called in the watchdog's thread."""
@@ -241,7 +241,7 @@ def _tell_away(session: Session) -> list[str]:
     the person was shown them."""
     ledger = session.ledger
     with suppress(NexusError):  # the session reports a failed ledger
-        if ledger is not None and ledger.is_kept and ledger.has_runs():
+        if ledger.is_kept and ledger.has_runs():
             from nexus_cli.runs.away_report import take_away_notes  # noqa: PLC0415  (few projects have runs)
 
             notes = take_away_notes(ledger, session.folder)

@@ -124,10 +124,10 @@ class AskTurn:
         self._remarks.session = session
         for notice in session.notices:
             self._remarks.print_notice(notice)
-        if self._run.options.explain and (record := session.record):
+        if self._run.options.explain:
             from nexus_cli.cli.run.explain_context import ContextExplainer  # noqa: PLC0415  (only with --explain-context)
 
-            self._explain = ContextExplainer(self._notices, record.drops).feed
+            self._explain = ContextExplainer(self._notices, session.record.drops).feed
         try:
             status = run_in_loop(self._run_session())
         except Exception as error:  # the resume command must be printed even then
@@ -342,7 +342,7 @@ def format_resume_line(session: Session, command: str, shared: SharedOptions, na
 
 def has_entries(session: Session) -> bool:
     """True if the ledger has entries of the session."""
-    if session.ledger is None or not session.ledger.is_kept:
+    if not session.ledger.is_kept:
         return False
     try:
         return session.ledger.session(session.id).entries > 0

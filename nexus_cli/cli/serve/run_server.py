@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import secrets
 import socket
 import threading
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
+from nexus_cli.cli.open_files import raise_file_limit
 from nexus_cli.cli.serve.serve_once import make_runner, run_line
 from nexus_cli.cli.work_folder import load_plugins
 from nexus_cli.config.crash_report import report_bug
@@ -78,7 +78,7 @@ def run_server(
     host = "" if isinstance(address, Path) else address[0]
     note = _note if verbose or Stream(2).terminal else _note_nothing
     run = _Run(pool, provider, folder, settings, listening, host, leave, note)
-    _raise_file_limit()
+    raise_file_limit(MOST_FILES)
     for line in load_plugins():
         write_stderr_line(f"nexus: {line}")
     try:
@@ -86,15 +86,6 @@ def run_server(
     finally:
         listening.close()
         leave()
-
-
-def _raise_file_limit() -> None:
-    """Raise the soft limit of open files to `MOST_FILES`, at most to the hard limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _leave_nothing() -> None:

@@ -68,7 +68,7 @@ async def _follow(session: Session, done: Consolidation, remarks: TurnLines) -> 
 def _discard(session: Session, done: Consolidation) -> None:
     """Delete the session if it changed nothing and cost no tokens."""
     ledger = session.ledger
-    if ledger is None or done.remembered or done.forgotten:
+    if done.remembered or done.forgotten:
         return
     try:
         rows = [row for log in ledger.logs(session.id) for row in log.requests()]

@@ -70,16 +70,13 @@ def goal_until(text: str, command: str) -> Act:
     return act
 
 
-def end_until(state: SessionState) -> str:
-    """Drop the goal that the session works for, and return its command, "" without one. A running round is ended by its
+def end_until(conversation: Conversation, session: str) -> str:
+    """Drop the goal that a session works for, and return its command, "" without one. A running round is ended by its
     own reply."""
-    conversation = state.engine.conversation
-    until = open_until(conversation, state.session_id)
-    if not until:
-        return ""
-    set_until(conversation, state.session_id, "")
-    drop_goal(conversation, until["goal"])
-    return until["command"]
+    if until := open_until(conversation, session):
+        set_until(conversation, session, "")
+        drop_goal(conversation, until["goal"])
+    return until.get("command", "")
 
 
 def goal_closing(names: Sequence[str], verb: str) -> Act:

@@ -182,7 +182,7 @@ class LocalSession(TerminalContext):
 
     @property
     def options(self) -> Options:
-        now = self.session.state.options or self._options
+        now = self.session.options
         where = replace(self._options, resume=self.session.id, newest=False)
         return replace(where, allow=now.allow, allow_from=now.allow_from)
 
@@ -239,8 +239,7 @@ class LocalSession(TerminalContext):
     def _keep_output(self, title: str, text: str) -> None:
         """Keep the output of a `!` line for Ctrl+O and the transcript."""
         self.repl.renderer.keep_output(title, text)
-        record = self.session.record
-        after = record.last_id() if record is not None else 0
+        after = self.session.record.last_id()
         self.shell_outputs.append({"after": after, "title": title, "text": text, "session": self.session.id})
 
     def store_queue(self, *, moves: bool = False) -> bool:

@@ -49,7 +49,7 @@ class WaitingRuns:
         session = self._session()
         ledger = session.ledger
         with suppress(NexusError):  # the session reports a failed ledger
-            if ledger is not None and ledger.is_kept and ledger.has_runs():
+            if ledger.is_kept and ledger.has_runs():
                 from nexus_cli.runs.away_report import describe_rest, waiting_runs  # noqa: PLC0415  (few have runs)
 
                 return {run.key: describe_rest(ledger, run) for run in waiting_runs(ledger, session.folder)}
