@@ -18,7 +18,6 @@ from pathlib import Path
 
 from nexus_cli.core.real_files import READ
 from nexus_cli.core.wire import as_table
-from nexus_cli.tree.read_state import make_stamp
 
 _RECORD = "nexus-linked"
 _PIECE = 1 << 20
@@ -27,7 +26,7 @@ _SECONDS = 3.0
 _SUMMED = (".pack", ".idx", ".rev", ".midx", ".graph", ".bitmap", ".mtimes", "multi-pack-index", "commit-graph")
 """Ends of the names of git's files that end in a digest of what is before it."""
 Stamps = dict[str, list[int]]
-"""The stamp (`make_stamp`) of each linked file, by its path in the copy."""
+"""Size, mtime (ns), ctime (ns) and mode of each linked file, by its path in the copy."""
 
 
 def read_linked(copy: Path) -> Stamps:
@@ -45,13 +44,18 @@ def write_linked(copy: Path, stamps: Mapping[str, list[int]]) -> None:
     os.replace(draft, copy / _RECORD)
 
 
+def stamp_of(about: os.stat_result) -> list[int]:
+    """Return size, times and mode of a file: a write changes one of them."""
+    return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_mode]
+
+
 def drop_written(copy: Path) -> list[str]:
     """Remove and return the linked files of a copy that were written in place, or may have been. Blocks."""
     before, end = read_linked(copy), time.monotonic() + _SECONDS
     now, written, top = dict(before), [], os.fspath(copy)
     for path, old in before.items():
         try:
-            new = [*make_stamp(about := os.lstat(f"{top}/{path}"))]
+            new = stamp_of(about := os.lstat(f"{top}/{path}"))
         except FileNotFoundError:
             del now[path]
             continue

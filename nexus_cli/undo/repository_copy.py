@@ -38,8 +38,8 @@ from nexus_cli.core.real_files import (
 from nexus_cli.core.wire import as_table
 from nexus_cli.sandbox.own_git import find_git
 from nexus_cli.sandbox.profile import find_worktree_folder
-from nexus_cli.tree.read_state import RACY, make_stamp
-from nexus_cli.undo.linked_objects import is_intact, read_linked, write_linked
+from nexus_cli.tree.read_state import RACY
+from nexus_cli.undo.linked_objects import is_intact, read_linked, stamp_of, write_linked
 from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
 
 SECONDS = 3.0
@@ -335,7 +335,7 @@ class _Mirror:
                 self._link(folder, name, draft, new)
             os.replace(draft, place)
             if not is_copied and os.path.samestat(about := os.lstat(place), new):
-                self._linked[os.path.relpath(place, self.copy)] = [*make_stamp(about)]
+                self._linked[os.path.relpath(place, self.copy)] = stamp_of(about)
             with suppress(FileNotFoundError):
                 os.unlink(draft)  # a rename of one link over another does nothing
 
