@@ -206,7 +206,7 @@ NEED_THE_LEDGER = [
 def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(context.session.aclose())
     for name in ("ledger", "record"):
-        monkeypatch.setattr(type(context.session), name, property(lambda self: None))
+        monkeypatch.setattr(context.session.state, name, None)
     for name in NEED_THE_LEDGER:
         with pytest.raises(NexusError, match="no ledger"):
             context.run(f"{name} x" if name == "rename" else name)

@@ -237,6 +237,6 @@ def test_every_form_keeps_to_its_width(text: str, state: str, whole: bool, width
 
 
 def test_without_a_ledger_it_says_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(context.session), "ledger", property(lambda self: None))
+    monkeypatch.setattr(context.session.state, "ledger", None)
     with pytest.raises(NexusError, match="no ledger"):
         context.run("memory")
