@@ -97,7 +97,7 @@ def test_the_status_line_says_who_works_and_who_waits(here: Place, ledger: Ledge
     # Both before the program is there: it takes up what is queued, and what is running and held by nobody.
     assert run is not None and ledger.lock(run.id)
     made = repl(at=here, arguments=OPEN)
-    made.wait_for("Ana works...")
+    made.wait_for("Ana is working...")
     ledger.runs.wait(
         run,
         Wait(
@@ -112,7 +112,7 @@ def test_the_status_line_says_who_works_and_who_waits(here: Place, ledger: Ledge
         ),
         AT,
     )
-    made.wait_for("Ana waits for a reply of Husam")
+    made.wait_for("Ana is waiting for a reply of Husam")
     assert 'in "Project' not in status_line(made)
     ledger.runs.cancel(key, AT)
     made.wait_for(lambda one: status_line(one) == "Project Alpha")
@@ -206,7 +206,7 @@ def test_who_leaves_waits_for_no_agent_and_its_run_goes_on_elsewhere(here: Place
     made = repl(at=here, arguments=OPEN, bug="import nexus_cli.runs.runner as r; r.LONGEST_SLEEP = 3600.0\n")
     made.send("@Ana look\r")
     made.requested(1)
-    made.wait_for("Ana works...")
+    made.wait_for("Ana is working...")
     made.send(ctrl("d"))
     made.wait_for("nexus: run-1 was interrupted. Resume with: nexus runs resume run-1", back=True)
     assert made.status(120) == 0
@@ -303,7 +303,7 @@ def test_an_approval_is_given_in_the_space_with_one_key(
 ) -> None:
     run = working(ledger)
     made = repl(at=here, arguments=OPEN)
-    made.wait_for("Ana works...")
+    made.wait_for("Ana is working...")
     asked = {"call": "c1", "what": "bash rm -r build", "why": "it deletes", "detail": ""}
     ledger.runs.wait(run, Wait("approval", "approval: bash rm -r build", {"questions": [asked]}), AT)
     made.wait_for("Ana (run-1): Run this?")
@@ -351,10 +351,10 @@ def test_the_status_line_names_only_those_whose_reply_is_missing(here: Place, le
     value = {"space": space.key, "message": question, "from": [husam.key, sarah.key], "sender": ana.key}
     ledger.runs.wait(run, Wait("reply", 'a reply of Husam and Sarah in "Project Alpha"', value), AT)
     made = repl(at=here, arguments=OPEN)
-    made.wait_for("Ana waits for you and Sarah")
+    made.wait_for("Ana is waiting for you and Sarah")
     made.send("the first\r")
-    made.wait_for("Ana waits for a reply of Sarah")
-    assert "Ana waits for you" not in status_line(made)
+    made.wait_for("Ana is waiting for a reply of Sarah")
+    assert "Ana is waiting for you" not in status_line(made)
 
 
 def test_esc_stops_who_works_and_stop_ends_what_waits_too(here: Place, ledger: Ledger, repl: Opens) -> None:
@@ -362,11 +362,11 @@ def test_esc_stops_who_works_and_stop_ends_what_waits_too(here: Place, ledger: L
     ledger.runs.wait(waiting, Wait("time", "the time", {}, 4e9), AT)
     run = working(ledger, text="@Ana again")
     made = repl(at=here, arguments=OPEN)
-    made.wait_for("Ana works...")
+    made.wait_for("Ana is working...")
     made.send("\x1b")
     made.wait_for("stopped 1 run: run-2", back=True)
     assert ledger.runs.get(run.key).state == "cancelled"
-    made.wait_for("Ana waits for the time")
+    made.wait_for("Ana is waiting for the time")
     made.send("/stop Zoe\r")
     made.wait_for("/stop needs an agent name: Ana", back=True)
     made.send("/stop\r")
