@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -205,8 +206,7 @@ NEED_THE_LEDGER = [
 
 def test_without_a_ledger_commands_that_need_it_say_so(context: FakeContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asyncio.run(context.session.aclose())
-    for name in ("ledger", "record"):
-        monkeypatch.setattr(context.session.state, name, None)
+    monkeypatch.setattr(context.session, "state", replace(context.session.state, ledger=None, record=None))
     for name in NEED_THE_LEDGER:
         with pytest.raises(NexusError, match="no ledger"):
             context.run(f"{name} x" if name == "rename" else name)

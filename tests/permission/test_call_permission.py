@@ -41,7 +41,7 @@ from nexus_cli.reports.forms import find_form
 from nexus_cli.rules import rule_set
 from nexus_cli.sandbox import probe
 from nexus_cli.sections.contributors.permission import ONLY_READING
-from nexus_cli.sections.skills import GuideKind
+from nexus_cli.sections.skills import GuideKind, find_guides
 from nexus_cli.session import recipes
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS, describe_ended_answers
@@ -1021,8 +1021,9 @@ def test_a_rule_denies_an_agent_or_skill_of_a_plugin_by_each_of_its_names(
         guide.write_text(f"---\nname: {'land' if 'land' in name else 'ship'}\ndescription: Does it.\n---\nGo.\n")
     found = tuple(replace(one, plugin="kit" if one.name == "ship" else "") for one in find_skills(project))
     agents = {name: replace(agent, plugin="kit") for name, agent in recipes.find_agents(project).items()}
-    find = recipes.find_guides
-    monkeypatch.setattr(recipes, "find_guides", lambda *of: (found, 0) if of[1] == GuideKind.SKILL else find(*of))
+    monkeypatch.setattr(
+        recipes, "find_guides", lambda *of: (found, 0) if of[1] == GuideKind.SKILL else find_guides(*of)
+    )
     monkeypatch.setattr(recipes, "find_agents", lambda cwd: agents)
     write_settings(f'[rules]\ndeny = ["skill({pattern})", "agent({pattern})", "agent(worker)"]\n')
     calls: list[Call] = [("skill", {"name": "ship"}), ("skill", {"name": "land"})]
