@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NotRequired
 
+from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_environment import split_environments
 from nexus_cli.core.json_value import VersionedReport
 from nexus_cli.ledger import Ledger
@@ -35,8 +37,6 @@ DIFF = (
     "--no-textconv",
     "--no-color",
     "--ignore-submodules=dirty",
-    "--src-prefix=a/",
-    "--dst-prefix=b/",
 )
 
 
@@ -73,7 +73,7 @@ class _Unable(Exception):
 def folder_diff(folder: Path, ledger: Ledger, session: str) -> DiffReport | SessionChanges:
     """Return the changes since the last commit, or without git those of the session. Blocks."""
     try:
-        return _by_git(folder, StopFlag())
+        return _by_git(folder, StopFlag(), "", MOST)
     except (_Unable, GitError) as reason:
         files = ledger.log(session).files()
         changed = [_near(path, folder) for path, how in files if how != "read"]
@@ -93,7 +93,11 @@ def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked:
     }
 
 
-def _by_git(folder: Path, stop: StopFlag) -> DiffReport:
+def _by_git(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
+    """Return the changes of a repository, `room` bytes at most, and of its submodules; `inside` precedes each path.
+
+    Git runs in each submodule by itself: from the repository above, it would start filters that the submodule names.
+    """
     git = _find_git(folder)
     if _git(git, stop, "rev-parse", "--is-inside-work-tree")[0].strip() != b"true":
         raise _Unable("this folder is not in a git repository")
@@ -101,16 +105,32 @@ def _by_git(folder: Path, stop: StopFlag) -> DiffReport:
     if status:
         head, _ = _git(git, stop, "hash-object", "-t", "tree", "/dev/null")
     quiet = git.without_filters()
-    text, status = _git(git, stop, *quiet, *DIFF, head.decode("ascii", "replace").strip(), "--", ".")
+    prefixes = (f"--src-prefix=a/{inside}", f"--dst-prefix=b/{inside}")
+    text, status = _git(git, stop, *quiet, *DIFF, *prefixes, head.decode("ascii", "replace").strip(), "--", ".")
     if status:
         raise _Unable("git could not compare")
     listed, _ = _git(git, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     files, environments = split_environments(os.fsdecode(name) for name in listed.split(b"\0") if name)
     names = files + environments
-    kept = text[: text.rfind(b"\n", 0, MOST) + 1] if len(text) > MOST else text
+    kept = text[: text.rfind(b"\n", 0, room) + 1] if len(text) > room else text
     cut = f"{len(text) - len(kept):,} more bytes" if len(kept) < len(text) else ""
-    added, unread = _new_files(folder, names[:NAMES], 0 if cut else MOST - len(kept))
-    return diff_report(kept.decode("utf-8", "replace") + added, cut, unread, names)
+    added, unread = _new_files(folder, inside, names[:NAMES], 0 if cut else room - len(kept))
+    shown, names = kept.decode("utf-8", "replace") + added, [inside + name for name in names]
+    for name in _list_submodules(git, folder, stop):
+        with suppress(_Unable, GitError):
+            part = _by_git(folder / name, stop, f"{inside}{name}/", max(0, room - len(shown)))
+            shown, cut = shown + part["text"], cut or part["cut"]
+            unread, names = unread + part["unread"], names + part["untracked"]
+    return diff_report(shown, cut, unread, names)
+
+
+def _list_submodules(git: Git, folder: Path, stop: StopFlag) -> list[str]:
+    """Return the paths of the submodules below a folder that have a repository, relative to it."""
+    if not (project_root(folder) / ".gitmodules").is_file():
+        return []
+    listed, _ = _git(git, stop, "ls-files", "--stage", "-z", "--", ".")
+    names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed.split(b"\0") if entry.startswith(b"160000 ")]
+    return [name for name in names if os.path.lexists(folder / name / ".git")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +150,7 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
     command = f"git diff {revision or 'HEAD'}"
     try:
         if not revision:
-            value = await run_in_thread(lambda stop: _by_git(folder, stop))
+            value = await run_in_thread(lambda stop: _by_git(folder, stop, "", MOST))
             names = value["unread"]
             more = f"\nUntracked files, not in the diff:\n{chr(10).join(names)}\n" if names else ""
             text = value["text"] + more
@@ -143,22 +163,23 @@ async def changes_to_review(folder: Path, revision: str) -> ChangeText:
 
 def _range_diff(folder: Path, revision: str, stop: StopFlag) -> str:
     git = _find_git(folder)
-    text, status = _git(git, stop, *git.without_filters(), *DIFF, revision, "--")
+    prefixes = ("--src-prefix=a/", "--dst-prefix=b/")
+    text, status = _git(git, stop, *git.without_filters(), *DIFF, *prefixes, revision, "--")
     if status:
         raise _Unable(f"unknown git revision `{revision}`")
     return text[:MOST].decode("utf-8", "replace")
 
 
-def _new_files(folder: Path, names: list[str], room: int) -> tuple[str, list[str]]:
+def _new_files(folder: Path, inside: str, names: list[str], room: int) -> tuple[str, list[str]]:
     """Return the diffs of those new files among `names` that fit into `room` characters, and the names of the
-    others."""
+    others; `inside` precedes each path."""
     text, unread = "", []
     for name in names:
-        diff = _new_file(folder / name, name) if len(text) < room else ""
+        diff = _new_file(folder / name, inside + name) if len(text) < room else ""
         if diff and len(text) + len(diff) <= room:
             text += diff
         else:
-            unread.append(name)
+            unread.append(inside + name)
     return text, unread
 
 

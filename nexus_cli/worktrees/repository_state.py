@@ -33,7 +33,7 @@ def look_at_repository(folder: Path, *, seconds: float = SECONDS) -> JsonDict:
     """Return `branch` (the one that is rebased, if any), `head` (the newest commit, "" for none), `dirty` (paths with
     uncommitted changes, relative to its root) and `work` (what `find_open_work` finds) of the repository of `folder`;
     {} without one, or if git fails."""
-    options = "status --porcelain=v2 --branch -z --ignore-submodules --no-renames"
+    options = "status --porcelain=v2 --branch -z --ignore-submodules=dirty --no-renames"
     lines = os.fsdecode(_run_git(folder, seconds, *options.split())).split("\0")
     headers = dict(line.removeprefix("# ").split(" ", 1) for line in lines if line[:1] == "#")
     if not headers:

@@ -51,6 +51,23 @@ def test_no_filter_of_the_repository_runs(repository: Path) -> None:
     assert not (repository.parent / "was-here").exists()
 
 
+def test_changes_in_a_submodule_are_in_the_diff_and_none_of_its_filters_runs(repository: Path, tmp_path: Path) -> None:
+    above = tmp_path / "above"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(above)]
+    subprocess.run(["git", "init", "-q", str(above)], check=True)
+    repository.rename(above / "lib")
+    (above / ".gitmodules").write_text('[submodule "lib"]\n\tpath = lib\n\turl = ./lib\n')
+    subprocess.run([*git, "add", ".gitmodules"], check=True)
+    head = subprocess.check_output([*git[:-1], str(above / "lib"), "rev-parse", "HEAD"], text=True).strip()
+    subprocess.run([*git, "update-index", "--add", "--cacheinfo", f"160000,{head},lib"], check=True)
+    subprocess.run([*git, "-c", "core.fsmonitor=false", "commit", "-qm", "x"], check=True)
+    (above / "lib" / "new.md").write_text("z\n")
+    found = diff_of(above)
+    assert "--- a/lib/a.txt\n+++ b/lib/a.txt\n@@ -1 +1 @@\n-one\n+two\n" in found["text"]
+    assert "+++ b/lib/new.md" in found["text"] and "lib/new.md" in found["untracked"]
+    assert not (tmp_path / "was-here").exists()
+
+
 def test_a_cut_diff_ends_with_a_whole_line_and_no_file_behind_it(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
