@@ -18,6 +18,11 @@ from nexus_cli.core.shared_types import Environ
 
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 """Variables by which programs find an interpreter in a virtual environment."""
+_GIT_PLACES = """
+    GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_COMMON_DIR GIT_DIR GIT_GRAFT_FILE GIT_IMPLICIT_WORK_TREE GIT_INDEX_FILE
+    GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_SHALLOW_FILE GIT_WORK_TREE
+""".split()
+"""Variables with which git tells its hooks the repository: those of `git rev-parse --local-env-vars` that are paths."""
 
 
 def own_environment() -> str:
@@ -50,9 +55,15 @@ def working_folder() -> Path:
 
 def host_environment(environ: Environ, folder: Path | None = None) -> dict[str, str]:
     """Return `environ` without nexus's own virtual environment, for a program that runs in `folder` (default: the
-    working folder)."""
+    working folder). In another repository than that of the working folder it gets none of `_GIT_PLACES`: with what a
+    hook of git has, it would commit to the repository of that hook."""
     env = dict(environ)
     own, folder = own_environment(), folder or working_folder()
+    if (named := [name for name in _GIT_PLACES if name in env]) and project_root(real_path(folder)) != project_root(
+        real_path(working_folder())
+    ):
+        for name in named:
+            del env[name]
     if not own or is_of_project(own, folder, environ):
         return env
     programs, entries = os.path.join(own, "bin"), env.get("PATH", "").split(os.pathsep)

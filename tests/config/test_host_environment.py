@@ -114,3 +114,15 @@ def test_the_link_to_nexus_passes_no_folder_that_walls_may_hide(
     env = {"PATH": str(work)}
     add_own_program(env, places())
     assert os.readlink(f"{env['PATH'].split(os.pathsep)[-1]}/nexus") == f"{own}/bin/nexus"
+
+
+def test_the_repository_of_a_git_hook_is_told_to_programs_in_it_alone(
+    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"GIT_DIR": f"{work}/.git", "GIT_INDEX_FILE": ".git/index", "GIT_PREFIX": "", "GIT_AUTHOR_NAME": "Ana"}
+    (tmp_path / "worktree").mkdir()
+    (tmp_path / "worktree" / ".git").write_text(f"gitdir: {work}/.git/worktrees/a\n")
+    (work / "below").mkdir()
+    monkeypatch.chdir(work / "below")
+    assert host_environment(given, work) == given == host_environment(given, work / "below")
+    assert host_environment(given, tmp_path / "worktree") == {"GIT_AUTHOR_NAME": "Ana"}
