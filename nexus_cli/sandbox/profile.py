@@ -43,8 +43,9 @@ _CACHES = (
     ("GOMODCACHE", "go/pkg/mod", False),
     ("CARGO_HOME", ".cargo", False),
     ("npm_config_cache", ".npm", False),
+    ("pnpm_config_store_dir", ".local/share/pnpm/store", False),
     ("npm_config_store_dir", ".local/share/pnpm/store", False),
-    ("npm_config_devdir", ".cache/node-gyp", False),
+    ("npm_package_config_node_gyp_devdir", ".cache/node-gyp", False),
     ("YARN_CACHE_FOLDER", ".cache/yarn", False),
     ("YARN_GLOBAL_FOLDER", ".yarn/berry", False),
     ("DENO_DIR", ".cache/deno", False),
@@ -197,7 +198,9 @@ def make_profile(
         network=name == "net",
         unix_sockets=unix_sockets,
         temp=temp,
-        caches=tuple(cache for made in folder for cache in find_caches(made, home, environ, name == "net", writable)),
+        caches=tuple(
+            cache for made in folder for cache in find_caches(made, project, home, environ, name == "net", writable)
+        ),
         notes=tuple(notes),
     )
 
@@ -252,13 +255,14 @@ def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
 
 
 def find_caches(
-    folder: Path, home: Path, environ: Environ, network: bool, writable: Collection[Path]
+    folder: Path, project: Path, home: Path, environ: Environ, network: bool, writable: Collection[Path]
 ) -> Iterator[tuple[str, str]]:
     """Yield the variables, with values, that move caches of build tools into `folder`, the project's cache folder.
 
     The person's caches have programs and sources that run later in other projects: a command may read them, but not
     write. A cache is moved if the tool needs to write it, if the person has none, or if there is a network to fill it
-    from; from then on it stays moved. Caches that the person made `writable` are not moved.
+    from; from then on it stays moved. Caches that the person made `writable` are not moved. pnpm before 11 is told its
+    store by a variable of which npm complains at each start: only a project of pnpm gets it.
     """
     for variable, place, gives_up in _CACHES:
         is_option = variable == "MAVEN_OPTS"
@@ -266,6 +270,8 @@ def find_caches(
         usual, own = named if os.path.isabs(named) else os.path.join(home, place), folder / place
         is_read = os.path.exists(usual) and not (gives_up or network or own.exists())
         if is_read or is_below(os.path.realpath(usual), map(str, writable)):
+            continue
+        if variable == "npm_config_store_dir" and not os.path.lexists(project / "pnpm-lock.yaml"):
             continue
         option = f"{environ.get(variable, '')} -Dmaven.repo.local={own}".strip()
         yield variable, option if is_option else str(own)

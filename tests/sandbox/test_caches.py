@@ -150,6 +150,9 @@ def test_caches_are_moved_by_variables_and_those_the_person_opened_stay(tmp_path
     assert offline["NPM_CONFIG_CACHE"] == "/theirs" and offline["GRADLE_RO_DEP_CACHE"].endswith("home/.gradle/caches")
     assert online["CARGO_HOME"] == str(base / ".cargo") and online["npm_config_cache"] == str(base / ".npm")
     assert "NPM_CONFIG_CACHE" not in online
+    assert "npm_config_store_dir" not in online and online["pnpm_config_store_dir"] == f"{base}/.local/share/pnpm/store"
+    (tmp_path / "p/pnpm-lock.yaml").touch()
+    assert env("net")["npm_config_store_dir"] == online["pnpm_config_store_dir"]
     assert online["MAVEN_OPTS"] == f"-Xmx1g -Dmaven.repo.local={base}/.m2/repository"
     assert env("net", write=("~/.cargo",)).get("CARGO_HOME") is None
     assert env("net", "q")["CARGO_HOME"] != online["CARGO_HOME"]
