@@ -473,16 +473,16 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_236, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_930, 0, 5),
+    "cli": (47_940, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_838, 0, 51),
-    "config": (35_197, 0, None),
+    "config": (35_253, 0, None),
     "context": (9_005, 0, 18),
     "conversation": (47_144, 0, 54),
     "core": (43_615, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (51_508, 0, 37),
-    "hooks": (7_790, 0, 21),
+    "hooks": (7_793, 0, 21),
     "imports": (14_562, 0, 10),
     "ledger": (51_583, 0, 34),
     "mcp": (19_440, 0, 19),
@@ -500,7 +500,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_348, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
-    "tools": (57_288, 27_256, 54),
+    "tools": (57_283, 27_256, 54),
     "tree undo worktrees": (68_443, 0, 64),
     "ui": (96_466, 0, 46),
     "workers": (10_351, 0, 1),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_017, 49_784)
+SUM = (974_081, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nexus_cli.config.host_environment import refuse_endless_runs
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.plugins.python_plugins import describe_problems, python_plugins
@@ -73,9 +74,10 @@ def load_plugins() -> list[str]:
 def open_work_folder(folder: Path, worktree: str, *, quiet: bool) -> WorkFolder:
     """Return `folder`, or the same path in the worktree of this name, which is created if it does not exist.
 
-    With "", a folder in a worktree stays in that one. Raises `NexusError` if the worktree cannot be created. Loads the
-    plugins.
+    With "", a folder in a worktree stays in that one. Loads the plugins. Raises `NexusError` if the worktree cannot be
+    created, and in a run that other runs started one after the other (`refuse_endless_runs`).
     """
+    refuse_endless_runs(os.environ)
     python_plugins()
     try:
         os.getcwd()

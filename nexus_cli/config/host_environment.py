@@ -13,9 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.paths import Places, private_dir, project_root
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import Environ
 
+CHILD_OF = "NEXUS_CHILD_OF"
+"""Variable that marks the processes of one child; a nested child appends its own value."""
+MOST_NESTED = 3
+"""Most runs of nexus around another one, each started by a command or hook of the one before."""
 _NAMES_IT = ("VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
 """Variables by which programs find an interpreter in a virtual environment."""
 _GIT_PLACES = """
@@ -43,6 +48,20 @@ def is_of_project(own: str, folder: Path, environ: Environ) -> bool:
     activated = environ.get("VIRTUAL_ENV", "")
     by_intent = bool(activated) and os.path.realpath(activated) == own and os.path.exists(root / ".git")
     return by_intent or here.is_relative_to(Path(own).parent)
+
+
+def refuse_endless_runs(environ: Environ) -> None:
+    """Raise `NexusError` in a run of nexus that has more than `MOST_NESTED` others around it.
+
+    A git hook that calls nexus is called again by the commits of nexus, and each of these runs costs money.
+    """
+    if len(environ.get(CHILD_OF, "").split()) > MOST_NESTED:
+        raise NexusError(
+            "limit",
+            "not started",
+            f"{MOST_NESTED + 1} runs of nexus are waiting for this one, each started by the one before",
+            "Does a hook or script call nexus, and nexus call it again?",
+        )
 
 
 def working_folder() -> Path:

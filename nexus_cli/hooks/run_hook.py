@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nexus_cli.config.foreign_items import LOADER_VARIABLES, PLUGIN_ROOT, VARIABLE
+from nexus_cli.config.host_environment import CHILD_OF
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import cut_at_word, name_first, one_line
 from nexus_cli.core.json_value import JsonDict, JsonObject
@@ -123,7 +124,7 @@ LENGTH = 200
 SETS_VARIABLES, ENV_FILE = "SessionStart", "CLAUDE_ENV_FILE"
 """The event at which a hook may write a script that sets variables, and the variable with its path."""
 READS_SCRIPT = f'. "${ENV_FILE}" >/dev/null 2>&1; /usr/bin/env -0'  # not what the PATH of the script has first
-_OF_SHELL = ("_", "PWD", "OLDPWD", "SHLVL", "NEXUS_CHILD_OF")
+_OF_SHELL = ("_", "PWD", "OLDPWD", "SHLVL", CHILD_OF)
 NO_PROGRAM = (126, 127)
 """Exit statuses of a shell that could not start a program."""
 NOT_FOUND = re.compile(r"(?:^|: )([\w.+/-]+): (?:command )?not found\s*$", re.MULTILINE)

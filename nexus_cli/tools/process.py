@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from nexus_cli.config.host_environment import host_environment
+from nexus_cli.config.host_environment import CHILD_OF, host_environment
 from nexus_cli.config.programs import find_program
 from nexus_cli.core.elide import describe_uncounted
 from nexus_cli.core.shared_types import Environ
@@ -77,8 +77,6 @@ _TERM = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 _DRAIN = 1.0
 """Most seconds for reading the rest of the pipe, in case a process keeps writing."""
-_MARK = "NEXUS_CHILD_OF"
-"""Environment variable that marks the processes of one child; a nested child appends its own value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ def run_process(
     """
     stop.raise_if_pressed()
     mark, own = secrets.token_hex(16), host_environment(env, cwd)
-    own[_MARK] = " ".join((*own.get(_MARK, "").split(), mark))
+    own[CHILD_OF] = " ".join((*own.get(CHILD_OF, "").split(), mark))
     start: Callable[..., subprocess.Popen[bytes]] = subprocess.Popen
     watched: AbstractContextManager[Sequence[str]] = contextlib.nullcontext(())
     if confinement is not None:
