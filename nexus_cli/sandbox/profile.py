@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -24,7 +24,16 @@ from nexus_cli.config.paths import Places, private_dir
 from nexus_cli.config.paths import is_below as is_in
 from nexus_cli.config.protected_places import credential_paths, fold_path, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
-from nexus_cli.core.real_files import LISTED, read_regular, real_path
+from nexus_cli.core.real_files import (
+    LISTED,
+    copy_file,
+    open_folder,
+    open_parent,
+    open_real,
+    read_regular,
+    real_path,
+    stat_at,
+)
 from nexus_cli.core.shared_types import Environ, Paths
 from nexus_cli.sandbox.visible_places import closed_places, hidden_in_tools, shown_places
 
@@ -39,6 +48,7 @@ _CACHES = (
     ("GRADLE_USER_HOME", ".gradle", True),
     ("CCACHE_DIR", ".cache/ccache", True),
     ("ZIG_GLOBAL_CACHE_DIR", ".cache/zig", True),
+    ("PRE_COMMIT_HOME", ".cache/pre-commit", True),
     ("GOPATH", "go", False),
     ("GOMODCACHE", "go/pkg/mod", False),
     ("CARGO_HOME", ".cargo", False),
@@ -181,6 +191,8 @@ def make_profile(
     worktree = find_worktree(project, own)
     repository = worktree.repository if worktree else project / ".git"
     folder = _cache_folder(own, git_folder.parent.parent if git_folder else repository, make_caches)
+    if folder and make_caches:
+        _copy_hook_index(folder[0], home, environ)
     inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
     guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
     return SandboxProfile(
@@ -285,6 +297,26 @@ def _cache_folder(own: Places, repository: Path, make: bool) -> Paths:
         return (real_path(private_dir(folder) if make else folder),)
     except OSError:
         return ()
+
+
+def _copy_hook_index(cache: Path, home: Path, environ: Environ) -> None:
+    """Copy pre-commit's index of the hooks that the person has installed into the cache of the project, unless the one
+    there is newer.
+
+    pre-commit writes it in each run. The hooks stay where they are, and are read by the paths in the index.
+    """
+    named = environ.get("PRE_COMMIT_HOME", "")
+    usual = named if os.path.isabs(named) else os.path.join(home, ".cache/pre-commit")
+    with ExitStack() as opened, suppress(OSError):
+        theirs = opened.enter_context(open_real(f"{os.path.realpath(usual)}/db.db")).fileno()
+        inside = opened.enter_context(open_folder(cache))
+        place, name = opened.enter_context(open_parent(".cache/pre-commit/db.db", inside=inside, create=True))
+        with suppress(FileNotFoundError):
+            if stat_at(place, name).st_mtime_ns >= os.fstat(theirs).st_mtime_ns:
+                return
+        draft = f"{name}.{os.getpid()}"
+        copy_file(theirs, os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=place))
+        os.replace(draft, name, src_dir_fd=place, dst_dir_fd=place)
 
 
 def find_worktree_folder(project: Path) -> Path | None:

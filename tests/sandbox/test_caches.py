@@ -160,6 +160,34 @@ def test_caches_are_moved_by_variables_and_those_the_person_opened_stay(tmp_path
     assert os.stat(base).st_mode & 0o777 == 0o700 and sorted(os.listdir(base)) == []
 
 
+def test_hooks_that_the_person_has_installed_are_known_to_pre_commit_in_the_sandbox(tmp_path: Path) -> None:
+    own, environ = Scene(ONE_EACH[0], tmp_path).own, {"HOME": str(tmp_path / "home")}
+    theirs = tmp_path / "home/.cache/pre-commit/db.db"
+    theirs.parent.mkdir(parents=True)
+
+    def profile() -> Path:
+        made = make_profile("write", project=tmp_path, cwd=tmp_path, own=own, temp=tmp_path / "t", environ=environ)
+        return Path(sandbox_environment(made, environ)[0]["PRE_COMMIT_HOME"]) / "db.db"
+
+    assert not profile().exists()
+    theirs.write_text("one")
+    os.utime(theirs, (1, 1))
+    copy = profile()
+    assert copy.read_text() == "one" and copy.parent != theirs.parent
+    copy.write_text("of the sandbox")
+    assert profile().read_text() == "of the sandbox"
+    theirs.write_text("two")
+    os.utime(theirs, (2**32, 2**32))
+    assert profile().read_text() == "two"
+    copy.unlink()
+    copy.parent.rmdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    copy.parent.symlink_to(elsewhere)  # as a command of the sandbox may
+    profile()
+    assert os.listdir(elsewhere) == []
+
+
 def test_worktrees_of_a_repository_have_one_cache(tmp_path: Path) -> None:
     """Else each worker would compile everything anew."""
     project = tmp_path / "p"
