@@ -49,10 +49,16 @@ _CACHES = (
     ("CCACHE_DIR", ".cache/ccache", True),
     ("ZIG_GLOBAL_CACHE_DIR", ".cache/zig", True),
     ("PRE_COMMIT_HOME", ".cache/pre-commit", True),
+    ("PREK_HOME", ".cache/prek", True),
+    ("PYLINTHOME", ".cache/pylint", True),
+    ("MPLCONFIGDIR", ".config/matplotlib", True),
+    ("IPYTHONDIR", ".ipython", True),
+    ("JUPYTER_RUNTIME_DIR", ".local/share/jupyter/runtime", True),
     ("GOPATH", "go", False),
     ("GOMODCACHE", "go/pkg/mod", False),
     ("CARGO_HOME", ".cargo", False),
     ("npm_config_cache", ".npm", False),
+    ("COREPACK_HOME", ".cache/node/corepack", False),
     ("pnpm_config_store_dir", ".local/share/pnpm/store", False),
     ("npm_config_store_dir", ".local/share/pnpm/store", False),
     ("npm_package_config_node_gyp_devdir", ".cache/node-gyp", False),
@@ -188,11 +194,9 @@ def make_profile(
     if project in writable and git_folder and not home.is_relative_to(git_folder.parent.parent):
         # The whole git folder, as in the main worktree: `rebase` and `stash` create `packed-refs.lock` in it.
         writable.append(git_folder.parent.parent)
-    worktree = find_worktree(project, own)
-    repository = worktree.repository if worktree else project / ".git"
-    folder = _cache_folder(own, git_folder.parent.parent if git_folder else repository, make_caches)
-    if folder and make_caches:
-        _copy_hook_index(folder[0], home, environ)
+    folder = _cache_folder(own, _find_repository(project, git_folder, own), make_caches)
+    for path in folder if make_caches else ():
+        _copy_hook_index(path, home, environ)
     inside = cwd.relative_to(project).parts if cwd.is_relative_to(project) else ()
     guarded = tuple(project.joinpath(*inside[:depth]) for depth in range(len(inside) + 1))
     return SandboxProfile(
@@ -297,6 +301,12 @@ def _cache_folder(own: Places, repository: Path, make: bool) -> Paths:
         return (real_path(private_dir(folder) if make else folder),)
     except OSError:
         return ()
+
+
+def _find_repository(project: Path, git_folder: Path | None, own: Places) -> Path:
+    """Return the git folder of the repository whose worktrees share the caches of a project."""
+    worktree = find_worktree(project, own)
+    return git_folder.parent.parent if git_folder else worktree.repository if worktree else project / ".git"
 
 
 def _copy_hook_index(cache: Path, home: Path, environ: Environ) -> None:

@@ -32,6 +32,8 @@ _GIT_SETTING = re.compile(r"GIT_CONFIG_(?:COUNT|(?:KEY|VALUE)_\d+)")
 SHORTEST_SECRET = 8
 """Least characters of a masked value: shorter ones may be ordinary words."""
 
+_NO_FILE = "/nonexistent/npmrc"
+"""A file that nobody makes; pnpm complains of one below `/dev/null`."""
 _PATHS = ("PATH", "VIRTUAL_ENV", "PYTHONPATH", "NODE_PATH")
 """Variables with paths that may lead into a project."""
 
@@ -58,7 +60,7 @@ def sandbox_environment(
         # npm fails if it cannot read its settings, which are hidden because they have registry tokens.
         env.pop("npm_config_userconfig", None)
         env["NPM_CONFIG_USERCONFIG"] = "/dev/null"
-        env.setdefault("NPM_CONFIG_GLOBALCONFIG", "/dev/null/npmrc")  # npm refuses one file for both
+        env.setdefault("NPM_CONFIG_GLOBALCONFIG", _NO_FILE)  # npm refuses one file for both
         # go fails if it cannot create its cache.
         caches = {"GOCACHE": str(profile.temp / "go-build")} | dict(profile.caches)
         moved = {name.lower() for name in caches}  # npm reads its variables case-insensitively
@@ -70,7 +72,7 @@ def sandbox_environment(
         env = _OFFLINE | env
     if profile.name == "read":
         env["PATH"] = _path_outside(env.get("PATH", os.defpath), profile)
-        env["NPM_CONFIG_GLOBALCONFIG"] = "/dev/null/npmrc"
+        env["NPM_CONFIG_GLOBALCONFIG"] = _NO_FILE
         env = {name: value for name, value in env.items() if not _GIT_SETTING.fullmatch(name)}
         env |= read_git_settings(environ, profile.project).variables
     return env, taken
