@@ -77,6 +77,10 @@ _VIEWS = re.compile(
     r"(?:ps|pgrep|pidof|top|ss|netstat|lsof|systemctl|who|mount|docker +(?:container +)?(?:ps|ls))(?![\w./-])"
 )
 """A program that looks at the machine."""
+_NOT_FOUND = 127
+"""Exit status of a shell that did not find the program: the network would not help."""
+_REACHED = "remote unpack failed"
+"""What git says when it has reached a remote, which must then be a folder of this machine."""
 _TAIL = 20_000
 """Characters at the end of the output that are searched."""
 
@@ -119,7 +123,8 @@ def _describe_failure(
     if not status:
         named = _describe_path(profile, tail, outside, backend, command) if _END.search(command) else ""
         return named or (_describe_unread(profile, tail) if "git" in command else "")
-    needs_network = any(
+    may_lack_network = status != _NOT_FOUND and _REACHED not in tail
+    needs_network = may_lack_network and any(
         not _LOOPBACK.search(_END.split(command[match.end() :])[0]) for match in _PROGRAM.finditer(command)
     )
     lines = [line] if (line := _describe_path(profile, tail, outside, backend)) else []

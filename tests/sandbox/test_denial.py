@@ -143,6 +143,13 @@ def test_a_program_of_the_network_that_fails_without_a_word_gets_the_hint(comman
         assert "network=true" not in describe_denial(WRITE, command, "", backend, asks=False)
 
 
+def test_a_program_that_is_missing_or_reached_its_remote_gets_no_hint_of_the_network() -> None:
+    assert describe_denial(WRITE, "gh pr list", "bash: gh: command not found", Backend.LANDLOCK, status=127) == ""
+    said = "error: remote unpack failed: unable to create temporary object directory\nTo /b.git"
+    told = describe_denial(WRITE, "git push origin a", said, Backend.LANDLOCK, status=1)
+    assert told.startswith("[sandbox: write to /b.git refused") and "network" not in told
+
+
 def test_what_is_not_writable_is_told_beside_the_missing_network() -> None:
     output = "pyenv: cannot rehash: /h/.pyenv/shims isn't writable\n"
     path, network = describe_denial(WRITE, "pip install -q requests", output, Backend.BWRAP).splitlines()
