@@ -533,6 +533,7 @@ def test_a_prompt_is_refused_or_gets_text_and_a_turn_goes_on_three_times(place: 
     assert [one["content"] for one in place.server.requests[-1].body["messages"]][-1].startswith(
         "[hook cat > ran-stop;"
     )
+    assert b"continues the turn: run the tests" in done.stderr
     assert json.loads((place.folder / "ran-stop").read_text())["stop_hook_active"] is True
     text = asked(place, 0)
     assert "ghp_" not in text and "z" * 9000 in text and "z" * 10_000 not in text and "recall d1" in text
