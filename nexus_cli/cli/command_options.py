@@ -144,7 +144,7 @@ class SharedOptions:
             "--worktree",
             "-w",
             metavar="NAME",
-            help="Work in this git worktree; a new one starts from the project's current state (see nexus worktree).",
+            help="Work in this git worktree; a new worktree starts from the project's current state.",
         ),
     ] = ""
     add_dirs: Annotated[

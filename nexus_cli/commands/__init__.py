@@ -16,7 +16,7 @@ _MESSAGE = re.compile(r"/+([\w-]+)\s+(.*)", re.DOTALL)
 SHARED = {"command", "arguments", "own_guides", "shared_options", "slash_command", "verb"}
 """Files of this folder that declare no command."""
 _UNDO = "/undo reverts a turn's changes to files, /rewind returns to an earlier message, with or without files"
-_MENTION = "The model reads files itself; @FILE in a message attaches one"
+_MENTION = "The model reads files itself; @FILE in a message attaches a file"
 _SHELL = "!COMMAND runs a shell command and shares its output, !!COMMAND keeps it private"
 _MODES = "Type your task; Shift+Tab sets the permission level; /plan is read-only"
 _LEVEL = "Shift+Tab sets the permission level; /permissions shows what runs without asking"
@@ -52,7 +52,7 @@ PEER_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("todo", "todos"), "The model maintains its own list of steps; /goal sets a goal"),
     **dict.fromkeys(("bug", "feedback"), _REPORT),
     **dict.fromkeys(
-        ("chat", "save"), "Sessions are saved automatically: /resume opens another session, /rename names this one"
+        ("chat", "save"), "Sessions are saved automatically: /resume opens another session, /rename names this session"
     ),
     "directory": "/add-dir DIR lets tools work in another folder",
     "web": "The model fetches pages itself with the fetch tool; see `nexus docs network`",

@@ -155,7 +155,7 @@ NOUN = Noun(
         Verb(unset_setting, "unset", Authority.PERMITS, "nothing", then=_apply, complete=_complete_keys),
         Verb(print_path, "path", opens="nothing"),
     ),
-    "Show the settings, or change one.",
+    "Show the settings, or change a setting.",
     in_shell=("edit",),
     aliases=("settings", "setting"),
 )

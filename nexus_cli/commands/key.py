@@ -25,6 +25,6 @@ NOUN = Noun(
     "setup",
     (Verb(build_list, "list", opens="nothing"),),
     "List provider keys, never their values.",
-    "/login stores a key, /logout removes one.",
+    "/login stores a key, /logout removes a key.",
     aliases=("keys",),
 )

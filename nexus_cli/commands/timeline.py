@@ -12,7 +12,7 @@ from nexus_cli.reports.timeline import LAST, TimelineReport, session_timeline
 def build_timeline(
     source: Source,
     space: Annotated[str, Option("NAME", "List the messages of a space and their runs.")] = "",
-    run: Annotated[str, Option("ID", "List the states of a run and its session.")] = "",
+    run: Annotated[str, Option("ID", "List the events of a run and of its session.")] = "",
     reader: Annotated[str, Option("NAME", "With --space: show which messages this member has not read.", "--as")] = "",
     last: Annotated[int, Option("N", "List the newest N rows.", is_positional=True)] = LAST,
 ) -> Report[
@@ -23,7 +23,7 @@ def build_timeline(
     """List the events of a session with time, actor and reason, content that the model saw, costs, compactions and
     drops.
 
-    With --space list the messages of a space, with --run the states of a run.
+    With --space list the messages of a space, with --run the events of a run.
     """
     if sum((bool(source.named), bool(space), bool(run))) > 1:
         raise NexusError("usage", "--session, --space and --run", "cannot be used together", "Use one of them")

@@ -68,6 +68,6 @@ def read_token(url: str, path: Path | None = None) -> str:
         ) from error
     if not token.isprintable() or not token:
         raise NexusError(
-            "config", f"the token file {path}", "contains no token", "Restart the server, which writes a new one"
+            "config", f"the token file {path}", "contains no token", "Restart the server, which writes a new token"
         )
     return token

@@ -102,7 +102,7 @@ def _find_in_folder(name: str, real: str, root: str, above: frozenset[str]) -> I
 def resolve_inside(name: str, path: str, root: str) -> str:
     real = os.path.realpath(path)
     if os.path.commonpath((real, root)) != root:
-        raise UnfitError(name, "leads outside the project")
+        raise UnfitError(name, "links to a place outside the project")
     return real
 
 

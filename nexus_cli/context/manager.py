@@ -272,8 +272,8 @@ class ContextManager:
         total = header.header_tokens + after
         if after > before and total > self.available:
             raise ValueError(
-                f"the summary would enlarge the window: {after} tokens instead of {before}; with system prompt and "
-                f"tools {total} of {self.available}"
+                f"the summary is longer than the messages it replaces: {after} tokens instead of {before}; "
+                f"with system prompt and tools {total} of {self.available}"
             )
 
     # -- counting ----------------------------------------------------------------------------------------------

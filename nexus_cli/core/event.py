@@ -452,7 +452,7 @@ LineEvent = (
 )
 """The events that are a line of JSON."""
 
-RecordedEvent = CacheResult | CompactionDone | Notice | TurnEnd
+RecordedEvent = CacheResult | CompactionDone | Notice | Retry | TurnEnd
 """The events that the ledger keeps for a replay: a person saw them, and no entry holds them."""
 
 Event = LineEvent | ToolQueue | AgentEvent

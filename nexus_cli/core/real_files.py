@@ -70,7 +70,7 @@ def follow_path(path: str) -> Iterator[tuple[str, bool]]:
         yield here, True
         links += 1
         if links > _MOST_LINKS:
-            raise OSError(errno.ELOOP, "leads through too many links")
+            raise OSError(errno.ELOOP, "contains too many links")
         here = os.sep if os.path.isabs(target) else os.path.dirname(here)
         left += target.split(os.sep)[::-1]
 
@@ -152,7 +152,7 @@ def stat_real(folder: int, name: str) -> os.stat_result:
     """Return the status of `name` in `folder`; raise `OSError` with `ELOOP` if it is a link."""
     status = stat_at(folder, name or ".")
     if stat.S_ISLNK(status.st_mode):
-        raise OSError(errno.ELOOP, "leads through a link that was just created, or through too many links")
+        raise OSError(errno.ELOOP, "contains a link that was just created, or too many links")
     return status
 
 

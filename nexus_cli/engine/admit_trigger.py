@@ -11,10 +11,11 @@ from nexus_cli.core.entry import Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import RESULT, TRIGGER, WAIT
 from nexus_cli.core.message import Role
+from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.model_call import GO_ON, ends_unfinished
+from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.user_input import record_user_message
 from nexus_cli.text.untrusted_text import cut_arrows
 

@@ -153,7 +153,7 @@ class Hook:
         now = self._read_files(self.folder)
         for path in sorted({*self.scripts, *now}):
             if (data := now.get(path)) is None:
-                return f"{path} is gone or is not a regular file; {hint}"
+                return f"{path} does not exist or is not a regular file; {hint}"
             if data != self.scripts.get(path) or data.startswith(UNREAD):
                 return f"{path} has changed since you trusted it; {hint}"
         return ""

@@ -94,7 +94,10 @@ class FileJournal(SessionJournal):
         except NexusError as missing:
             if missing.kind == "usage":
                 return NexusError(
-                    "ledger", "the saved session is gone", "it was deleted by another process", "Start a new session"
+                    "ledger",
+                    "the saved session does not exist",
+                    "it was deleted by another process",
+                    "Start a new session",
                 )
         return error
 

@@ -150,7 +150,7 @@ def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
         if primary_code(error) not in _BROKEN:
             raise
     aside = _set_aside(path)
-    notices.append(f"the ledger was damaged: nexus moved it to {aside} and created a new one")
+    notices.append(f"the ledger was damaged: nexus moved it to {aside} and created a new ledger")
     _make_private_file(path)
     return retry_while_busy(lambda: _create_or_upgrade(path))
 

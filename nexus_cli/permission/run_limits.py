@@ -201,9 +201,9 @@ class RunLimits:
             there = ", ".join(sorted(filter(self.find, tools)))
             return refuse_by_limit(f"{tool.name} is off in this run. Available: {there}." if there else OFF, "tools")
         if tool.delegates and self.limits.sub_agents is False:
-            return refuse_by_limit("this run may not delegate work", "sub_agents")
+            return refuse_by_limit("this run is not allowed to start workers", "sub_agents")
         if categories is not None and tool.effect not in categories:
-            return self._bound("categories", f"this run may not make calls that {_does(tool.effect)}", "")
+            return self._bound("categories", f"this run is not allowed to make calls that {_does(tool.effect)}", "")
         return None
 
     def _over(self, acted: bool) -> CallDecision | None:

@@ -153,7 +153,7 @@ def _failure(error: Exception, what: str, refused: str, where: tuple[str, str]) 
         provider_error.what, provider_error.why = what, provider_error.why.partition(" for url")[0]
         return provider_error
     has_plan = status in (400, 401)
-    why = refused if has_plan else "the account has no such subscription, or may not use it"
+    why = refused if has_plan else "the account has no such subscription, or is not allowed to use it"
     hint = set_key_hint(*where) if has_plan else f"Check the subscription of the account, then: {login_command(*where)}"
     return ProviderError("auth", f"{why} (HTTP {status})", hint, what=what)
 

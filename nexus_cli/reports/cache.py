@@ -272,7 +272,7 @@ def _summary(total: JsonObject) -> str:
     sent = count_requests(total)
     if total["hit"] is None:
         silent = total["unanswered"] != total["requests"]
-        return f"{sent}; the provider reported no figures." if silent else f"{sent}."
+        return f"{sent}; the provider reported no token counts." if silent else f"{sent}."
     text = f"{share(total['hit'], 1)} of the prompt tokens of {sent} were read from the cache."
     if not total["misses"]:
         return f"{text} No misses."

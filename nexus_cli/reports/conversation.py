@@ -35,9 +35,9 @@ from nexus_cli.core.memo_kinds import (
 from nexus_cli.core.message import ToolCall, restore_result
 from nexus_cli.core.run import WAITING
 from nexus_cli.core.tool import SUBJECT
-from nexus_cli.core.typed_text import NOT_DONE, split_attachments
+from nexus_cli.core.typed_text import GO_ON, NOT_DONE, split_attachments
 from nexus_cli.ledger import LaneLog, Ledger
-from nexus_cli.reports.event_texts import read_notice_text
+from nexus_cli.reports.event_texts import describe_event, read_notice_text
 from nexus_cli.tools.registry import describe_past_subject, past_tools
 
 if TYPE_CHECKING:
@@ -85,6 +85,13 @@ def newest_turns(session: Session) -> Iterator[list[Event]]:
     for turn in replay_of(session).newest_turns():
         left_open = open_calls(turn)
         yield [past.event for past in turn if past.event not in left_open]
+
+
+def describe_between(past: PastEvent) -> str:
+    """Return the words of an event that is in no entry: its line, or the text of a reply that was cut off; else ""."""
+    if past.entry is not None:
+        return ""
+    return past.event.text if isinstance(past.event, event.Text) else describe_event(past.event)
 
 
 def open_calls(turn: Iterable[PastEvent]) -> list[event.ToolCallEvent]:
@@ -182,6 +189,10 @@ class Replay:
                 reports = self._reports_after(entry.id) if entry.id == newest else []
                 yield from sorted((*reports, *self._events_after(entry.id, answer)), key=lambda past: past.at)
 
+    def between(self, entry: int) -> list[PastEvent]:
+        """Return the events after an entry that are in none, in their order; the end of a turn without its answer."""
+        return sorted((*self._reports_after(entry), *self._events_after(entry, "")), key=lambda past: past.at)
+
     def _events_of(self, entry: Entry, calls: dict[str | None, ToolCall]) -> Iterator[PastEvent]:
         """Yield the events that an entry holds; `calls` are those of the turn so far."""
         held: list[Event] = []
@@ -190,7 +201,8 @@ class Replay:
                 held.append(event.TurnStart(self.shown_text(entry)))
                 held += [] if self._is_whole else _shell_lines(entry.message.content)
             case Kind.STEER if entry.actor == "nexus":
-                held.append(event.Notice(_describe_own(entry.message.content), warning=False))
+                text = _describe_own(entry.message.content)
+                held += [event.Notice(text, warning=False)] if text else []
             case Kind.STEER | Kind.MESSAGE if entry.kind is Kind.STEER or self._is_whole:
                 held.append(event.SteeringMessage(self.shown_text(entry)))
             case Kind.ASSISTANT:
@@ -303,9 +315,12 @@ def _shell_lines(message: str) -> Iterator[event.Notice]:
 
 
 def _describe_own(text: str) -> str:
-    """Return the text that people see for a message of ours in a turn: how the command of `--until` ended."""
+    """Return the text that people see for a message of ours in a turn: how the command of `--until` ended, or that an
+    unfinished reply goes on; "" for another one, whose reason has an event of its own."""
     first = text.partition("\n")[0]
-    return first.removeprefix(NOT_DONE).rpartition(". ")[0] if first.startswith(NOT_DONE) else CONTINUED
+    if first.startswith(NOT_DONE):
+        return first.removeprefix(NOT_DONE).rpartition(". ")[0]
+    return CONTINUED if first == GO_ON else ""
 
 
 def _restore_event(memo: Memo, answer: str) -> Event | None:

@@ -345,7 +345,7 @@ def _sandbox_checks(found: JsonObject, setting: str) -> Iterator[Check]:
         if name == "none":
             continue
         writes = ", ".join(map(with_tilde, profile["writes"]))
-        said = "as write, with network" if name == "net" else f"writes {writes}; no network"
+        said = "like profile write, with network" if name == "net" else f"writes {writes}; no network"
         said += "; reads only the project, the system and tools" if name == "read" else ""
         if profile["problem"]:
             yield Check(f"profile {name}", "broken", f"{said}; it does not start: {profile['problem']}")

@@ -118,11 +118,12 @@ def describe_drop(drop: Drop, how: str = "") -> str:
     return f"{line}; {how}" if how else line
 
 
-def describe_retries(last: Retry, seconds: float, then: Event) -> str:
-    """Return the number of retries, with the reason unless the turn ended `then` with the same one."""
+def describe_retries(last: Retry, waited: float, then: Event) -> str:
+    """Return the number of retries and the seconds `waited` before them, with the reason unless the turn ended `then`
+    with the same one."""
     error = then.outcome.error if isinstance(then, TurnEnd) else None
     why = "" if error and last.why in error.get("message", "") else f": {last.why}"
-    return f"{plural(last.attempt, 'retry', 'retries')} in {format_duration(seconds)}{why}"
+    return f"{plural(last.attempt, 'retry', 'retries')} after {format_duration(waited)}{why}"
 
 
 def describe_kept(kept: JsonObject) -> list[str]:

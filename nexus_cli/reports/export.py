@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, count
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TextIO
@@ -22,15 +23,17 @@ from nexus_cli.core.clock import format_local_minute
 from nexus_cli.core.entry import Entry, Kind, drop_value
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
-from nexus_cli.core.memo_kinds import SHELL_LINE, UNDONE_FILES
+from nexus_cli.core.memo_kinds import SHELL_LINE
 from nexus_cli.core.message import Role
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import json_text
 from nexus_cli.hooks.claude_lines import claude_lines, claude_session_id
 from nexus_cli.ledger import LaneLog, SessionInfo
+from nexus_cli.reports.conversation import Replay, describe_between
 from nexus_cli.reports.jobs import job_ends
 from nexus_cli.reports.turn_ends import TurnEnds
+from nexus_cli.text.cells import one_line
 
 
 class ExportReport(ReportOfSession):
@@ -189,19 +192,19 @@ def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:
         ("Turns", info.turns),
     ):
         yield f"- {name}: {value}\n"
-    noted = [*record.memos(UNDONE_FILES), *record.memos(SHELL_LINE)]
-    acts = [(memo, str(memo.value["shown"])) for memo in noted if "shown" in memo.value]
+    acts = [(memo, str(memo.value["shown"])) for memo in record.memos(SHELL_LINE) if "shown" in memo.value]
     acts += [(memo, f"job {how}") for memo, how in job_ends(record)]
-    ends = TurnEnds(record)
-    acts += ends.lines()
-    behind: dict[int, list[str]] = {}
-    for memo, text in sorted(acts, key=lambda act: act[0].at):
-        behind.setdefault(memo.entry, []).append(f"\n*{format_local_minute(memo.at, LOCAL)}: {text}*\n")
+    behind: dict[int, list[tuple[str, str]]] = {}
+    for memo, text in acts:
+        behind.setdefault(memo.entry, []).append((memo.at, text))
+    replay, ends = Replay(record), TurnEnds(record)
     before: Entry | None = None
     for entry in _entries(record):
         yield CUT_OFF if entry.kind is Kind.USER and ends.has_no_end(before) else ""
         yield from _entry(entry)
-        yield from behind.get(entry.id, ())
+        between = [(past.at, describe_between(past)) for past in replay.between(entry.id)]
+        for at, text in sorted([*between, *behind.get(entry.id, ())], key=itemgetter(0)):
+            yield f"\n*{format_local_minute(at, LOCAL)}: {one_line(text)}*\n" if text else ""
         before = entry
     yield CUT_OFF if ends.has_no_end(before) else ""
 

@@ -23,7 +23,7 @@ from nexus_cli.provider.served_models import list_served
 from nexus_cli.reports.text.lines import Lines, filled, number, table
 from nexus_cli.session.open_session import readonly_ledger
 
-NO_MODEL = "No model is available: no key or local server offers one. `nexus login PROVIDER` stores a key."
+NO_MODEL = "No model is available: no key or local server offers a model. `nexus login PROVIDER` stores a key."
 COVERED = "covered by the subscription"
 PRICES = (
     ("input_price", "input"),

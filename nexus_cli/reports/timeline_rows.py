@@ -79,7 +79,8 @@ class TimelineKeys(TypedDict):
     an epoch (`compaction`, `overflow`, `truncation`, `pruned`, `model`, `reload`, `undo`, `restore`, `clear`),
     `compaction_failed`, `drop`, `pin`, `goal`, `hook`, `level`, `worker`, `lane`, `waiting`, `claimed`, `resumed`,
     `files` for an undo, a redo or an applied worktree, `job` for the end of a background command, `command` for a `!`
-    command or `/continue`, and `notice` for a warning that the person was shown."""
+    command or `/continue`, `ended` for a turn that failed or was stopped, and `notice` for a warning that the person
+    was shown."""
     entry: int | None
     """Id of the entry."""
     actor: JsonOf[Entity]
@@ -341,6 +342,8 @@ class SessionRecord:
         for kind, name in ((UNDONE_FILES, "files"), (SHELL_LINE, "command")):
             acts = (memo for memo in log.memos(kind) if "shown" in memo.value)
             yield from ((memo.entry, self._act_row(name, memo)) for memo in acts)
+        for memo, line in self._ends.lines():
+            yield memo.entry, make_row(memo.at, "ended", NEXUS, line)
         for memo, how in job_ends(log):  # its call is its start
             yield memo.entry, make_row(memo.at, "job", NEXUS, how)
         yield from self._level_rows()

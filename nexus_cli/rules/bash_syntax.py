@@ -254,7 +254,7 @@ class _Reader:
         elif kind in ("declaration_command", "unset_command"):
             words = [Word(children[0].type)] + [self._word(part) for part in children[1:] if part.is_named]
             if any(word.text[:1] in "-+" and "n" in word.text for word in words[1:]):
-                self._mark_unclear("a name for another variable")
+                self._mark_unclear("a reference to another variable")
             self.line.commands.append(SimpleCommand(tuple(words)))
         elif kind == "test_command":
             self._add_test(node, children, nested)

@@ -83,7 +83,7 @@ def map_claude_rule(decision: str, written: str) -> list[str]:
     if name == "WebFetch" and pattern.startswith("domain:"):
         host = pattern.removeprefix("domain:").strip()
         if "*" in host and decision == "allow":
-            raise ValueError("an allow rule must name one host in nexus")
+            raise ValueError("in nexus, an allow rule must name exactly one host")
         return [f"fetch({host})"]
     raise ValueError("nexus does not support this pattern" if name in TOOLS else "nexus has no such tool")
 

@@ -69,7 +69,7 @@ class Folders:
         return self.secrets.find(Path(path), inside=Path(root)) is None
 
     def enter(self, command: SimpleCommand) -> None:
-        """Follow one `cd`; raise `NotReadOnly` if it leads out of the project or where nobody knows."""
+        """Follow one `cd`; raise `NotReadOnly` if it is outside the project or where nobody knows."""
         words = command.words[1:]
         if words and words[0].text == "--":
             words = words[1:]
@@ -82,7 +82,7 @@ class Folders:
             if os.path.realpath(folder) != folder and os.path.lexists(folder):
                 raise NotReadOnly("cd follows a link")
         if not self.holds(entered[0]):
-            raise NotReadOnly("cd leads out of the project")
+            raise NotReadOnly("cd leaves the project")
         sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
         others = [] if sure else [self.assumed, *self.others, *entered[1:]]
         self.assumed, self.others = (
@@ -113,7 +113,7 @@ def check_path(word: Word, folders: Folders) -> None:
 
 
 def check_glob(path: str, folders: Folders) -> None:
-    """Raise `NotReadOnly` if the glob `path` leads out of the project: by `..`, its head, or a link that it finds."""
+    """Raise `NotReadOnly` if the glob `path` is outside the project: by `..`, its head, or a link that it finds."""
     parts = path.split("/")
     first = next(place for place, part in enumerate(parts) if _GLOB.search(part))
     # A bash before 5.2 finds `..` by `.*`.
@@ -139,5 +139,5 @@ def check_glob(path: str, folders: Folders) -> None:
                         deeper.append(entry.path)
         for deeper_path in deeper:
             if not folders.holds(os.path.realpath(deeper_path)):
-                raise NotReadOnly(f"{shorten(deeper_path)} leads out of the project")
+                raise NotReadOnly(f"{shorten(deeper_path)} is outside the project")
         found = deeper

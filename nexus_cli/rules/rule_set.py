@@ -368,7 +368,7 @@ def parse_rule(
     if pattern is None:
         return rule
     if not pattern.strip():
-        raise ValueError(f"{quoted} has an empty pattern; {name} without one matches every call")
+        raise ValueError(f"{quoted} has an empty pattern; {name} without a pattern matches every call")
     if tool.runs_commands:
         return _with_command_pattern(rule, pattern)
     if not (tool.paths or tool.reaches or tool.named[0]):

@@ -330,7 +330,7 @@ class PlanService(Plans):
         theirs = [plan for plan in ledger.plans.list_plans() if plan.options.get("by") == AGENT and plan.next_at]
         if len(theirs) >= MOST_OF_AGENTS:
             why = f"agents have already scheduled {len(theirs)}"
-            raise NexusError("limit", "no more plans", why, "Remove one, or ask the person")
+            raise NexusError("limit", "no more plans", why, "Remove a plan, or ask the person")
         new = self._new_plan(call_id, request)
         self._refuse_often(ledger, new)
         new = self._not_soon(ledger, new)
@@ -416,7 +416,7 @@ class PlanService(Plans):
         if run is None or run.type not in UNATTENDED:
             return new
         if not new.cron and first_time(now, at=new.at, within=new.within).next_at < now + LEAST_SECONDS:
-            why = f"it is less than {format_duration(LEAST_SECONDS)} in the future"
+            why = f"the time must be at least {format_duration(LEAST_SECONDS)} in the future"
             raise NexusError("usage", "the schedule", why, "Do the work now, or schedule it later")
         return replace(new, after=LEAST_SECONDS)
 

@@ -128,7 +128,7 @@ def _read_secret(values: JsonObject) -> str:
     """Return the secret that a service names, "" if it names none; raise `NexusError` for one that does not exist."""
     name = str(values.get("secret", ""))
     if values.get("sender") and values.get("token_header"):
-        raise NexusError("config", "set only one of sender and token_header", "a sender defines its own headers")
+        raise NexusError("config", "set only one of sender and token_header", "sender already selects the header")
     if name and not (secret := read_secret(name)):
         raise NexusError("config", name, f"it is neither set nor stored (to store it: nexus login {name})")
     return secret if name else ""

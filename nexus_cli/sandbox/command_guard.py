@@ -117,11 +117,11 @@ class CommandGuard:
         project, lines = self.snapshot.project, []
         if self.snapshot.has_more:
             lines.append(
-                f"only {MOST_FOLDERS:,} folders of the project are guarded: in deeper or newer ones, commands can "
+                f"only {MOST_FOLDERS:,} folders of the project are guarded: in deeper or newer folders, commands can "
                 "change files that other tools load"
             )
         if links := [path.removeprefix(f"{project}/") for path in self.snapshot.links_out()]:
-            lines.append(f"these links lead to unprotected files outside the project: {', '.join(links[:3])}")
+            lines.append(f"these links point to unprotected files outside the project: {', '.join(links[:3])}")
         new = [line for line in lines if (project, line) not in _told_of]
         _told_of.update((project, line) for line in new)
         return new

@@ -69,7 +69,7 @@ def check_repository(project: str) -> None:
     head = _read_line(os.path.join(git, "HEAD"))
     is_head = head.removeprefix("ref:").lstrip().startswith("refs/") if head.startswith("ref:") else _is_hash(head)
     if not is_head or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
-        raise NotPlain(".git is not a repository; git may use another one")
+        raise NotPlain(".git is not a repository; git may use another repository")
     _check_git_folder(git, common, project, 0)
 
 
@@ -82,7 +82,7 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
         for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"):
             _check_links(os.path.join(folder, name))
         if os.path.lexists(os.path.join(folder, "objects/info/alternates")) and not _is_of_worktree(folder):
-            raise NotPlain("the repository borrows objects from another one")
+            raise NotPlain("the repository uses objects of another repository")
     if git == common and os.path.lexists(os.path.join(git, "commondir")):
         raise NotPlain("the repository is elsewhere")
     for linked in _linked_folders(git, common):

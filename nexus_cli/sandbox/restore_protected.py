@@ -34,7 +34,7 @@ from nexus_cli.tree.real_tree import RealTree
 
 REPOSITORY = "new repository: git runs programs from its configuration and hooks"
 REBASE = "`git rebase --continue` would run the programs of its exec lines; read them first"
-GONE = "is gone; nexus undo restores a removed repository, but not one that was moved out of the project"
+GONE = "no longer exists; nexus undo restores a deleted repository, but no repository that was moved elsewhere"
 UNREAD = "cannot be read: linked repositories were not checked"
 _MOST_SEARCHED = 100_000
 """Most files and folders that are searched for a git folder that was moved."""
@@ -178,9 +178,7 @@ class _Comparison:
                 tree.move(git, moved)
                 self._gits[moved] = moved
             tree.move(aside, git)
-            self._tell(
-                git, f"put back; it was moved to {moved}{', where its successor is now' * tree.is_folder(moved)}"
-            )
+            self._tell(git, f"restored from {moved}{', where its replacement is now' * tree.is_folder(moved)}")
             return
         self._tell(git, f"was moved to {moved}")
         nodes = ((path, node) for path, node in self._before.nodes.items() if is_below(path, [git]))
@@ -206,7 +204,7 @@ class _Comparison:
             if way != path and tree.stat(way) is None:
                 tree.put(way, stat.S_IFDIR | 0o755, b"", (os.getuid(), os.getgid()))
         tree.move(moved, path)
-        self._tell(path, f"put back; it was moved to {moved}")
+        self._tell(path, f"restored from {moved}")
 
     def _with_new_matches(self) -> ProtectedSnapshot:
         """Return the snapshot that also names what a pattern of a deny rule names now and did not before."""

@@ -294,7 +294,7 @@ def _explain_raise(plan: SectionPlan, cap: int, raised: int) -> SectionPlan:
     if not raised or not sticky:
         return plan
     saying = next((choice for choice in sticky if choice.is_short), sticky[0])
-    raise_note = "the pool of ", cap, " tokens was raised to ", raised, " for the shortest forms of sticky sections"
+    raise_note = "the pool of ", cap, " tokens was raised to ", raised, " for sections that are always sent"
     explained = replace(saying, why=join_why(saying.why, raise_note))
     return replace(plan, chosen=tuple(explained if choice is saying else choice for choice in plan.chosen))
 

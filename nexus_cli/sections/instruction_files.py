@@ -278,7 +278,7 @@ class _ImportReader:
         """Return the layer of an import, or the reason why it is not read; neither if it is no import or was read."""
         real = os.path.realpath(path)
         if real in chain:
-            return None, "leads back to a file that imports it"
+            return None, "is a circular import"
         if real in self.seen:
             return None, ""
         if not os.path.isfile(real):

@@ -117,7 +117,7 @@ class SectionChoice:
     def reason(self) -> str:
         """The form and the reason: `full (score 92, 410 tokens)`."""
         if self.is_off:
-            return "off: its multiplier is 0"
+            return "off in this recipe"
         return reason_text(self.name, self.section.score(self.multiplier), self.tokens, self._why())
 
     def _why(self) -> Why:
@@ -159,7 +159,7 @@ class SectionPlan:
     budget: int
     """The available tokens."""
     raised: int
-    """Tokens to which the budget was raised for the shortest forms of sticky sections; 0 if it was enough."""
+    """Tokens to which the budget was raised for sections that are always sent; 0 if it was enough."""
 
     @property
     def used(self) -> int:
@@ -176,7 +176,7 @@ class SectionPlan:
         """The plan, line by line."""
         first = f"section budget: {self.used:,} of {max(self.budget, self.raised):,} tokens"
         if self.raised:
-            first += f"; raised from {self.budget:,} for the shortest forms of sticky sections"
+            first += f"; raised from {self.budget:,} for sections that are always sent"
         return (first, *(f"{choice.section.id}: {choice.reason}" for choice in self.chosen))
 
 

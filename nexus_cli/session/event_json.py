@@ -25,6 +25,7 @@ from nexus_cli.core.event import (
     Event,
     Outcome,
     RecordedEvent,
+    Retry,
     StreamLine,
     ToolQueue,
     TurnEnd,
@@ -146,6 +147,8 @@ def record_event(context: ContextManager, first: int, event: RecordedEvent) -> N
     """Record `event` if a person saw it. `first` is the entry with which its turn begins, 0 for one that goes on. A
     ledger that fails says so by the next commit that matters."""
     if isinstance(event, CacheResult) and not event.why:
+        return
+    if isinstance(event, Retry) and event.cut:  # it is recorded with the cut text
         return
     if isinstance(event, TurnEnd) and context.conversation.last < first:  # its message was not recorded
         return

@@ -193,7 +193,7 @@ def _open(
     notices.extend([*told, *unknown_tools(recipe)])
     name = options.model or (found.model if found else "")
     if not name:
-        raise NexusError("usage", "no model", "neither an option nor the session specifies one", "Use --model NAME")
+        raise NexusError("usage", "no model", "neither an option nor the session specifies a model", "Use --model NAME")
     if provider is None or isinstance(provider, RetryingProvider):
         check_model(name)
     info = _load_first_info(ledger, name, settings, recipe, options, log, notices)

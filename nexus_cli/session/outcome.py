@@ -23,7 +23,7 @@ PARTIAL = frozenset(
 _LEFT_OUT = {"tools": "excludes {tool}", "categories": "excludes every tool of this kind"}
 _STEPS = "allows tool calls in only {steps} of a turn"
 _LAYERS = {
-    "recipe": ("the recipe {recipe}", "start nexus with another: --recipe NAME"),
+    "recipe": ("the recipe {recipe}", "start nexus with another recipe: --recipe NAME"),
     "settings": ("your setting limits.{limit}", "change it with nexus config edit"),
     "project": (
         "the setting limits.{limit} in this project's .nexus/config.toml",

@@ -79,7 +79,7 @@ def _check_lane(log: LaneLog, rows: list[RequestRow]) -> tuple[str, int]:
                 rebuilt = wire.extend(arrange(epoch.head))
                 for place, (was, now) in enumerate(zip(head, rebuilt, strict=True)):
                     if was != now:
-                        return f"request {manifest.step}, line {place + 3}: a slot of epoch {epoch.id}", number
+                        return f"request {manifest.step}, line {place + 3}: the beginning of epoch {epoch.id}", number
             difference = _tail(log, epoch, wire, reached, manifest.last)
         except (NexusError, ValueError) as error:
             return f"request {manifest.step}, {error}", number

@@ -174,7 +174,7 @@ class SessionJobs(Jobs):
 
     def refuse_more(self) -> str:
         running = len(self.running())
-        return f"{running} jobs are running (the maximum): stop one" if running >= MOST else ""
+        return f"{running} jobs are running (the maximum): stop a job" if running >= MOST else ""
 
     async def start(self, command: str, context: ToolContext, seconds: int | None) -> ToolResult:
         if why := self.refuse_more():
@@ -281,7 +281,7 @@ class SessionJobs(Jobs):
     async def connect_to(self, address: str) -> Callable[[], socket.socket] | None:
         if not self.running():
             ends = "; ".join(f"job {job.id} {job.describe()}" for job in self._jobs.values())
-            raise NexusError("usage", "no job is running", f"nothing can answer at this address ({ends})")
+            raise NexusError("usage", "no job is running", f"nothing listens at this address ({ends})")
         await self._look()
         parts = urlsplit(address)
         return self._ports.find(parts.port or (443 if parts.scheme == "https" else 80))

@@ -52,7 +52,7 @@ def add_goal(
         if len(is_open) >= MOST_GOALS:
             why = f"{agent.name} has {plural(len(is_open), 'open goal')}"
             raise NexusError(
-                "usage", "no more goals", why, f"To close one: nexus space goal {shlex.quote(agent.name)} done ID"
+                "usage", "no more goals", why, f"To close a goal: nexus space goal {shlex.quote(agent.name)} done ID"
             )
         number = max((int(goal["id"][1:]) for goal in goals), default=0) + 1
         return [*goals, make_goal(number, text, priority, long_term=long_term, by=by, at=utc_now())]

@@ -142,7 +142,7 @@ def _describe_no_change(old: str, new: str) -> str:
     """Return the reason why an edit changes nothing, "" if it changes something."""
     if to_lf(old) != to_lf(new):
         return ""
-    return "`old` and `new` are the same" + (" except for line ends, which an edit keeps" * (old != new))
+    return "`old` and `new` are the same" + (" except for line endings, which an edit keeps" * (old != new))
 
 
 def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> tuple[str, int]:

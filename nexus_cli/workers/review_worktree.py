@@ -60,7 +60,7 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
         if action == "diff":
             return await _show_changes(worker, record, path)
         if not worker.has_ended:
-            return ToolResult(error=f"{worker.id} is still at work", ran=False)
+            return ToolResult(error=f"{worker.id} is still running", ran=False)
         changes = await asyncio.to_thread(list_unapplied, record)
         if refusals := await _find_refusals(dispatcher, changes):
             hint = f"The person can: nexus worktree apply {worker.worktree}"
@@ -110,9 +110,9 @@ async def _find_refusals(dispatcher: Dispatcher, changes: UnappliedChanges) -> l
     tool = find_governing(dispatcher.registry.tools(), Effect.EDIT)
     limits = dispatcher.turn_limits
     if tool is None or (limits.tools is not None and tool.name not in limits.tools):
-        return ["this run may not edit"]
+        return ["this run is not allowed to edit files"]
     if limits.categories is not None and tool.effect not in limits.categories:
-        return ["this run may not edit"]
+        return ["this run is not allowed to edit files"]
     found: dict[str, None] = {}
     for path in changes.paths:
         found |= dict.fromkeys(await _find_edit_refusals(dispatcher, tool, path))

@@ -99,7 +99,7 @@ def find_reader(session: Session) -> Tool | None:
 
 async def _quote_file(path: str, session: Session, may_read: bool) -> str:
     if not may_read:
-        return f"{path}: not shown (this run may not read files)"
+        return f"{path}: not shown (this run is not allowed to read files)"
     result = await read_unasked(path, session)
     if result is None or result.error:
         return f"{path}: not shown ({result.error if result else 'reading it needs permission'})"
@@ -191,7 +191,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if not task.task.strip():
             raise NexusError("usage", "no worker was started", "`task` is empty")
         if not task.wait and limits.mode not in (None, "plan_execute"):
-            raise NexusError("limit", "background workers are not allowed", f"the mode of this run is {limits.mode}")
+            raise NexusError("limit", "background workers are not allowed", f"this run has the mode {limits.mode}")
         if self._depth > MOST_DEPTH:
             raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
         self._refuse_without_place()
@@ -571,7 +571,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if worker.spawner:
             return f"belongs to session {worker.spawner}, of which this session is a copy. Start another worker."
         if self.session.state.rights().sub_agents is False:
-            return "cannot continue: this run may not start workers"
+            return "cannot continue: this run is not allowed to start workers"
         if not worker.session_id:
             return "never started. Start another worker."
         try:

@@ -336,9 +336,9 @@ class _Planner:
 def _describe_clash(ours: ProjectFile, base: ProjectFile, new: ProjectFile) -> str:
     """Return the reason that three states of a file cannot be merged by content, "" if they can."""
     in_place = {
-        FOLDER: "a folder is in its place",
+        FOLDER: "a folder now has its name",
         BLOCKED: "a link or a file has replaced its folder",
-        SPECIAL: "something other than a file is in its place",
+        SPECIAL: "a device, pipe or socket now has its name",
     }
     if ours.mode in in_place:
         return in_place[ours.mode]

@@ -113,7 +113,7 @@ def read_source(root: Path) -> SourceProject:
             "Copy them: git repack -a && rm .git/objects/info/alternates",
         )
     if status:
-        raise _refusal("the current branch has no commit yet", 'Create one: git commit --allow-empty -m "Start"')
+        raise _refusal("the current branch has no commit yet", 'Create a commit: git commit --allow-empty -m "Start"')
     if not (git.may_use(common) and git.may_use(own)):
         raise _refusal(f"{root}/.git is linked to a place outside the project", "Remove the link")
     return SourceProject(git, root, own, common, lines[2], head.decode().strip())

@@ -124,7 +124,7 @@ def test_a_project_that_can_never_take_effect_is_not_trusted(nexus: Run, project
     (project / ".nexus" / "skills").symlink_to("/etc")
     done = nexus("trust")
     assert done.returncode == 2 and done.stderr.count(b"\n") == 1
-    assert b"skills leads outside the project" in done.stderr
+    assert b"skills links to a place outside the project" in done.stderr
     assert b"instead of 200" not in nexus("config", "show").stdout
 
 

@@ -178,7 +178,7 @@ def test_why_tells_signals_from_the_other_layers(context: FakeContext) -> None:
         {"name": "mode", "value": "single_action", "bound_by": "signals", "said": {"signals": "single_action"}}
     ]
     assert value["signals"]["bind"] and value["signals"]["event_class"] == "communication"
-    assert "the event class is communication" in find_form("why")(value, 200)
+    assert "the turn counts as communication" in find_form("why")(value, 200)
     assert context.session.dispatcher.limits == Limits(max_steps=9, allow="ask")
 
 

@@ -193,7 +193,11 @@ def test_files_that_lead_out_of_the_project_or_are_huge_are_one_notice(tmp_path:
     (two / ".nexus" / "config.toml").write_bytes(b"#" * 10_000_000)
     os.mkfifo(three / ".nexus" / "config.toml")
     clean = load(tmp_path)
-    for folder, why in ((one, "leads outside the project"), (two, "larger than 4 MiB"), (three, "not a regular file")):
+    for folder, why in (
+        (one, "links to a place outside"),
+        (two, "larger than 4 MiB"),
+        (three, "not a regular file"),
+    ):
         loaded = load(folder)
         assert why in notice(loaded) and loaded.values == clean.values
 

@@ -245,7 +245,7 @@ def test_instructions_that_lie_outside_the_project_are_left_out_and_named(
     put(repo / "pkg" / "AGENTS.md", "AGENTS")
     for layers in (instruction_layers(repo / "pkg"), instruction_layers(repo / "pkg" / "deep")):
         [layer] = [one for one in layers if one.folder == repo / "pkg"]
-        assert layer.text == "AGENTS" and f"{place} leads to {tmp_path}" in layer.notice
+        assert layer.text == "AGENTS" and f"{place} links to {tmp_path}" in layer.notice
         assert "outside the project; skipped" in layer.notice
     loaded = ContextLoader(repo / "pkg").load()
     assert "SECRET" not in loaded.system_prompt and place in loaded.sources.ignored

@@ -213,7 +213,7 @@ def test_in_a_worktree_the_trusted_hooks_of_its_source_run_whatever_its_files_sa
         assert (first.state, first.folder, first.why) == (CHANGED if why else ACTIVE, folder, why)
         assert (second.state, second.folder) == (ACTIVE, folder / "sub")
 
-    gone, source = ".claude/guard.sh is gone or is not a regular file", f"; copy it from {project}"
+    gone, source = ".claude/guard.sh does not exist or is not a regular file", f"; copy it from {project}"
     check(gone + source)
     (folder / ".claude").mkdir()
     (folder / ".claude/guard.sh").write_text("exit 0\n")

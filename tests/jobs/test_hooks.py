@@ -360,8 +360,8 @@ SPOIL = "echo 'import os; os.system(\"touch ran-forged\")' > .claude/hooks/guard
                 f"cp -p .claude/hooks/guard.py old && {SPOIL} && touch -r old .claude/hooks/guard.py",
                 "guard.py has changed",
             ),
-            ("rm .claude/hooks/guard.py && mkfifo .claude/hooks/guard.py", "guard.py is gone or is not a regular file"),
-            ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py is gone or is not a regular file"),
+            ("rm .claude/hooks/guard.py && mkfifo .claude/hooks/guard.py", "guard.py does not exist or is not a"),
+            ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py does not exist or is not a"),
             ("rm .claude/hooks/guard.py && ln -s /bin/true .claude/hooks/guard.py", "guard.py has changed"),
             ("truncate -s 900G .claude/hooks/guard.py", "guard.py has changed"),
             ("sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py", "it has changed"),
@@ -533,6 +533,7 @@ def test_a_prompt_is_refused_or_gets_text_and_a_turn_goes_on_three_times(place: 
     assert [one["content"] for one in place.server.requests[-1].body["messages"]][-1].startswith(
         "[hook cat > ran-stop;"
     )
+    assert b"continues the turn: run the tests" in done.stderr
     assert json.loads((place.folder / "ran-stop").read_text())["stop_hook_active"] is True
     text = asked(place, 0)
     assert "ghp_" not in text and "z" * 9000 in text and "z" * 10_000 not in text and "recall d1" in text

@@ -79,9 +79,9 @@ def test_imports_and_rules_are_sections_with_their_files(place: Stage) -> None:
     assert all(words in system for words in (STYLE, TESTING, GENERAL, "A shop.", "follow @docs/style.md"))
     assert not any(words in system for words in ("NOT IMPORTED", "OUTSIDE", API, "NO WEB"))
     told = "\n".join(done.told)
-    for line in ("@~/shop.md (line 4) leads to", "outside the project", "@gone.md (line 4) is not there"):
+    for line in ("@~/shop.md (line 4) links to", "outside the project", "@gone.md (line 4) is not there"):
         assert line in told, told
-    assert "@../CLAUDE.md (line 1) leads back" in told and "alice" not in told and "node" not in told, told
+    assert "@../CLAUDE.md (line 1) is a circular import" in told and "alice" not in told and "node" not in told, told
 
 
 def test_a_rule_by_path_is_sent_once_and_stands_after_compaction_and_resume(place: Stage) -> None:
@@ -279,7 +279,7 @@ def test_a_file_with_a_key_is_not_imported_unless_it_is_a_document(place: Stage)
     for why in (
         ".env (line 1) holds",
         "docs/key (line 1) holds",
-        f"docs/link.md (line 1) leads to {place.folder}/.env, which holds",
+        f"docs/link.md (line 1) links to {place.folder}/.env, which holds",
     ):
         assert f"@{why} credentials" in told, told
     report = place.run("doctor", "--instructions", "--json").result

@@ -129,7 +129,7 @@ def test_plugins_of_a_repository_are_added_by_name_and_change_by_an_update_alone
     assert "It is pinned to a commit" in place.run("plugin", "update", "docs").told[-1]
     assert place.run("plugin", "update", "docs", first, "--all").status == 0
     (kept,) = place.run("plugin", "update", "docs").told
-    assert "It is pinned to a commit; to use a newer one: nexus plugin update docs BRANCH" in kept
+    assert "It is pinned to a commit; to use a newer commit: nexus plugin update docs BRANCH" in kept
     git = ["git", "-C", str(tools), "-c", "user.name=x", "-c", "user.email=x@y.z"]
     subprocess.run([*git, "commit", "-q", "--amend", "-m", "Forced", "--reset-author"], check=True)
     forced = place.run("plugin", "update", "docs", "main", "--all")

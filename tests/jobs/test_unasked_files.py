@@ -28,9 +28,9 @@ def test_credentials_that_a_project_names_are_in_no_request_and_the_person_reads
         place.script(model)
         first = place.ask("hello")
         told = first.stderr.decode()
-        assert first.status == 0 and "AGENTS.md leads to" in told and "which holds credentials" in told
+        assert first.status == 0 and "AGENTS.md links to" in told and "which holds credentials" in told
         assert place.run("trust").status == 0
         assert place.ask("/go").status == 0
-        assert b"AGENTS.md leads to" in place.run("doctor").stdout
+        assert b"AGENTS.md links to" in place.run("doctor").stdout
         assert len(seen) == 2 and SECRET not in str(seen)
         assert "harmless words" in str(seen[1]) and "[not attached: .env holds credentials]" in str(seen[1])

@@ -931,7 +931,7 @@ def test_of_very_many_protected_places_that_were_put_back_a_few_are_named(projec
     command = ("bash", {"command": "for d in d*; do echo evil > $d/AGENTS.md; done"})
     text = results(say(opened(project, command, allow="auto"), "go")[0])[0].text
     assert not list(project.glob("d*/AGENTS.md"))
-    assert text.count("AGENTS.md: removed]") == 20 and "[sandbox: further places restored or removed: 10]" in text
+    assert text.count("AGENTS.md: removed]") == 20 and "[sandbox: further paths restored or removed: 10]" in text
 
 
 @pytest.mark.matrix

@@ -54,4 +54,4 @@ def test_an_instruction_file_that_may_not_be_sent_is_listed_before_and_after_the
             say(session, "one")
         stored = context_report(Options(tmp_path, model=MODEL), Settings(), session.id if is_sent else None)
         for value in (stored, live_report(session.state)):
-            assert sum("AGENTS.md leads to" in one for one in value["notices"]) == 1, value["notices"]
+            assert sum("AGENTS.md links to" in one for one in value["notices"]) == 1, value["notices"]

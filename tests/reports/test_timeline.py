@@ -401,12 +401,12 @@ def test_a_turn_without_an_end_is_said_to_be_cut_off_where_the_session_goes_on()
     play = Play()
     for step in ("user", "answer", "user", "call", "user"):
         play.do(step)
-    play.note("event", {"type": "turn.end"})  # it failed
+    play.note("event", {"type": "turn.end", "outcome": {}})  # it failed
     play.do("user")
     play.do("call")
     play.note("shell_line", {"shown": "/continue"})
     play.do("call")
-    play.note("event", {"type": "turn.end"})
+    play.note("event", {"type": "turn.end", "outcome": {}})
     play.note("shell_line", {"shown": "/continue"})
     value = play.timeline()
     assert [row.get("cut_off", False) for row in rows_of(value, "user")] == [False, False, True, False]

@@ -267,7 +267,7 @@ def test_a_secret_is_named_and_never_written_into_the_settings(tmp_path: Path, m
     services, problems = load_services(TABLES, tmp_path)
     assert sorted(services) == sorted(TABLES) and services["hub"].token == SECRET and not problems
     both = {"x": {**TABLES["hub"], "token_header": "X"}}
-    assert "a sender defines its own headers" in load_services(both, tmp_path)[1][0]
+    assert "sender already selects the header" in load_services(both, tmp_path)[1][0]
 
 
 def test_a_payload_that_gives_orders_starts_only_what_level_and_rules_allow(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_a_folder_may_be_removed_or_moved_with_what_is_protected_in_it(ground: G
     told, names = in_user(ground.user, act)
     assert told[1:] == [(), (), ()], told
     assert names == [".git", "lib", "plain", "sub", "tracked"]
-    assert len(told[0]) == 1 and told[0][0].startswith("sub/.git: is gone"), "the repository is gone, its folder is not"
+    assert len(told[0]) == 1 and told[0][0].startswith("sub/.git: no longer exists"), "its folder is there"
 
 
 @pytest.mark.matrix

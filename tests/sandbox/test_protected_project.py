@@ -216,7 +216,7 @@ def test_a_protected_link_out_of_the_project_is_told_once(ground: Ground) -> Non
             (scene.project / "GEMINI.md").symlink_to("CLAUDE.md")
             return [scene.run("true").restored for _ in range(2)]
 
-    assert in_user(ground.user, act) == [("these links lead to unprotected files outside the project: CLAUDE.md",), ()]
+    assert in_user(ground.user, act) == [("these links point to unprotected files outside the project: CLAUDE.md",), ()]
 
 
 @pytest.mark.matrix

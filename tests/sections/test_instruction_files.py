@@ -185,7 +185,7 @@ def test_four_files_deep_is_the_end_and_a_circle_is_named_once(repo: Path) -> No
     ]
     put(repo / "2.md", "@NEXUS.md @1.md @2.md")
     notices = [one.notice for one in project(repo) if one.notice]
-    assert len(notices) == 1 and notices[0].count("leads back") == 3, notices
+    assert len(notices) == 1 and notices[0].count("is a circular import") == 3, notices
 
 
 def test_what_is_no_file_is_named_only_if_it_can_be_meant_as_one(repo: Path) -> None:
@@ -245,11 +245,11 @@ def test_what_a_deny_rule_names_is_not_imported_and_no_link_leads_to_it(repo: Pa
     told = "; ".join(one.notice for one in found)
     for name in (
         "@secrets/a.md (line 1) is denied by a rule for read_file",
-        f"@link.md (line 1) leads to {repo}/secrets/a.md, denied by",
+        f"@link.md (line 1) links to {repo}/secrets/a.md, denied by",
     ):
         assert name in told
     for link, file in (("pkg/NEXUS.md", "own.md"), (".claude/rules/always.md", "rule.md")):
-        assert f"{repo}/{link} leads to {repo}/secrets/{file}, denied by a rule for read_file" in told
+        assert f"{repo}/{link} links to {repo}/secrets/{file}, denied by a rule for read_file" in told
     assert [one.text for one in instruction_layers(repo)].count("SECRET") == 2
 
 

@@ -179,7 +179,7 @@ def test_a_multiplier_of_zero_switches_a_section_off_and_others_change_its_score
     assert made.reasons[1:] == (
         "a: pointer (score 50, 1 tokens): the next form needs 59 tokens, 7 are left",
         "b: full (score 80, 60 tokens)",
-        "c: off: its multiplier is 0",
+        "c: off in this recipe",
     )
     off = made.chosen[2]
     assert not off.is_short and off.to_json(cached=True)["off"] and off.to_json(cached=True)["form"] == "dropped"

@@ -93,7 +93,7 @@ def test_a_person_who_said_nothing_is_not_said_to_have_said_no(tmp_path: Path) -
 
 @pytest.mark.usefixtures("locked")
 def test_a_recipe_that_refused_is_named_whatever_else_is_allowed(tmp_path: Path) -> None:
-    way = "start nexus with another: --recipe NAME."
+    way = "start nexus with another recipe: --recipe NAME."
     assert told(tmp_path, LOOK, RUN, recipe="locked", allow="all").endswith(
         f"touch made. The recipe locked excludes bash: {way}"
     )

@@ -38,7 +38,7 @@ def test_what_runs_stands_once_and_what_broke_is_resumed(
     made.say("go", ends=False)
     made.wait_for("retry 1 in ")
     made.wait_for("● bash")
-    assert len(rows(made, "· 1 retry in ")) == 1 and not rows(made, "· retry")
+    assert len(rows(made, "· 1 retry after ")) == 1 and not rows(made, "· retry")
     made.wait_for(lambda one: rows(made, "    9"))
     assert [line[2:15] for line in rows(made, "● ") + rows(made, "○ ")] == ["bash seq 9; u", "bash echo two"]
     spins: list[str] = []

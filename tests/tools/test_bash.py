@@ -144,7 +144,7 @@ def test_output_is_shown_while_it_comes(desk: Any, tmp_path: Path) -> None:
 def test_a_working_folder_that_vanished_is_an_error(desk: Any) -> None:
     desk.project.rmdir()
     result = desk.run("bash", command="echo")
-    assert "is gone" in result.error
+    assert "no longer exists" in result.error
     assert not result.ran
 
 

@@ -65,7 +65,7 @@ def test_an_edit_that_changes_nothing_is_skipped_with_a_note_and_the_others_appl
     result = desk.run("edit_file", path="a", edits=edits)
     assert result.output.splitlines()[0] == (
         "[edit 2 of 4 skipped: `old` and `new` are the same; "
-        "edit 3 of 4 skipped: `old` and `new` are the same except for line ends, which an edit keeps]"
+        "edit 3 of 4 skipped: `old` and `new` are the same except for line endings, which an edit keeps]"
     )
     assert result.success and path.read_text() == "1\ntwo\n3\n"
     refused = desk.run("edit_file", path="a", edits=[_edit("1", "1"), _edit("3", "3")])
@@ -283,7 +283,7 @@ def test_a_letter_that_the_encoding_lacks_is_an_error(desk: Any) -> None:
 
 def test_a_change_of_line_ends_alone_is_no_edit_and_one_of_the_last_line_is_one(desk: Any) -> None:
     path = desk.write("a", "a\nb\n")
-    assert "line ends, which an edit keeps" in desk.run("edit_file", path="a", edits=[_edit("a\n", "a\r\n")]).error
+    assert "line endings, which an edit keeps" in desk.run("edit_file", path="a", edits=[_edit("a\n", "a\r\n")]).error
     result = desk.run("edit_file", path="a", edits=[_edit("b\n", "b")])
     assert result.output == "2 b\n\\ No newline at end of file"
     assert path.read_bytes() == b"a\nb"

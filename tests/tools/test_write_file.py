@@ -106,7 +106,7 @@ def test_a_folder_or_a_file_in_the_way_is_an_error(desk: Any) -> None:
 
 def test_a_working_folder_that_is_gone_is_not_made_again(desk: Any) -> None:
     desk.project.rmdir()
-    assert desk.run("write_file", path="a", content="").error == "a: the working folder is gone"
+    assert desk.run("write_file", path="a", content="").error == "a: the working folder no longer exists"
     assert not desk.project.exists()
 
 

@@ -112,7 +112,7 @@ def test_a_session_that_reads_no_files_gets_none_by_naming_them_to_a_worker(tmp_
     crew = Crew({"ONE": doing("seen"), "root": handing({"task": "ONE", "files": ["a.py"]})})
     run(crewed(crew, tmp_path, recipe="blind"), "root")
     sent = str(next(request for role, request in crew.seen if role == "ONE").messages)
-    assert "inside = 1" not in sent and "a.py: not shown (this run may not read files)" in sent
+    assert "inside = 1" not in sent and "a.py: not shown (this run is not allowed to read files)" in sent
 
 
 def test_an_answer_for_good_answers_the_same_question_of_other_workers(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_run_that_hands_nothing_over_lets_no_earlier_worker_go_on(tmp_path: Pa
     crew = Crew({"ONE": doing("never"), "root": steers})
     session = crewed(crew, tmp_path, _root().id, limits=Limits(max_steps=9, sub_agents=False))
     events, _ = run(session, "steer it")
-    assert "this run may not start workers" in results(events, "agents")[0]
+    assert "this run is not allowed to start workers" in results(events, "agents")[0]
     assert {role for role, _ in crew.seen} == {"root"}
 
 

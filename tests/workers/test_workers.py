@@ -417,7 +417,7 @@ def test_a_call_that_the_person_declines_ends_the_worker_and_each_reader_is_told
 def test_no_worker_where_the_limits_say_so(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("x"), "root": handing("ONE")})
     events, outcome = run(crewed(crew, tmp_path, limits=Limits(max_steps=9, sub_agents=False)), "root")
-    assert results(events) == ["this run may not delegate work"]
+    assert results(events) == ["this run is not allowed to start workers"]
     assert [row["limit"] for row in outcome.denied] == ["sub_agents"]
 
 
@@ -428,7 +428,7 @@ def test_workers_nest_two_deep_and_no_deeper(tmp_path: Path) -> None:
     crew = Crew({"DEEP": doing("too deep"), "MIDDLE": down("DEEP"), "HIGH": down("MIDDLE"), "root": handing("HIGH")})
     events, _ = run(crewed(crew, tmp_path), "root")
     assert MOST_DEPTH == 2 and "DEEP" not in {role for role, _ in crew.seen}
-    assert "this run may not delegate work" in results(events)[0]
+    assert "this run is not allowed to start workers" in results(events)[0]
     assert {one.agent for one in events if isinstance(one, AgentEvent)} == {"w1", "w1.1"}
 
 

@@ -157,7 +157,7 @@ def _describe(done: SessionsImport, dry_run: bool) -> str:
         counted = f"{usage.input:,} tokens in ({usage.cache_read:,} from the cache), {usage.output:,} out"
         lines.append(f"Earlier usage (not counted by nexus usage): {model or 'unknown model'}: {counted}")
     if done.new and not dry_run:
-        lines.append("`nexus sessions list --all` lists them, `nexus -r ID` resumes one.")
+        lines.append("`nexus sessions list --all` lists them, `nexus -r ID` resumes a session.")
     return "\n".join(lines)
 
 

@@ -117,7 +117,7 @@ def _piped() -> str:
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
-        raise NexusError("usage", "stdin", f"{len(lines)} lines, but a key has only one", "Pipe only the key")
+        raise NexusError("usage", "stdin", f"{len(lines)} lines, but a key is a single line", "Pipe only the key")
     return lines[0] if lines else ""
 
 

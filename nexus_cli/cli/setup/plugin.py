@@ -110,7 +110,7 @@ def _accept(
     kept = [key for key, state in states.items() if state == "active"]
     is_same = before is not None and (place, named) == (before.source, before.named)
     if before and is_same and not diff and not before.changed and len(kept) == len(states):
-        pinned = f" It is pinned to a commit; to use a newer one: nexus plugin update {plugin.name} BRANCH"
+        pinned = f" It is pinned to a commit; to use a newer commit: nexus plugin update {plugin.name} BRANCH"
         source.say(f"{plugin.name} has not changed since you accepted it.{pinned if named.commit else ''}")
     else:
         asking = [key for key in states if key not in kept]

@@ -86,7 +86,9 @@ def below(summary: str, chosen: CompactionPlan, more: Additions, known: Collecti
     """Return the neutralized `summary` with the record, the pins and the line for pins without room below it."""
     parts = [neutralize(summary, known).strip()]
     if more.cut:
-        parts[0] += "\n" + (f'[The summary continues: recall("{more.cut}")]' if more.recalls else "[It was cut here.]")
+        parts[0] += "\n" + (
+            f'[The summary continues: recall("{more.cut}")]' if more.recalls else "[The summary was cut off here.]"
+        )
     if more.record:
         parts.append(more.record)
     return "\n\n".join([*parts, *pin_texts(chosen.pins, more.left_out, more.recalls)])

@@ -48,6 +48,8 @@ from nexus_cli.tools.schema import check_arguments
 
 MOST_CHARACTERS = 10_000
 """Most characters of the text that one hook adds; the rest is a drop."""
+MOST_REASON = 400
+"""Most characters of the reason of a hook that a person is shown."""
 MOST_ROUNDS = 3
 """Most times that `Stop` hooks let one turn go on."""
 LAST_SECONDS = 5.0
@@ -226,6 +228,9 @@ class SessionHooks:
             self._tell(f"hooks continued the turn {MOST_ROUNDS} times (the maximum); the turn ends")
             return ""
         self._rounds += 1
+        for run in blocking:
+            why = cut_at_word(one_line(self._clean(run.reason)), MOST_REASON)
+            self._tell(f"hook {run.hook.name} ({run.hook.source}) continues the turn: {why}", warning=False)
         return "\n".join(self._words(run, run.reason) for run in blocking)
 
     async def before_compaction(self, is_manual: bool, instructions: str) -> None:
@@ -488,7 +493,7 @@ class SessionHooks:
         if self._context is not None:
             why = one_line(self._clean(run.why or answer.reason))
             value = {"event": hook.table.event, "hook": hook.name, "source": hook.source, "outcome": run.outcome}
-            told = {"why": cut_at_word(why, 400), "seconds": run.seconds, "about": about}
+            told = {"why": cut_at_word(why, MOST_REASON), "seconds": run.seconds, "about": about}
             self._context.conversation.memo(HOOK, {**value, **told})
         named = f"hook {hook.name} ({hook.source})"
         if run.is_missing or run.outcome == FAILED:
@@ -556,9 +561,9 @@ class SessionHooks:
     def _clean(self, text: str) -> str:
         return redact(self.permission.mask_secrets(text)[0])
 
-    def _tell(self, line: str) -> None:
+    def _tell(self, line: str, *, warning: bool = True) -> None:
         if self._control is not None:
-            self._control.emit_notice(line)
+            self._control.emit_notice(line, warning=warning)
 
     def _tell_once(self, line: str) -> None:
         if line not in self._told:

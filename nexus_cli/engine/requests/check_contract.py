@@ -85,7 +85,7 @@ def _too_large(
     why = f"the request has {request.tokens:,} input tokens, {over:,} too many (largest part: {name}, about {tokens:,})"
     if not is_first:
         return NexusError("limit", f"{option} reached", why, "Raise the limit, or compact the session (/compact)")
-    way = "Start a new session, compact this one (/compact)," if name == HISTORY else "Send less,"
+    way = "Start a new session, compact this session (/compact)," if name == HISTORY else "Send less,"
     return _broken(option, why, f"{way} or raise the limit to {request.tokens}")
 
 
@@ -119,7 +119,7 @@ def _check_drops(context: ContextManager, contract: ContextContract, request: Re
     goal = int(settings.compact.to * request.budget.available)
     if left + request.tokens - goal > most:
         why = f"the session would be compacted first, from {request.tokens:,} tokens to about {goal:,}"
-        raise _broken(option, why, "Start a new session, or compact this one (/compact)")
+        raise _broken(option, why, "Start a new session, or compact this session (/compact)")
 
 
 def _name_drops(drops: Sequence[Drop], names: Mapping[str, str]) -> str:

@@ -35,8 +35,6 @@ ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previ
 """Arguments of a request, besides its messages and tools, that its manifest records."""
 LEAST_REPORT = 0.05
 """Share of our count below which a report is ignored: some servers report 0 or 1 for any request."""
-GO_ON = "Continue where you stopped."
-"""Message of a session that resumes without a prompt after an unfinished reply."""
 
 
 async def call_model(engine: Engine, plan: RequestPlan, most: int | None = None, *, main: bool = True) -> Reply:

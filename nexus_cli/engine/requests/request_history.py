@@ -68,10 +68,10 @@ class RequestPair:
             why = f" ({self.row.finish})" if self.row.finish else ""
             return Diagnosis("unanswered", why=f"the request was not answered{why}")
         if not self.row.reported:
-            return Diagnosis("unreported", why="the provider reported no figures for this request")
+            return Diagnosis("unreported", why="the provider reported no token counts for this request")
         verdict, first = facts.diagnose(), ""
         if not facts.before and self.row.manifest.step > 1:
-            first = "no earlier request reported figures to compare with"
+            first = "no earlier request to compare with"
         elif not facts.before and facts.read:
             first = "first request of this session; another session had sent the same prefix"
         return replace(verdict, why=first) if first else verdict

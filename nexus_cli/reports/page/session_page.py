@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from sys import maxsize
 
@@ -57,12 +58,15 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     replies = {request.row.manifest.last + 1: request for request in requests}
     talk = Talk(markup, Replay(log, info.folder, is_whole=True).events(), replies)
     by_id = {entry.id: entry for entry in entries}
-    blocks = list[Block]()
+    blocks, between = list[Block](), list[tuple[str, Block]]()
     for row in value["rows"]:
         if row["entry"] is not None:
+            blocks += [block for _, block in sorted(between, key=itemgetter(0))]
             blocks += talk.blocks(by_id[row["entry"]])
+            between = talk.notes(row["entry"])
         elif row["kind"] != "request" and (block := talk.event(row)):
-            blocks.append(block)
+            between.append((row["at"], block))
+    blocks += [block for _, block in sorted(between, key=itemgetter(0))]
     origins = log.memos(IMPORTED_SESSION)
     origin = f"{origins[-1].value['from']}, {origins[-1].value['file']}" if origins else ""
     beside = value["totals"]["requests"] - len(requests)

@@ -17,13 +17,14 @@ from nexus_cli.core.event import (
     Text,
     ToolCallEvent,
     ToolResultEvent,
+    TurnEnd,
     TurnStart,
 )
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.reports.conversation import PastEvent
-from nexus_cli.reports.event_texts import describe_event, describe_outcome
+from nexus_cli.reports.conversation import PastEvent, describe_between
+from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
 from nexus_cli.reports.text.lines import name_cause, plural
@@ -35,7 +36,7 @@ SHOWN_DIFF = 40
 """Most lines of a diff that is open at first."""
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 SPEAKERS = {"agent": "nexus", "person": "You", "nexus": "nexus (program)", "client": "Client"}
-IN_ROWS = (AgentEvent, CompactionDone, ContextDrop)
+IN_ROWS = (AgentEvent, CompactionDone, ContextDrop, TurnEnd)
 """Events that have a row in the timeline."""
 NOTED = ("files", "notice", "pin")
 """Kinds of rows that the conversation has as notices too."""
@@ -81,10 +82,9 @@ class Talk:
                 self._results[past_event.event.call.id] = past_event.entry, past_event.event
 
     def blocks(self, entry: Entry) -> Iterator[Block]:
-        """Yield the block of an entry, which for a result its call has shown, and of events after it."""
+        """Yield the block of an entry, which for a result its call has shown."""
         block: Block = []
-        held = self._held.get(entry.id, [])
-        for past_event in held:
+        for past_event in self._held.get(entry.id, ()):
             match past_event.event:
                 case TurnStart(text) | SteeringMessage(text) if past_event.entry:
                     block += self._words(entry, text)
@@ -94,17 +94,20 @@ class Talk:
                     block += self._call(call, subject)
                 case ToolResultEvent(call) if call.id in self._results:  # no message has its call
                     block += self._call(call, "")
+        if entry.kind is Kind.STEER and not block:  # a message of ours
+            block += self._words(entry, entry.message.content)
         if entry.kind is not Kind.TOOL:
             block += map(self._picture, entry.message.parts)
         if block or entry.kind is not Kind.TOOL:
             yield [self._head(entry), *block, "</article>\n"]
-        for past_event in held:
-            if (
-                past_event.entry is None
-                and not isinstance(past_event.event, IN_ROWS)
-                and (text := describe_event(past_event.event))
-            ):
-                yield [self._note(past_event.at, "notice", "", text)]
+
+    def notes(self, entry: int) -> list[tuple[str, Block]]:
+        """Return the blocks of the events behind an entry that have no row in the timeline, each with its time."""
+        return [
+            (past.at, [self._note(past.at, "notice", "", text)])
+            for past in self._held.get(entry, ())
+            if not isinstance(past.event, IN_ROWS) and (text := describe_between(past))
+        ]
 
     def event(self, row: JsonObject) -> Block:
         """Return the block of an event that is not an entry; empty if a notice says it."""

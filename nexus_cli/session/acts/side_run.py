@@ -87,7 +87,7 @@ async def _run(
             return await _steps(side, dispatcher, recipe, then, most)
     except ApprovalDeferred:
         why = "a tool approval was deferred"
-        raise NexusError("denied", f"{recipe.name} was stopped", why, "Start it again") from None
+        raise NexusError("denied", f"recipe {recipe.name} was stopped", why, "Start it again") from None
 
 
 async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Recipe | None, most: int | None) -> str:
@@ -109,7 +109,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
             last = conversation.items[-1].message
             return last.content.strip() if last.role is Role.ASSISTANT else ""
         if not left:
-            raise NexusError("limit", f"{recipe.name} was stopped", "it reached its limit of steps")
+            raise NexusError("limit", f"recipe {recipe.name} was stopped", "it reached its limit of steps")
         left -= 1
         notices = side.readings.notices
         if notices and conversation.attach_preamble("\n".join(map(as_note, notices))):
@@ -117,7 +117,7 @@ async def _steps(side: Engine, dispatcher: Dispatcher, recipe: Recipe, then: Rec
         needs = side.window_request()
         if not needs.fits:
             why = f"it needs about {needs.upper_bound:,} tokens, but only {needs.room:,} fit"
-            raise NexusError("overflow", f"{recipe.name} was not done", why, "/compact makes room")
+            raise NexusError("overflow", f"recipe {recipe.name} was not run", why, "/compact makes room")
         await call_model(side, needs, main=False)
 
 
@@ -129,7 +129,7 @@ def _answer_without_tools(recipe: Recipe, conversation: Conversation, calls: Seq
     if words:
         return words
     why = "the model called a tool, but this run has no tools"
-    raise NexusError("provider", f"{recipe.name} has no answer", why, "Try again, or choose another model")
+    raise NexusError("provider", f"recipe {recipe.name} gave no answer", why, "Try again, or choose another model")
 
 
 def _dispatcher(request: RequestPlan, dispatcher: Dispatcher, recipe: Recipe) -> Dispatcher:

@@ -107,7 +107,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         return ToolResult(error=f"the command was not started: {error.strerror}", ran=False)
     except (OSError, ValueError) as error:
         if not os.path.isdir(context.cwd):
-            return ToolResult(error=f"the working folder {context.cwd} is gone", ran=False)
+            return ToolResult(error=f"the working folder {context.cwd} no longer exists", ran=False)
         why = error.strerror if isinstance(error, OSError) else str(error)
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
@@ -158,7 +158,7 @@ def _tell_restored(restored: Sequence[str], context: ToolContext) -> None:
     for line in restored[:_MOST_SHOWN]:
         context.tell(f"sandbox: {line}")
     if len(restored) > _MOST_SHOWN:
-        context.tell(f"sandbox: further places restored or removed: {len(restored) - _MOST_SHOWN:,}")
+        context.tell(f"sandbox: further paths restored or removed: {len(restored) - _MOST_SHOWN:,}")
 
 
 def _format_result(
@@ -168,7 +168,7 @@ def _format_result(
     text, styles = STYLE.subn("", decode_text(done.output, done.uncounted))
     notes, lines = [], [f"[sandbox: {note}]" for note in (*sandbox.notes, *done.restored[:_MOST_RESTORED])]
     if len(done.restored) > _MOST_RESTORED:
-        lines.append(f"[sandbox: further places restored or removed: {len(done.restored) - _MOST_RESTORED:,}]")
+        lines.append(f"[sandbox: further paths restored or removed: {len(done.restored) - _MOST_RESTORED:,}]")
     # In `curl -s ADDRESS | jq .` only the status of the pipe tells of a failure, and the output is another program's;
     # with `2>&1` it has the failed part's errors.
     is_own = not pipe or done.status or (hidden and _PASSES_ERRORS.search(command))

@@ -232,7 +232,7 @@ def _lines(text: str, offset: int, limit: int | None, more: bool) -> tuple[str, 
     total = len(lines) - (lines[-1] == "")
     if offset > max(1, total):
         length = plural(total, "line")
-        raise ToolError(f"has more lines than the {length} that can be read" if more else f"has only {length}")
+        raise ToolError(f"is longer than the {length} that nexus reads" if more else f"has only {length}")
     last = total if limit is None else min(total, offset + limit - 1)
     part = "\n".join(lines[offset - 1 : last])
     ended = last < len(lines)

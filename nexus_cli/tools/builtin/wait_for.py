@@ -111,7 +111,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
     # What was granted as an address of a job is no other one's, also if the last job has just ended.
     may_reach = jobs is None or not is_local or context.may_reach(address) is True
     if not is_own and not may_reach:
-        raise ToolError(f"{address}: no running job can answer there")
+        raise ToolError(f"{address}: no running job listens at this address")
 
     async def look_once() -> JsonObject | None:
         connect = await jobs.connect_to(address) if jobs is not None and is_own else None

@@ -45,7 +45,7 @@ async def run(arguments: WriteFileArguments, context: ToolContext) -> ToolResult
     """Write the file and return one line about it."""
     try:
         if not context.cwd.is_dir():
-            raise ToolError("the working folder is gone")
+            raise ToolError("the working folder no longer exists")
         return await write_noted(arguments.path, context, lambda target, stop: _write(target, arguments, context, stop))
     except (OSError, ToolError) as error:
         return ToolResult(error=describe_problem(arguments.path, error, context))

@@ -219,7 +219,7 @@ class RichRenderer:
             return
         if not isinstance(event, AMONG_DROPS):
             self._show_held_drops()
-        if self._retried and not isinstance(event, e.Retry):
+        if self._retried and not isinstance(event, e.Retry | e.StepEnd):
             self._show_retries(event)
         match event:
             case e.Text():
@@ -317,16 +317,16 @@ class RichRenderer:
             return
         self._spinner.retry(event)
         if self._drawn:
-            began = self._retried[1] if self._retried and self._retried[0].attempt < event.attempt else self._clock()
-            self._retried = event, began
+            is_next = self._retried is not None and self._retried[0].attempt < event.attempt
+            self._retried = event, event.wait + (self._retried[1] if self._retried and is_next else 0.0)
         else:
             self._scrollback.add_note(event_texts.describe_event(event), "dim")
 
     def _show_retries(self, event: e.Event) -> None:
         """Show the number of retries before `event`, without the reason if `event` repeats it."""
         assert self._retried is not None, "shown after a retry"
-        (last, began), self._retried = self._retried, None
-        self._scrollback.add_note(event_texts.describe_retries(last, self._clock() - began, event), "dim")
+        (last, waited), self._retried = self._retried, None
+        self._scrollback.add_note(event_texts.describe_retries(last, waited, event), "dim")
 
     def _show_group(self) -> None:
         """Output the held calls, if there are any."""

@@ -19,7 +19,7 @@ from nexus_cli.core.entry import ItemForm
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.request import Delta, FinishDelta, Request
-from nexus_cli.engine.requests.model_call import GO_ON
+from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.reports.event_texts import describe_compaction_end
 from nexus_cli.session.acts.compaction import preview_of
 from nexus_cli.session.factory import open_session

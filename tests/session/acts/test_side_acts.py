@@ -346,7 +346,8 @@ def test_a_lane_without_tools_ends_at_a_call_and_sends_no_second_request(
         []
         if words
         else [
-            "goal saved without steps: goal_decompose has no answer: the model called a tool, but this run has no tools"
+            "goal saved without steps: recipe goal_decompose gave no answer: "
+            "the model called a tool, but this run has no tools"
         ]
     )
     assert [goal.text for goal in kept(tmp_path, session.id)] == ["A parser", *steps]

@@ -104,7 +104,7 @@ def test_the_answer_goes_to_stdout_and_everything_else_to_stderr() -> None:
     stage.feed(e.TurnStart("x"), e.StepStart(1), e.Text("One.\n\nTwo."), e.ToolCallEvent(CALL, "make"), result)
     stage.feed(e.Retry(1, 1.0, "busy"), e.Text("Three."), e.TurnEnd(replace(DONE, denied=())))
     assert CODES.sub(" ", stage.terminal.written["out"]).split() == ["One.", "Two.", "Three."]
-    assert "One." not in stage.terminal.written["err"] and "· 1 retry in" in stage.terminal.written["err"]
+    assert "One." not in stage.terminal.written["err"] and "· 1 retry after" in stage.terminal.written["err"]
     silent = Stage(text=False)
     lines = silent.feed(e.TurnStart("x"), e.StepStart(1), e.Text("One.\n\nTwo and so on"))
     assert silent.terminal.written["out"] == "" and not any("One" in line or "Two" in line for line in lines)

@@ -123,7 +123,7 @@ def test_every_event_of_the_union_is_taken() -> None:
         "recalled d1",
         "▌ and tests too",
         "compacted: 100 -> 30 tokens",
-        "1 retry in 0.0 s: busy",
+        "1 retry after 2.0 s: busy",
         "! note",
     ):
         assert part in seen.text, part
@@ -776,10 +776,11 @@ def test_retries_of_a_request_are_one_line_that_counts() -> None:
     retries = [e.Retry(number, 1.0, "the server is busy") for number in (1, 2, 3)]
     seen = Seen().feed(e.TurnStart(""), e.StepStart(1), *retries, every=2.0)
     assert seen.text == ""
-    assert seen.feed(e.Text("well\n\n"), every=2.0).text == "· 3 retries in 6.0 s: the server is busy\n\nwell\n"
+    assert seen.feed(e.Text("well\n\n"), every=2.0).text == "· 3 retries after 3.0 s: the server is busy\n\nwell\n"
     error = {"kind": "overloaded", "message": "the request failed: the server is busy", "hint": ""}
-    seen.feed(e.StepStart(2), e.Retry(1, 1.0, "the server is busy"), e.TurnEnd(replace(DONE, error=error)))
-    assert seen.text.count("the server is busy") == 2 and "· 1 retry in 0.0 s\n" in seen.text
+    seen.feed(e.StepStart(2), e.Retry(1, 1.0, "the server is busy"), e.StepEnd(2, "overloaded", Usage()))
+    seen.feed(e.TurnEnd(replace(DONE, error=error)))
+    assert seen.text.count("the server is busy") == 2 and "· 1 retry after 1.0 s\n" in seen.text
     lines = Seen(drawn=False).feed(*retries).text.splitlines()
     assert lines == [f"· retry {number} in 1 s: the server is busy" for number in (1, 2, 3)]
 

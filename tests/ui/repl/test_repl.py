@@ -29,8 +29,8 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.memo_kinds import COMMAND, WAITING_TEXTS
 from nexus_cli.core.request import Delta, Request, TextDelta
+from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.core.usage import Usage
-from nexus_cli.engine.requests.model_call import GO_ON
 from nexus_cli.reports.context import live_report
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.text.lines import short
