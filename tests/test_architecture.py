@@ -481,17 +481,17 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (47_144, 0, 54),
     "core": (43_615, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (51_508, 0, 37),
+    "engine": (51_594, 0, 37),
     "hooks": (7_790, 0, 21),
     "imports": (14_562, 0, 10),
     "ledger": (51_583, 0, 34),
     "mcp": (19_440, 0, 19),
-    "permission": (13_443, 0, 48),
+    "permission": (13_446, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (89_826, 8_414, None),
+    "reports": (89_835, 8_414, None),
     "rpc": (17_617, 0, 16),
-    "rules": (31_614, 0, 20),
+    "rules": (31_660, 0, 20),
     "runs": (23_470, 0, 42),
     "sandbox": (39_096, 0, 27),
     "sections": (37_019, 0, 46),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_776, 49_784)
+SUM = (973_920, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
