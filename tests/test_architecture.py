@@ -475,7 +475,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_940, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_838, 0, 51),
+    "commands": (42_890, 0, 51),
     "config": (35_137, 0, None),
     "context": (9_005, 0, 18),
     "conversation": (47_144, 0, 54),
@@ -485,7 +485,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "hooks": (7_790, 0, 21),
     "imports": (14_562, 0, 10),
     "ledger": (51_583, 0, 34),
-    "mcp": (19_440, 0, 19),
+    "mcp": (19_570, 0, 21),
     "permission": (13_446, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_956, 0, 57),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_940, 49_784)
+SUM = (974_122, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
