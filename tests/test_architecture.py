@@ -489,7 +489,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_446, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (89_835, 8_414, None),
+    "reports": (89_672, 8_414, None),
     "rpc": (17_617, 0, 16),
     "rules": (31_680, 0, 20),
     "runs": (23_470, 0, 42),
@@ -501,7 +501,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
     "tools": (57_288, 27_256, 54),
-    "tree undo worktrees": (68_443, 0, 64),
+    "tree undo worktrees": (68_617, 0, 63),
     "ui": (96_466, 0, 46),
     "workers": (10_374, 0, 1),
 }
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (974_135, 49_784)
+SUM = (974_146, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
