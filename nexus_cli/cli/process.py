@@ -121,12 +121,13 @@ def block_imports_from_cwd() -> None:
 
 
 def reopen_descriptors() -> None:
-    """Open /dev/null in place of a closed stdin, stdout or stderr, so that no other file gets its number."""
+    """Open /dev/null in place of a closed stdin, stdout or stderr, so that no other file gets its number. Writing to
+    stdout still fails: nobody gets that output."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
         except OSError:
-            opened = os.open(os.devnull, os.O_RDWR)
+            opened = os.open(os.devnull, os.O_RDONLY if number == 1 else os.O_RDWR)
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)

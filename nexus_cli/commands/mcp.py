@@ -21,7 +21,7 @@ from nexus_cli.core.services import ServerTools
 from nexus_cli.core.shared_types import T
 from nexus_cli.mcp.server_entries import SCHEMES, fit_name, parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
-from nexus_cli.mcp.server_values import ServerEntry, ServerError
+from nexus_cli.mcp.server_values import TOKENS, ServerEntry, ServerError, token_path
 from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.reports.mcp_servers import ServerToolsReport
 from nexus_cli.session.session_servers import open_host, servers_report
@@ -73,7 +73,7 @@ def add(
         hint = f"Put options before NAME; to add an HTTP server: nexus mcp add NAME {url}"
         raise NexusError("usage", f"wrong usage: {one_line(option)}", "neither a name nor a program", hint)
     words = target[1:] if target[0] == "--" else target
-    is_url = len(words) == 1 and words[0].startswith(SCHEMES)
+    is_url = len(words) == 1 and "://" in words[0]
     entry: JsonDict = {"url": words[0]} if is_url else {"command": words}
     entry |= ({"env": env} if env else {}) | ({"headers": header} if header else {})
     try:
@@ -99,12 +99,15 @@ def add(
 
 
 def remove(source: Source, name: Name) -> Act:
-    """Remove a server from the personal config.toml."""
+    """Remove a server from the personal config.toml, with the tokens of its login."""
+    known = _read_catalogue(source, "").entries.get(name)
     if not write_server(name, None):
         entry = _find(source, name, "")
         raise NexusError(
             "usage", f"server {name}", f"this server is configured in {entry.file}", "Remove the server there"
         )
+    if known and known.source == "personal":
+        token_path(places().data / TOKENS, name, known.url).unlink(missing_ok=True)
     return report_act(f"server {name} was removed.", name)
 
 

@@ -73,16 +73,21 @@ _RUNS_PROJECT = ("cargo",)
 """Programs whose check runs code of the project."""
 
 
-def parse_check(value: object) -> EditCheck | None:
-    """Return the check of a table `[[check]]`, None if it is invalid."""
-    if not isinstance(value, dict) or not {"glob", "command"} <= set(value) <= {"glob", "command", "seconds"}:
-        return None
-    glob, command, seconds = value["glob"], value["command"], value.get("seconds", SECONDS)
-    texts = all(isinstance(text, str) and text.strip() for text in (glob, command))
-    in_time = is_number(seconds) and 0 < seconds < sys.float_info.max
-    if not texts or not in_time or any(FILES in part for part in _QUOTED.findall(command)):
-        return None
-    return EditCheck(glob, command, float(seconds))
+def parse_check(value: object) -> EditCheck:
+    """Return the check of a table `[[check]]`; raise `ValueError` with what is wrong in it."""
+    if not isinstance(value, dict):
+        raise ValueError("not a [[check]] table")
+    if unknown := [key for key in value if key not in ("glob", "command", "seconds")]:
+        raise ValueError(f"unknown key `{unknown[0]}`, expected `glob`, `command` and optionally `seconds`")
+    for key in ("glob", "command"):
+        if not isinstance(value.get(key), str) or not value[key].strip():
+            raise ValueError(f"`{key}` is missing, empty or no string")
+    if any(FILES in part for part in _QUOTED.findall(value["command"])):
+        raise ValueError(f"`command` has {FILES} in quotes; its paths are quoted already")
+    seconds = value.get("seconds", SECONDS)
+    if not is_number(seconds) or not 0 < seconds < sys.float_info.max:
+        raise ValueError("`seconds` is not a positive number")
+    return EditCheck(value["glob"], value["command"], float(seconds))
 
 
 def early_globs(project: Path, configured: Sequence[EditCheck] | None) -> tuple[str, ...]:

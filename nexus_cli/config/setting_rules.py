@@ -54,11 +54,10 @@ class TablesRule(Rule):
     """The rule of `[[check]]` and `[[hook]]`: a list of tables, held as one line of JSON each."""
 
     parse: Callable[[object], Any] = lambda table: None
-    """Returns the dataclass of a table, None if the table is invalid; raises `ValueError` if it knows why."""
+    """Returns the dataclass of a table; raises `ValueError` with what is wrong in it."""
 
     def read(self, value: Any) -> SettingValue | None:
-        tables: list[Any] = [self.parse(element) for element in value] if isinstance(value, list) else [None]
-        return None if None in tables else tuple(json.dumps(asdict(table)) for table in tables)
+        return tuple(json.dumps(asdict(self.parse(table))) for table in value) if isinstance(value, list) else None
 
     def decode(self, lines: Iterable[str]) -> tuple[Any, ...]:
         """Return the dataclasses of lines that `read` returned."""

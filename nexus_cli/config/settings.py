@@ -305,7 +305,7 @@ class LedgerSettings:
     wait: float = declare(600.0, SECONDS, "Seconds to wait for a database server that cannot be reached.")
 
 
-def _parse_check(table: object) -> EditCheck | None:
+def _parse_check(table: object) -> EditCheck:
     from nexus_cli.config.checks import parse_check  # noqa: PLC0415  (few settings have checks)
 
     return parse_check(table)

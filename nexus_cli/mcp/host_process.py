@@ -32,6 +32,7 @@ from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.shared_types import Environ, TakeText
 from nexus_cli.mcp.server_tools import describe_resources
 from nexus_cli.mcp.server_values import (
+    TOKENS,
     AskPerson,
     ServerAnswer,
     ServerEntry,
@@ -210,7 +211,7 @@ class McpHost:
             "headers": {name: _fill_in(server, name, value) for name, value in server.headers.items()},
             "start_seconds": server.start_seconds,
             "call_seconds": server.call_seconds,
-            "tokens": str(places().data / "mcp"),
+            "tokens": str(places().data / TOKENS),
             "key": server.sha256,
         }
 

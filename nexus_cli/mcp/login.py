@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -29,6 +28,7 @@ from pydantic import AnyUrl, ValidationError
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.wire import as_table
+from nexus_cli.mcp.server_values import token_path
 
 EXPIRED = 1.0
 """A time in the past, in seconds since 1970; 0 would be a token without an end."""
@@ -45,8 +45,7 @@ class TokenFile(TokenStorage):
     """The tokens of one server in a file of mode 0600, with what is needed to refresh them in a later process."""
 
     def __init__(self, folder: Path, name: str, url: str) -> None:
-        key = hashlib.sha256(f"{name}\n{url}".encode()).hexdigest()[:24]
-        self.path = folder / f"{key}.json"
+        self.path = token_path(folder, name, url)
         self.context: Any = None
         """The SDK's state of the flow: its metadata is stored with the tokens."""
         try:
@@ -157,20 +156,28 @@ async def browser_login(
 ) -> AsyncIterator[StoredLogin]:
     """Listen on the loopback interface and yield the authentication of a login."""
     answered: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
+    expected = list[str]()
+
+    async def show(address: str) -> None:
+        expected[:] = parse_qs(urlsplit(address).query).get("state", ())
+        await show_url(address)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, ValueError, TimeoutError, IndexError):
             async with asyncio.timeout(10):
                 first = (await reader.readline()).decode("ascii", "replace").split()
                 target = urlsplit(first[1])
+                query = parse_qs(target.query)
                 found = target.path == "/callback" and first[0] == "GET"
                 head = b"HTTP/1.1 200 OK" if found else b"HTTP/1.1 404 Not Found"
+                if found and query.get("state", []) != expected:  # of another login, or a forged one
+                    found, head = False, b"HTTP/1.1 400 Bad Request"
                 body = _PAGE if found else b""
                 kind = b"\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: "
                 writer.write(head + kind + str(len(body)).encode() + b"\r\n\r\n" + body)
                 await writer.drain()
                 if found and not answered.done():
-                    _settle(answered, {name: values[0] for name, values in parse_qs(target.query).items()})
+                    _settle(answered, {name: values[0] for name, values in query.items()})
         writer.close()
 
     async def wait_for_answer() -> AuthorizationCodeResult:
@@ -179,7 +186,7 @@ async def browser_login(
     listener = await asyncio.start_server(answer, "127.0.0.1", 0, limit=65_536)
     port = listener.sockets[0].getsockname()[1]
     try:
-        yield _provider(url, tokens, f"http://127.0.0.1:{port}/callback", show_url, wait_for_answer)
+        yield _provider(url, tokens, f"http://127.0.0.1:{port}/callback", show, wait_for_answer)
     finally:
         listener.close()
         answered.cancel()

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from nexus_cli.core.json_value import JsonObject
@@ -14,6 +15,14 @@ Fault = Literal["start", "silent", "died", "protocol", "refused", "login", "too_
 """Why a server did not answer: it could not be started or reached; said nothing in time; ended; broke the protocol;
 answered with an error of the protocol; wants a login; answered with more than is read; has other tools than a call was
 decided by."""
+TOKENS = "mcp"
+"""The folder below `data` with the tokens of logins."""
+
+
+def token_path(folder: Path, name: str, url: str) -> Path:
+    """Return the path of the tokens of a server in the folder of tokens."""
+    key = hashlib.sha256(f"{name}\n{url}".encode()).hexdigest()[:24]
+    return folder / f"{key}.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,9 @@ def make_list(offer: ServerOffer) -> ToolList:
     """Return a list of tools in the order in which it is sent, with its tokens. Blocks: it loads an encoder."""
     named, left_out = dict[str, ServerTool](), list(offer.left_out)
     for tool in sorted(offer.tools, key=lambda tool: (tool.name, tool.description)):
-        if (first := named.setdefault(fit_name(tool.name), tool)) is not tool:
+        if not tool.name:
+            left_out.append(("without a name", "a call could not name it"))
+        elif (first := named.setdefault(fit_name(tool.name), tool)) is not tool:
             left_out.append((tool.name, f"its name conflicts with that of the tool {first.name}"))
     kept = tuple(list(named.values())[:MOST_TOOLS])
     tokens = _count_tokens(kept)

@@ -190,12 +190,16 @@ class CallPermission:
         self.load(level, runs=False)
         self.refuse_unguarded(level)
 
+    @property
+    def unread_denials(self) -> Sequence[str]:
+        """Return the deny rules that cannot be parsed, each as `FILE line N: PROBLEM`."""
+        return self._rules.unread_denials if self._rules is not None else ()
+
     def refuse_unguarded(self, level: str) -> None:
         """Raise `NexusError("config", ...)` at level `all` if a deny rule cannot be parsed: nothing else would stop a
         call."""
-        unread = self._rules.unread_denials if self._rules is not None and level == ALL else ()
-        if unread:
-            where, _, why = unread[0].partition(": ")
+        if level == ALL and self.unread_denials:
+            where, _, why = self.unread_denials[0].partition(": ")
             hint = "Correct the rule in that file, or choose a level other than all"
             raise NexusError("config", where, why, hint)
 
@@ -279,8 +283,8 @@ class CallPermission:
             named = replace(named, why=named.ruling)
         if named.is_denied:
             return named
-        unread = self._rules.unread_denials if self._rules is not None else ()  # one of these may be for this call
-        opened = rule is not None and named.is_granted and (rule in extra or not unread)
+        # An unread one may be for this call.
+        opened = rule is not None and named.is_granted and (rule in extra or not self.unread_denials)
         decision = decide(
             call.tool,
             call.arguments,
@@ -316,7 +320,7 @@ class CallPermission:
 
     def find_narrow_way(self, decision: CallDecision) -> NarrowWay:
         """Return the options or rule that let a refused call run at its level, and as little else as possible: one
-        allow rule, for a path outside the project also `--add-dir`, for a command outside the sandbox `--rule`.
+        allow rule, for a path outside the project also `--add-dir`, for commands outside the sandbox a `--rule` each.
         Blocks."""
         call = decision.checked
         if call.tool.runs_commands:
@@ -326,34 +330,42 @@ class CallPermission:
         rules = [*(exact if len(call.targets) == 1 else ()), *(decision.offers if len(decision.offers) == 1 else ())]
         rule = self._find_enough(rules, call, decision.level)
         may_work_there = call.tool.effect is Effect.READ or decision.level not in (PLAN, ASK)
-        option = f"--add-dir {shlex.quote(folder_of(folders[0]))}" if len(folders) == 1 and may_work_there else ""
-        return NarrowWay(rule, option)
+        options = [f"--add-dir {shlex.quote(folder_of(folder))}" for folder in folders if may_work_there]
+        return NarrowWay(rule, " ".join(options))
 
     def _find_way_of_command(self, call: CheckedCall, decision: CallDecision) -> NarrowWay:
         from nexus_cli.rules.bash_syntax import read_command_line  # noqa: PLC0415
 
         commands = read_command_line(str(call.arguments[COMMAND])).commands
         lines = [[word.text for word in command.words] for command in commands]
-        words = lines[0] if len(lines) == 1 else []
         named = [word for line in lines for word in line[1:] if not word.startswith("-") and "\0" not in word]
         # A word with a slash in front is a path, though nothing may be there.
         found_paths = [os.path.join(self._cwd, os.path.expanduser(word)) for word in named]
         paths = [real_path(path) for path in found_paths if path in named or os.path.lexists(path)]
         outside = [path for path in paths if not path.is_relative_to(self._project)]
-        exact = [f"{call.tool.name}({shlex.join(words)})"] if words and not COMMAND_SIGNS & set("".join(words)) else []
+        exact = [
+            f"{call.tool.name}({shlex.join(words)})"
+            for words in lines
+            if words and not COMMAND_SIGNS & {*"".join(words)}
+        ]
         offers = decision.offers if len(decision.offers) == 1 else ()
         rule = self._find_enough([*(exact if outside else ()), *offers], call, decision.level)
         for folder in map(folder_of, folder_rules(outside, self._project)):
             if self.decide(call, decision.level, added=(Path(folder),)).is_granted:
                 return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")
-        ahead = "" if rule else self._find_enough(exact, call, decision.level, ahead=True)
-        return NarrowWay(rule, f"--rule {shlex.quote(ahead)}" if ahead else "")
+        if rule:
+            return NarrowWay(rule)
+        for ahead in (*((one,) for one in exact), tuple(dict.fromkeys(exact))):
+            with suppress(ValueError):  # it cannot be written
+                if self.decide(call, decision.level, ahead=ahead).is_granted:
+                    return NarrowWay(option=" ".join(f"--rule {shlex.quote(one)}" for one in ahead))
+        return NarrowWay()
 
-    def _find_enough(self, rules: Iterable[str], call: CheckedCall, level: str, *, ahead: bool = False) -> str:
-        """Return the first allow rule, or rule of `--rule`, with which a call runs at `level`, "" if none does."""
+    def _find_enough(self, rules: Iterable[str], call: CheckedCall, level: str) -> str:
+        """Return the first allow rule with which a call runs at `level`, "" if none does."""
         for rule in rules:
             with suppress(ValueError):  # it cannot be written
-                if self.decide(call, level, () if ahead else [rule], ahead=(rule,) if ahead else ()).is_granted:
+                if self.decide(call, level, [rule]).is_granted:
                     return rule
         return ""
 

@@ -206,7 +206,11 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
         level = max(confined, key=LEVELS.index)
         yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}."
     if alone:
-        yield f"Only {switch} {ALL} lets {which(len(alone))} run, along with everything else that no rule denies."
+        calls = which(len(alone))
+        yield (
+            f"No rule allows {calls} alone: approve {calls} in a terminal, or let all run that no rule denies "
+            f"({switch} {ALL})."
+        )
     if text := name_first([way.rstrip(".") for way in dict.fromkeys(others) if way], NAMED, "; "):
         yield f"{text[0].upper()}{text[1:]}."
 

@@ -18,8 +18,7 @@ from nexus_cli.undo.follow_changes import KILLED_SINCE
 from nexus_cli.undo.plan_references import merge_references
 from nexus_cli.undo.plan_restore import UNSURE, PathChange, find_changes
 from nexus_cli.undo.read_content import ContentReader, read_all
-from nexus_cli.undo.read_references import is_reference
-from nexus_cli.undo.records import GIT_FOLDER
+from nexus_cli.undo.read_references import name_references
 from nexus_cli.undo.undo_turn import UndoRequest, changed_by
 
 NAMED = 100
@@ -31,15 +30,13 @@ MOST = 512 * 1024
 
 UNSURE_QUESTION = "Also revert changes that may be yours?"
 
-_KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes"}
-
 
 def undo_text(value: JsonObject, width: int) -> Lines:
     """List what was restored, removed and kept, and what is left to the person."""
     kinds = [("restored", value["restored"]), ("removed", value["removed"])]
     counts = [f"{_count(paths)} {kind}" for kind, paths in kinds if paths]
     references = value.get("references", [])
-    back = _name_references([reference for reference in references if reference["restored"]])
+    back = name_references([reference for reference in references if reference["restored"]])
     if back:
         counts.append(f"{plural(len(back), 'reference')} restored")
     if value["kept"]:
@@ -56,7 +53,7 @@ def undo_text(value: JsonObject, width: int) -> Lines:
     yield from _listed(
         [f"{'restored' if taken_back['before'] else 'removed':<9} {name}" for name, taken_back in back.items()], width
     )
-    for name, reference in _name_references(
+    for name, reference in name_references(
         [reference for reference in references if not reference["restored"]]
     ).items():
         if reference["command"] != (value["head_moved"] or {}).get("command"):
@@ -97,18 +94,6 @@ def _count(paths: Sequence[str]) -> str:
     return " and ".join(filter(None, (files, plural(folders, "folder") if folders else "")))
 
 
-def _name_references(rows: Sequence[JsonObject]) -> dict[str, JsonObject]:
-    """Return references by the name that a person knows them by, other files of git's folder by their path in it; the
-    list of stashes goes with the newest."""
-    found: dict[str, JsonObject] = {}
-    for row in rows:
-        kind, _, rest = row["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
-        own = kind if is_reference(row["name"].removeprefix("logs/")) else f"{GIT_FOLDER}/{kind}"
-        name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else own
-        found.setdefault(mask_unprintable(f"{name} of {row['repository']}" if row["repository"] else name), row)
-    return found
-
-
 def _headline(value: JsonObject, counts: str) -> str:
     verb, turn, newest = value["action"], value["turn"], value.get("newest_turn")
     if not counts and any(not what.endswith(KILLED_SINCE) for what in value["unfollowed"]):
@@ -140,7 +125,7 @@ def turn_diff(request: UndoRequest) -> tuple[int | None, str, list[str]]:
             text.append(diff)
             unread += [] if diff else [name]
     moved = [asdict(reference.change) for reference in merge_references(steps) if reference.is_change]
-    text += [f"{name}: {_describe_move(reference)}\n" for name, reference in _name_references(moved).items()]
+    text += [f"{name}: {_describe_move(reference)}\n" for name, reference in name_references(moved).items()]
     return turn, "".join(text), unread
 
 

@@ -218,13 +218,16 @@ def _judge(command: SimpleCommand, reason: str, profile: Profile, search: _Searc
     sandbox, the line asks whatever its parts are.
     """
     level, shown = search.level, tuple(word.text for word in command.words)
-    if not reason and (profile != "write" or can_write_nothing(command)):
+    is_free = not reason and (profile != "write" or can_write_nothing(command))
+    # A rule that names a reader too lets it have the network, or run outside the sandbox.
+    is_asked = level != ALL and not (is_free and profile in ("read", "write"))
+    allowed = find_allow(command, search.rules) if is_asked else None
+    if allowed is not None and (allowed.lifts or not is_free):
+        return CommandPart(shown, "allow", allowed.text, allowed.origin)
+    if is_free:
         return CommandPart(shown, "allow", None, "built in", "it only reads")
     if level == ALL:
         return CommandPart(shown, "allow", None, f"level {level}")
-    allowed = find_allow(command, search.rules)
-    if allowed is not None:
-        return CommandPart(shown, "allow", allowed.text, allowed.origin)
     if level == AUTO:
         return CommandPart(shown, "allow", None, f"level {level}")
     texts = command_texts(command.words)

@@ -62,6 +62,8 @@ _UNCLEAR = re.compile(r"[^\w./:=,-].*", re.DOTALL)
 _GLOB_WORD = re.compile(f"(?:^|(?<=[{_ANY}{_END}{_MORE}]))[^{_ANY}{_END}{_MORE}]*{_MORE}")
 CommandTexts = tuple[list[str], list[str]]
 """The texts by which rules know a command: without the folder of its program, and with it."""
+MOST_GLOBS = 200
+"""Most words with globs in a command that are compared with a pattern; the work grows with their number."""
 _EDGES = r"(?<![\w.-])", r"(?![\w.-])"
 """Expressions for the edges of a word in text that is not read."""
 SERVER_TOOLS = "mcp__"
@@ -287,8 +289,10 @@ def _shape(word: Word, *, is_program: bool = False) -> str:
 
 
 def _can_equal(text: str, pattern: str) -> bool:
-    """Return True if a text exists that both stand for. The places of `text` that the signs of `pattern` lead to are
-    the bits of one number: all of them are followed at once."""
+    """Return True if a text exists that both stand for, or `text` has too many globs to tell. The places of `text` that
+    the signs of `pattern` lead to are the bits of one number: all of them are followed at once."""
+    if text.count(_MORE) > MOST_GLOBS:
+        return True
     anything = _find_places(text, _ANY)
     computed = anything | _find_places(text, _SOME)
     ends = _find_places(text, _END) | _find_places(text, _MORE)

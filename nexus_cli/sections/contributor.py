@@ -60,6 +60,8 @@ class Sources:
     """Returns the instruction layers currently on disk; one without a text has a notice with the reason. Blocking."""
     is_denied: Callable[[Path], bool] | None = None
     """Returns True for a real path that a deny rule keeps from `read_file`. Blocking."""
+    find_denial: Callable[[str, str], str] = lambda kind, name: ""
+    """Returns the deny rule for a kind and a whole name of a guide, "" for none. Blocking."""
     mode: str = ""
     """The front end, if the model has to know it: a program at the other end, not a person."""
     is_run: bool = False

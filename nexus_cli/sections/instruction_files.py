@@ -98,10 +98,11 @@ def layers_below(
     paths: Iterable[str],
     known: Callable[[], Sequence[ContextLayer]],
     is_denied: Callable[[Path], bool] | None = None,
+    find_denial: Callable[[str, str], str] = lambda kind, name: "",
 ) -> list[ContextLayer]:
     """Return the layers of the folders that lead to the real `paths` in the project of `cwd`, outermost first, without
     those of `instruction_layers`, which `known` returns. Folders that tools install or build into have none, nor have
-    other repositories."""
+    other repositories. No skill for which `find_denial` returns a rule is named."""
     here = real_path(cwd)
     gate = UnaskedFiles(project_root(here), is_denied)
     below = os.path.join(gate.project, "")
@@ -114,7 +115,7 @@ def layers_below(
     for layer in layers:
         is_new = layer.path is None or reader.is_new(layer.path)
         context_layers += reader.with_rules(layer if is_new else ContextLayer(layer.name, layer.folder), gate, inside)
-        context_layers.append(_skill_layer(layer.folder))
+        context_layers.append(_skill_layer(layer.folder, find_denial))
     return [layer for layer in context_layers if layer.text or layer.notice]
 
 
@@ -163,24 +164,26 @@ def find_imports(text: str) -> Iterator[tuple[int, str]]:
                     yield number, path
 
 
-def _skill_layer(folder: Path) -> ContextLayer:
+def _skill_layer(folder: Path, find_denial: Callable[[str, str], str]) -> ContextLayer:
     """Return a layer that names the skills of a folder below, with a notice about those that are not trusted. Called
     before every request: they are read once they have changed."""
     files = [path for place in _SKILLS for _, path in list_guide_files(folder / place, GuideKind.SKILL)]
     version = read_version(TRUST_RECORD.path), *map(read_version, files)
-    layer = _unchanged.find((folder, *files), version)
-    if layer is None:
-        layer = _read_skill_layer(folder)
-        _unchanged.keep((folder, *files), version, layer, len(layer.text))
-    return layer
+    known = _unchanged.find((folder, *files), version)
+    described, notice = known or _read_skills(folder)
+    if known is None:
+        _unchanged.keep((folder, *files), version, (described, notice), sum(map(len, described.values())))
+    lines = [line for name, line in described.items() if not find_denial(GuideKind.SKILL, name)]
+    return ContextLayer("local", folder, text="\n".join([SKILL_HEADER, *lines] if lines else []), notice=notice)
 
 
-def _read_skill_layer(folder: Path) -> ContextLayer:
+def _read_skills(folder: Path) -> tuple[dict[str, str], str]:
+    """Return the lines of the skills of a folder by name, and the notice about those that are not trusted."""
     guides, waiting = list_project_guides(folder, GuideKind.SKILL)
-    lines = [f"- {guide.name}: {guide.description} ({guide.path})" for guide in guides if guide.is_offered]
+    lines = {guide.name: f"- {guide.name}: {guide.description} ({guide.path})" for guide in guides if guide.is_offered}
     place = one_line(shlex.quote(str(folder)))
     notice = f"{plural(len(waiting), 'skill')} of {place} not active (see `nexus trust {place}`)" if waiting else ""
-    return ContextLayer("local", folder, text="\n".join([SKILL_HEADER, *lines] if lines else []), notice=notice)
+    return lines, notice
 
 
 def _rule_layer(name: Name, rule: PathRule) -> ContextLayer:
@@ -188,7 +191,7 @@ def _rule_layer(name: Name, rule: PathRule) -> ContextLayer:
     return ContextLayer(name, rule.folder, rule.path, rule.text, rule.notice, beyond=rule.beyond, part=part)
 
 
-_unchanged: VersionMemo[ContextLayer] = VersionMemo(MOST_FOLDERS, LIMIT)
+_unchanged: VersionMemo[tuple[dict[str, str], str]] = VersionMemo(MOST_FOLDERS, LIMIT)
 
 
 @dataclass

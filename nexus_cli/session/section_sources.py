@@ -398,17 +398,16 @@ def make_collector(
     runs: bool,
     is_run: bool,
     misses: Callable[[], Misses],
-    find_denial: Callable[[str, str], str],
     **seams: Any,
 ) -> SectionCollector:
     """Build the section collector of one conversation.
 
     `tools` returns the names of the offered tools. `dropped` receives each new drop of a section. `runs` is true if
-    commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector,
-    `find_denial` that of the catalogue; `seams` are the session's fields of `Sources`.
+    commands may run or the person can be asked, `is_run` in a structured run. `misses` is that of the collector;
+    `seams` are the session's fields of `Sources`.
     """
     can_run = _can_run(tools()) and (runs or settings.sandbox.backend != "off")
-    catalogue = SkillCatalogue(options.cwd, seams.get("about", str), find_denial)
+    catalogue = SkillCatalogue(options.cwd, seams.get("about", str), seams["find_denial"])
     reads_skills = SKILL_TOOL in tools()
     own: JsonDict = {
         "mode": SERVER_MODE if options.served else "",

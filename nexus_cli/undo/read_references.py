@@ -13,17 +13,19 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.real_files import open_folder, open_listable, open_real, read_regular, stat_at, walk_below
+from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import SHA256
 from nexus_cli.tree.index_entries import read_index
 from nexus_cli.tree.read_state import RACY, Stamp, make_stamp
 from nexus_cli.undo.plan_references import REFS, SYMBOLIC, is_shared
-from nexus_cli.undo.records import HEAD, MODE
+from nexus_cli.undo.records import GIT_FOLDER, HEAD, MODE
 from nexus_cli.undo.repository_copy import REFERENCE, GitFolders
 
 INDEX, STASH_LOG, PACKED = "index", "logs/refs/stash", "packed-refs"
@@ -41,6 +43,8 @@ _MOST_KEPT = 64 << 20
 _MOST_FILES = 50_000
 """Most files that are read of one repository."""
 _MOST_REFERENCE = 5000
+_KINDS = {"heads": "branch", "remotes": "branch", "tags": "tag", "notes": "notes"}
+"""Words for references by the folder that they are in."""
 
 
 @dataclass
@@ -158,3 +162,15 @@ def read_kept(value: str, store: ByteStore) -> bytes | None:
             with store.open(value.partition(MODE)[0]) as file:
                 return file.read()
     return None
+
+
+def name_references(rows: Sequence[JsonObject]) -> dict[str, JsonObject]:
+    """Return references by the name that a person knows them by, other files of git's folder by their path in it; the
+    list of stashes goes with the newest."""
+    found: dict[str, JsonObject] = {}
+    for row in rows:
+        kind, _, rest = row["name"].removeprefix("logs/").removeprefix("refs/").partition("/")
+        own = kind if is_reference(row["name"].removeprefix("logs/")) else f"{GIT_FOLDER}/{kind}"
+        name = f"{_KINDS[kind]} {rest}" if kind in _KINDS else own
+        found.setdefault(mask_unprintable(f"{name} of {row['repository']}" if row["repository"] else name), row)
+    return found

@@ -22,6 +22,7 @@ from nexus_cli.tools.files import ToolError, read_real_file, sha256_hex
 from nexus_cli.undo.follow_changes import settle_killed
 from nexus_cli.undo.journal import copy_steps, disk_errors, read_begun_undos
 from nexus_cli.undo.plan_restore import UNSURE
+from nexus_cli.undo.read_references import name_references
 from nexus_cli.undo.rewind_turns import changes_by_turn, find_turns
 from nexus_cli.undo.undo_turn import UndoReport, UndoRequest, undo_turn
 
@@ -150,7 +151,7 @@ def _describe(report: UndoReport) -> str:
 
 def _list_moved(report: UndoReport) -> list[str]:
     """Return the names of the references of git that have another value now."""
-    return [reference["name"] for reference in report["references"] if reference["restored"]]
+    return list(name_references([reference for reference in report["references"] if reference["restored"]]))
 
 
 def _names(paths: Sequence[str]) -> str:

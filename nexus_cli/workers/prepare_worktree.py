@@ -33,13 +33,14 @@ def enter_prepared(project: Path, name: str) -> WorktreeStay:
 
 
 def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
-    """Run a command confined, without network or denied files; return why it failed, "" for success."""
+    """Run a command confined, without network or denied files; return why it failed, or what the sandbox refused to a
+    part of it; "" for success."""
     with closing(CallPermission(folder, folder, sandbox=settings)) as permission:
         probe = permission.probe_backend()
         if probe is None or probe.backend == "none":
             return f"it runs only in a sandbox, and none is available ({probe.why if probe else ''})"
         try:
-            sandbox = permission.make_sandbox("write")
+            sandbox = permission.make_sandbox("write", asks=False)
             done = run_process(
                 ["/bin/sh", "-c", command],
                 cwd=folder,
@@ -54,5 +55,8 @@ def _run_setup(command: str, folder: Path, settings: SandboxSettings) -> str:
             return reason_of(error)
     if done.timed_out:
         return f"stopped after {SETUP_SECONDS:.0f} s"
-    last = done.output.decode(errors="replace").strip().rpartition("\n")[2]
-    return f"exit status {done.status}: {one_line(last)[:200]}" if done.status else ""
+    text = done.output.decode(errors="replace").strip()
+    last = text.rpartition("\n")[2]
+    if done.status:
+        return f"exit status {done.status}: {one_line(last)[:200]}"
+    return one_line(sandbox.describe_denial(command, text, done.status))

@@ -117,6 +117,8 @@ BROKEN = [
     ("[limits]\n\nmax_step = 3\n", "line 3", "Did you mean limits.max_steps?"),
     ('[limits]\nmax_steps = "3"\n', "line 2", 'limits.max_steps is "3", expected a whole number'),
     ("[limits]\nmax_steps = true\n", "line 2", "expected a whole number"),
+    ('[[check]]\nglob = "*.py"\ncomand = "x"\n', "line 1: check", "unknown key `comand`"),
+    ('[[check]]\nglob = "*"\ncommand = "x \\"{files}\\""\n', "check", "`command` has {files} in quotes"),
     ('[[hook]]\nevent = "Nope"\ncommand = "x"\n', "hook: `event` is", '"Nope", not one of SessionStart'),
     ('[[hook]]\nevent = "Stop"\ncommand = "x"\nrun = 1\n', "hook", "unknown key `run`"),
     ('[[hook]]\nevent = "Stop"\ntimeout = 0\ncommand = "x"\n', "hook", "`timeout` is not a number of seconds"),

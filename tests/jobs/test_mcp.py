@@ -87,6 +87,8 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         twin = place.run("mcp", "add", "de_ad", "/bin/false")
         assert twin.status == 2 and "its tools would have the same names as those of de.ad" in twin.told[-1], twin
         place.run("mcp", "remove", "de.ad")
+        other = place.run("mcp", "add", "far", "ftp://127.0.0.1/mcp")
+        assert other.status == 2 and "url must begin with https:// or http://" in other.told[-1], other
 
         asked = place.ask("--json", "NOTE it")
         assert asked.status == 0 and not notes.exists(), asked

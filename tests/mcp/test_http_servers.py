@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -268,17 +269,26 @@ def protected(raw: Raw, message: Json) -> None:
 
 def test_a_login_is_shown_stored_privately_and_refreshed(play: Play) -> None:
     shown: list[str] = []
+    forged: list[int] = []
+
+    def open_in_browser(url: str) -> None:
+        callback = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(url).query))["redirect_uri"]
+        for query in ("code=c&state=other", "error=access_denied"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(f"{callback}?{query}", timeout=20)
+            forged.append(refused.value.code)
+        urllib.request.urlopen(url, timeout=20).read()
 
     def show(url: str) -> None:
         shown.append(url)
-        threading.Thread(target=lambda: urllib.request.urlopen(url, timeout=20).read(), daemon=True).start()
+        threading.Thread(target=open_in_browser, args=(url,), daemon=True).start()
 
     with serving(protected, "club") as (server, seen):
         error = fails(play, server)
         assert (error.fault, "nexus mcp login club" in str(error)) == ("login", True)
         assert not list((places().data / "mcp").glob("*")), "a call begins no login"
         play.run(play.host.login(server, show))
-        assert len(shown) == 1
+        assert len(shown) == 1 and forged == [400, 400], "they end no login"
         assert "code_challenge_method=S256" in shown[0]
         (file,) = (places().data / "mcp").iterdir()
         assert file.stat().st_mode & 0o777 == 0o600

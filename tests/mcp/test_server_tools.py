@@ -171,6 +171,9 @@ def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:
     twins = make_list(ServerOffer((ServerTool("x_y", "", {}), ServerTool("x.y", "", {}))))
     assert [tool.name for tool in twins.tools] == ["x.y"]
     assert twins.left_out == ("tool x_y is skipped: its name conflicts with that of the tool x.y",)
+    nameless = make_list(ServerOffer((ServerTool("", "", {}), ServerTool("x", "", {}))))
+    assert [tool.name for tool in nameless.tools] == ["x"]
+    assert nameless.left_out == ("tool without a name is skipped: a call could not name it",)
 
 
 def test_resources_are_read_by_a_tool_that_no_tool_of_the_server_can_pose_as() -> None:

@@ -179,8 +179,8 @@ def test_a_full_disk_behind_stdout_is_told_and_is_exit_1(seen: Seen) -> None:
 
 
 @pytest.mark.matrix
-def test_closed_descriptors_are_no_trouble(seen: Seen) -> None:
+def test_a_closed_stdin_is_no_trouble_and_a_closed_stdout_is_a_failure(seen: Seen) -> None:
     no_stdin, none, nothing = seen["closed"]
     assert (no_stdin.status, no_stdin.stdout, no_stdin.stderr) == (0, b"answer (1)\n", b"")
-    assert (none.status, none.stdout, none.stderr) == (0, b"", b"")
+    assert (none.status, none.stdout, none.stderr) == (1, b"", b"")
     assert nothing.status == 2 and "nothing to ask" in nothing.told[0]

@@ -291,6 +291,7 @@ HOSTILE = {
     "deep substitutions": "$(" * 15_000 + "rm x" + ")" * 15_000,
     "backticks": "`" * 60_000 + "rm x",
     "here-documents": "cat <<A " * 7_000 + ";rm x",
+    "globs": "npm " + "-* " * 19_000,
     "sudo": "sudo " * 12_000 + "rm x",
     "eval": "eval " * 12_000 + "rm x",
     "many options": "git " + "-a " * 20_000 + "push",

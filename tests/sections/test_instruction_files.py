@@ -390,6 +390,8 @@ def test_a_folder_below_names_its_skills_once_they_are_trusted(repo: Path) -> No
     trust(repo / "a b", read_configuration(repo / "a b", KINDS))
     [found] = layers_below(repo, [file], list)
     assert found.text.splitlines()[1:] == [f"- ship: Ships it. ({guide})"] and not found.notice
+    denied = {"ship": "deny skill(ship)"}
+    assert layers_below(repo, [file], list, find_denial=lambda kind, name: denied.get(name, "")) == []
     assert layers_below(repo / "a b", [file], list) == [], "a session there has its own"
     put(repo / "a b/.nexus/skills/test/SKILL.md", "Tests it.")
     [found] = layers_below(repo, [file], list)

@@ -202,6 +202,25 @@ def test_a_rule_of_this_run_lets_one_command_out_of_the_sandbox_and_no_other(tmp
     assert left["subject"] == calls[1][1]["command"] and outside.exists() and not Path(f"{outside}2").exists()
 
 
+def test_a_line_of_several_commands_names_a_rule_for_each_that_has_to_leave_the_sandbox(tmp_path: Path) -> None:
+    line = ("bash", {"command": f"touch {tmp_path}/made && ls", "outside": "it belongs there"})
+    (row,) = refused(tmp_path, line)
+    rules = (f"bash(touch {tmp_path}/made)", "bash(ls)")
+    assert (row["level"], row["option"]) == (None, f"--rule '{rules[0]}' --rule '{rules[1]}'")
+    assert refused(tmp_path, line, rules=rules[:1]), "a reader needs a rule too"
+    assert not refused(tmp_path, line, rules=rules)
+
+
+def test_beside_a_rule_that_cannot_be_read_no_level_or_rule_is_named_that_would_not_do(tmp_path: Path) -> None:
+    places().config.mkdir(parents=True)
+    places().settings.write_text('[rules]\ndeny = ["bash(rm"]\n')
+    for call in (RUN, ("read_file", {"path": "/etc/hosts"})):
+        (row,) = refused(tmp_path, call)
+        assert (row["level"], row["rule"], row["option"]) == (None, None, None)
+        assert row["hint"].endswith(f"; first correct the rule in {places().settings} line 2")
+    assert refused(tmp_path, WRITE)[0]["level"] == "edit"
+
+
 def test_a_rule_of_this_run_covers_a_redirect_of_descriptors_and_none_to_a_file(tmp_path: Path) -> None:
     project, made = tmp_path / "project", tmp_path / "made"
     project.mkdir()

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from undo.world import World, files, tree
 from nexus_cli.reports.forms import find_form
 from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff
-from nexus_cli.undo import follow_repositories, repository_copy, restore, restore_references, unsure_changes
+from nexus_cli.undo import follow_repositories, repository_copy, restore, restore_references, undo_files, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
 from nexus_cli.undo.follow_repositories import EMPTIED_LOG
 from nexus_cli.undo.plan_restore import UNSURE
@@ -413,3 +414,10 @@ def test_an_emptied_log_of_a_repository_without_a_copy_names_no_copy(
     command(world, "git reflog expire --expire=now --all")
     (line,) = (one for one in world.undo()["unfollowed"] if EMPTIED_LOG in one)
     assert line.endswith(EMPTIED_LOG)
+
+
+def test_references_have_the_names_of_the_report_where_an_undo_is_recorded() -> None:
+    names = {"refs/heads/main": True, "ORIG_HEAD": True, "refs/tags/v1": False}
+    moved = [{"name": name, "repository": "", "restored": restored} for name, restored in names.items()]
+    report: Any = {"references": moved}
+    assert undo_files._list_moved(report) == ["branch main", ".git/ORIG_HEAD"]

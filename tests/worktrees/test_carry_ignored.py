@@ -143,7 +143,8 @@ def test_a_set_up_command_runs_once_in_the_sandbox_and_its_failure_is_told(proje
     set_up(f'''setup = "echo made > made.log; echo x > {project}/outside; exit 0"''')
     stay = enter_prepared(project, "fix")
     assert (stay.record.folder / "made.log").read_text() == "made\n" and not (project / "outside").exists()
-    assert stay.notices[-1].startswith("worktree.setup has run: echo made")
+    assert stay.notices[-1].startswith("worktree.setup failed: echo made")
+    assert "outside" in stay.notices[-1].rpartition("[sandbox: ")[2], "though its exit status is 0"
     (stay.record.folder / "made.log").write_text("mine")
     again = enter_prepared(project, "fix")
     assert again.notices == [] and (stay.record.folder / "made.log").read_text() == "mine"
@@ -188,7 +189,8 @@ def test_a_set_up_command_does_not_read_what_a_rule_denies_in_the_project(projec
     denied = rule.format(project=project)
     place.write_text(f"[rules]\ndeny = ['{denied}']\n[worktree]\nsetup = '{setup}'\ninclude = ['generated/']\n")
     stay = enter_prepared(project, "fix")
-    assert stay.notices[-1].startswith("worktree.setup has run: cat .env"), stay.notices
+    assert stay.notices[-1].startswith("worktree.setup failed: cat .env"), stay.notices
+    assert "[sandbox: a deny rule hides" in stay.notices[-1]
     seen = (stay.record.folder / "made.log").read_text()
     assert seen == ("KEY=1\n" if "gen*" in rule else "2\n")
     stay.end()

@@ -349,10 +349,15 @@ class CallDecider:
         judged = as_command(checked, self.services)
         reach = LEVELS[: LEVELS.index(self.recipe.limits.allow or ALL) + 1]
         await self.permission.load_for(judged.tool, ASK)
-        level = next((level for level in reach if self.permission.decide(judged, level).is_granted), "")
-        way = (
-            await asyncio.to_thread(self.permission.find_narrow_way, replace(decision, about=judged)) if level else None
-        )
+        unread = self.permission.unread_denials  # beside them level all is refused, and no stored rule opens a path
+        levels = (level for level in reach if not (unread and level == ALL))
+        level = next((level for level in levels if self.permission.decide(judged, level).is_granted), "")
+        if unread and not level:
+            why = f"not permitted: {decision.why}; first correct the rule in {unread[0].partition(': ')[0]}"
+            return self._refuse(decision, why, GUARDED)
+        way = None
+        if level and not unread:
+            way = await asyncio.to_thread(self.permission.find_narrow_way, replace(decision, about=judged))
         return self._refuse(
             decision, why, limit, "" if level == ALL and way and (way.rule or way.option) else level, way
         )

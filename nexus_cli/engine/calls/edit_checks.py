@@ -13,7 +13,8 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -414,7 +415,7 @@ def plugin_checks() -> list[EditCheck]:
 
 
 def _is_check(check: Any) -> bool:
-    value = (
-        {key: getattr(check, key) for key in ("glob", "command", "seconds")} if isinstance(check, EditCheck) else None
-    )
-    return parse_check(value) is not None
+    with suppress(ValueError):
+        parse_check(asdict(check) if isinstance(check, EditCheck) else None)
+        return True
+    return False

@@ -169,9 +169,8 @@ def read_path_rules(sources: Sources) -> Value:
     if not touched:
         return []
     root = real_path(project_root(sources.cwd))
-    found = [
-        (layer.header, layer) for layer in layers_below(sources.cwd, touched, sources.instructions, sources.is_denied)
-    ] + [
+    layers = layers_below(sources.cwd, touched, sources.instructions, sources.is_denied, sources.find_denial)
+    found = [(layer.header, layer) for layer in layers] + [
         (f"# Rules for {one_line(', '.join(rule.globs[:SHOWN]))} ({one_line(str(rule.folder))})", rule)
         for rule in list_path_rules(sources.cwd, sources.is_denied)
         if rule.text and rule.globs and any(map(rule.names, touched))

@@ -48,7 +48,7 @@ def _describe(value: Value) -> str:
         return "nothing asks"
     said = f"{what} {'ask the person first' if value['asked'] else 'are refused, nobody can be asked'}"
     ahead = ", ".join(value.get("ahead", ()))
-    return f"{said}. Already allowed, also with `network` or `outside`: {ahead}" if ahead else said
+    return f"{said}. Allowed without asking, with `network` or `outside` too: {ahead}" if ahead else said
 
 
 CONTRIBUTORS = (Contributor("permission", Layer.EVENT, read, render, prompt=True),)

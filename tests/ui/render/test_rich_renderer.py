@@ -691,8 +691,9 @@ def test_a_resumed_turn_tells_the_files_of_the_whole_turn_from_the_dollars_of_it
         ),
         (
             replace(DONE, denied=({"tool": "bash", "subject": "ls", "level": "all"},) * 6),
-            "· 6 calls were refused: bash ls; bash ls and 4 more. Only /permissions all lets\n"
-            "  them run, along with everything else that no rule denies.\n",
+            "· 6 calls were refused: bash ls; bash ls and 4 more. No rule allows them alone:\n"
+            "  approve them in a terminal, or let all run that no rule denies (/permissions\n"
+            "  all).\n",
         ),
         (
             replace(
