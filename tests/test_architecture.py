@@ -489,7 +489,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_443, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (89_826, 8_414, None),
+    "reports": (89_828, 8_414, None),
     "rpc": (17_617, 0, 16),
     "rules": (31_614, 0, 20),
     "runs": (23_470, 0, 42),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_619, 49_784)
+SUM = (973_621, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
@@ -688,7 +688,7 @@ def test_docstrings_say_instead_of_asking() -> None:
     asks = [
         f"{name(path)}:{getattr(node, 'lineno', 1)} {text[:60]}"
         for path in product()
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, kinds) and ASKS.match(text := ast.get_docstring(node) or "")
     ]
     assert not asks, "name what is returned, or begin with a verb:\n" + "\n".join(asks)
