@@ -128,7 +128,6 @@ def test_without_room_there_is_still_a_pointer(cap: int) -> None:
     assert section.least == 1 and section.forms[-1].startswith("NEXUS.md of /r/a: ")
 
 
-@pytest.mark.matrix
 def test_a_nexus_md_of_fifty_megabytes_becomes_a_section_within_the_cap(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_bytes(b"Always run the tests.\n" * (50 * 1024 * 1024 // 22))
     section = sections(tmp_path)[-1]
