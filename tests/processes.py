@@ -271,13 +271,15 @@ def _say(channel: socket.socket, what: str, **more: Any) -> None:
 
 
 class _Forwarder:
-    """Sends every report to the parent."""
+    """Sends every report to the parent, but for what it shows nowhere: that a set-up or its end went well."""
 
     def __init__(self, config: pytest.Config, channel: socket.socket) -> None:
         self.config = config
         self.channel = channel
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.passed and report.when != "call" and self.config.option.durations is None:
+            return
         data = self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
         _say(self.channel, "report", report=data)
 

@@ -39,6 +39,12 @@ def variant(row: Any) -> Any:
     return pytest.param(*given.values, marks=[*given.marks, pytest.mark.matrix], id=given.id)
 
 
+def in_turn(names: Iterable[str]) -> list[Any]:
+    """Each name with False and with True; the gate has it with one of them, the next name with the other."""
+    pairs = [((name, bool(place % 2)), (name, not place % 2)) for place, name in enumerate(names)]
+    return [row for first, second in pairs for row in (first, variant(second))]
+
+
 def _parameter(row: Any) -> Any:
     if hasattr(row, "marks"):
         return row

@@ -688,7 +688,7 @@ def test_docstrings_say_instead_of_asking() -> None:
     asks = [
         f"{name(path)}:{getattr(node, 'lineno', 1)} {text[:60]}"
         for path in product()
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, kinds) and ASKS.match(text := ast.get_docstring(node) or "")
     ]
     assert not asks, "name what is returned, or begin with a verb:\n" + "\n".join(asks)

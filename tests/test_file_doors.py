@@ -246,16 +246,17 @@ def names_in(target: ast.expr | None) -> Iterator[str]:
     yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name)) if target else ()
 
 
-def find_descriptors(function: ast.AST) -> set[str]:
-    """Return the names that are bound to descriptors in a function: parameters of type `int`, and what was opened."""
+def find_descriptors(function: list[ast.AST]) -> set[str]:
+    """Return the names that are bound to descriptors in the nodes of a function: parameters of type `int`, and what was
+    opened."""
     known = {
         arg.arg
-        for node in ast.walk(function)
+        for node in function
         if isinstance(node, ast.arguments)
         for arg in (*node.args, *node.kwonlyargs)
         if arg.annotation is not None and "int" in ast.unparse(arg.annotation).split(" | ")
     }
-    for node in ast.walk(function):
+    for node in function:
         if isinstance(node, ast.withitem) and is_opened(node.context_expr, set()):
             known |= {*names_in(node.optional_vars)}
         elif isinstance(node, ast.Assign) and is_opened(node.value, set()):
@@ -287,9 +288,11 @@ def why_refused(call: ast.Call, known: set[str]) -> str:
 def find_paths(path: Path) -> Iterator[tuple[str, int, str]]:
     """Yield function, line and call for each that opens a path."""
     for name, function in functions(ast.parse(path.read_text(encoding="utf-8"))):
-        known = find_descriptors(function)
-        for node in ast.walk(function):
-            if isinstance(node, ast.Call) and (what := why_refused(node, known)):
+        nodes = list(ast.walk(function))
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        known = find_descriptors(nodes) if calls else set()
+        for node in calls:
+            if what := why_refused(node, known):
                 yield name, node.lineno, what
 
 

@@ -36,6 +36,7 @@ def find_form(name: str, noun: str = "") -> Callable[..., str]:
     raise LookupError(f"no report has the form {name}")
 
 
+@cache
 def forms_of(module: str) -> Mapping[str, Callable[..., str]]:
     """Import a module of this folder; return its forms by name."""
     found = vars(import_module(f"{reports.__name__}.{module}"))

@@ -61,6 +61,7 @@ def test_words_are_searched_in_all_pages_and_the_best_sections_come_first(nexus:
         assert heading in page_text(topic) and line in page_text(topic)
 
 
+@pytest.mark.matrix
 def test_words_that_no_page_has_are_one_line_with_the_nearest_page(nexus: Run) -> None:
     done = nexus("docs", "setings")
     assert (done.returncode, done.stdout) == (2, b"") and done.stderr.count(b"\n") == 1

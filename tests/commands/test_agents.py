@@ -308,6 +308,7 @@ def test_conflicts_are_marked_and_told_and_the_worktree_stays(context: FakeConte
     over(context, session, work)
 
 
+@pytest.mark.matrix
 def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_back(
     context: FakeContext, tmp_path: Path
 ) -> None:

@@ -52,7 +52,7 @@ def test_a_noun_is_a_command_in_the_shell_and_behind_the_slash_with_its_page(tmp
     package = tmp_path / "site" / "nexus_cli"
     source = Path(nexus_cli.__file__).parent
     package.parent.mkdir()
-    subprocess.run(["cp", "-r", str(source), str(package)], check=True)
+    subprocess.run(["cp", "-a", str(source), str(package)], check=True)
     (package / "commands" / "zebra.py").write_text(NOUN)
     (package / "reports" / "zebra.py").write_text(REPORT)
     env = {"PYTHONPATH": str(package.parent), "NEXUS_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}

@@ -132,6 +132,7 @@ def test_a_server_that_is_away_for_three_seconds_is_waited_for(
         check_all_is_there(around, json.loads(done.stdout)["session"])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("first", sample([2, 3, 5], 3, 1))
 def test_what_arrived_before_the_wait_ended_is_saved_by_the_next_command(
     first: int, place: Path, url: str, postgres: Server

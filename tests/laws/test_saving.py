@@ -7,7 +7,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from laws.check import assert_laws
 from laws.test_outages import four_steps, wait_for
 from laws.world import World, outcome, say, world
 from ledger.postgres import Server
+from program.nursery import run_born
 from search import sample
 
 from nexus_cli.config.ledger_place import ledger_place
@@ -412,9 +412,7 @@ def test_what_another_process_pins_during_a_turn_is_told_with_the_next_step(
     is_served: bool, place: Path, url: str
 ) -> None:
     def run(*words: str) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "nexus_cli", "pin", *words], cwd=around.folder, capture_output=True
-        )
+        done = run_born(["pin", *words], cwd=around.folder)
         assert done.returncode == 0, done.stderr
 
     def pin_and_remove() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from guides import find_skills
-from search import sample
+from search import sample, variant
 from session.played import MODEL, Played, say, the_ledger
 
 from nexus_cli.config import trust
@@ -677,7 +677,7 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
     assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
 
 
-@pytest.mark.parametrize("level", ["ask", "auto"])
+@pytest.mark.parametrize("level", ["ask", variant("auto")])
 def test_no_program_reads_what_a_rule_denies_also_where_it_denies_writing(project: Path, level: str) -> None:
     write_settings("[rules]\ndeny = ['read_file(secrets/**)', 'write_file(secrets/**)', 'read_file(*.pem)']\n")
     for name in ("secrets/token", "secrets/deep/key", "a.pem", "free"):

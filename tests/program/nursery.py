@@ -37,19 +37,16 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     import asyncio
 
-ENGINES = (
-    "run_turn",
-    "rehearse_turn",
-    "json_page",
-    "run_map",
-    "run_repl",
-    "run_server",
-    "run_remote",
-    "open_space",
-    "tour",
-    "consolidate",
+ENGINES = ("json_page", "tour")
+"""Modules of the command line that bring the engine along."""
+ELSEWHERE = (
+    "nexus_cli.__main__",
+    *(f"nexus_cli.mcp.{name}" for name in ("answers", "connection", "host", "login", "stdio_server")),
+    "nexus_cli.adapters.harbor_agent",
 )
-"""Modules that bring the engine along."""
+"""Modules that no run imports: they are programs of their own, or belong to the process of MCP servers."""
+LATE = ("typer._click.decorators", "typer._click._textwrap", "getpass", "tomlkit", "tree_sitter_bash", "markdown_it")
+"""Modules of others that runs import where they need them."""
 SCRIPTED = "openai/scripted"
 """The model of most runs: to look it up in the library's table takes 20 ms."""
 TESTS = Path(__file__).resolve().parent.parent
@@ -392,10 +389,14 @@ def main(kind: str, address: str, listener: socket.socket) -> None:
         return
     global RUN
     RUN = int(Path(address).name.split("-")[1])
-    for name in modules_in("nexus_cli.cli"):
-        if kind != "light" or not name.endswith(ENGINES):
-            importlib.import_module(name)
-    build_commands()
+    if kind == "light":
+        for name in modules_in("nexus_cli.cli"):
+            if not name.endswith(ENGINES):
+                importlib.import_module(name)
+        build_commands()
+    else:
+        import_product()
+        fill_caches()
     hide_local_servers()
     fork_servers()
     if kind == "laws":
@@ -439,6 +440,38 @@ def build_commands() -> None:
     for name in app.COMMANDS:
         if app.find_module(name) in sys.modules:
             app.load_command(name)
+
+
+def import_product() -> None:
+    """Import every module of the program, and those of others that runs import where they need them."""
+    import nexus_cli
+
+    for module in pkgutil.walk_packages(nexus_cli.__path__, "nexus_cli."):
+        if module.name not in ELSEWHERE:
+            with suppress(ImportError):  # of a package that is not installed
+                importlib.import_module(module.name)
+    for name in LATE:
+        importlib.import_module(name)
+
+
+def fill_caches() -> None:
+    """Make what every process would make of the program's own files at its first use, whatever the run."""
+    from nexus_cli import commands
+    from nexus_cli.cli import app
+    from nexus_cli.reports import forms
+    from nexus_cli.text.terminal_sanitizer import sanitize
+    from nexus_cli.tools import registry
+
+    app.build(completion=False)
+    for names in app.list_help_lines().values():
+        for name in names:
+            app.load_command(name)
+    commands.discover()
+    registry.past_tools()
+    registry.find_foreign_tool("")
+    for name in forms.MODULES:
+        forms.forms_of(name)
+    sanitize("\x1b")
 
 
 def hide_local_servers() -> None:

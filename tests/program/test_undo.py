@@ -263,6 +263,7 @@ def test_a_command_that_may_change_what_undo_does_not_cover_is_refused_if_undo_i
     assert not place.ask("--allow", "all", "--json", "drop it").result["denied"] and (place.folder / "a").exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("most", "covered"), [(0, False), (2, True)])
 def test_the_largest_file_that_is_copied_before_a_command_is_a_setting(place: Stage, most: int, covered: bool) -> None:
     """Also `0`, and also more than all that a look would copy otherwise; a file that a tool edits is kept whatever it

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search import SEARCHES
+from search import SEARCHES, in_turn
 from undo.test_attacks import bind, run_killed
 from undo.test_only_copies import followed, not_root
 from undo.world import World, attributes_of, owner_of, tree
@@ -195,8 +195,7 @@ TURNS: dict[str, Callable[[World], object]] = {
 }
 
 
-@pytest.mark.parametrize("has_looks", [False, True])
-@pytest.mark.parametrize("name", TURNS)
+@pytest.mark.parametrize(("name", "has_looks"), in_turn(TURNS))
 def test_a_path_is_whole_after_an_undo_and_a_redo(world: World, name: str, has_looks: bool) -> None:
     set_up(world)
     before = whole(world)
