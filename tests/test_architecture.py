@@ -477,11 +477,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "client": (2_261, 0, 2),
     "commands": (42_838, 0, 51),
     "config": (35_137, 0, None),
-    "context": (9_005, 0, 18),
-    "conversation": (47_144, 0, 54),
+    "context": (8_981, 0, 18),
+    "conversation": (47_090, 0, 55),
     "core": (43_615, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (51_508, 0, 37),
+    "engine": (51_491, 0, 37),
     "hooks": (7_790, 0, 21),
     "imports": (14_562, 0, 10),
     "ledger": (51_583, 0, 34),
@@ -489,20 +489,20 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_443, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (89_826, 8_414, None),
+    "reports": (90_059, 8_414, None),
     "rpc": (17_617, 0, 16),
     "rules": (31_614, 0, 20),
     "runs": (23_470, 0, 42),
     "sandbox": (39_096, 0, 27),
     "sections": (36_860, 0, 46),
     "service_list": (303, 0, 2),
-    "session": (53_598, 0, 58),
+    "session": (53_602, 0, 58),
     "spaces": (10_348, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
-    "tools": (57_288, 27_256, 54),
+    "tools": (57_294, 27_256, 54),
     "tree undo worktrees": (68_443, 0, 64),
-    "ui": (96_466, 0, 46),
+    "ui": (96_472, 0, 46),
     "workers": (10_351, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (973_619, 49_784)
+SUM = (973_773, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.json_value import JsonDict, JsonObject
@@ -107,10 +107,3 @@ class Wire:
 def _image(part: Part) -> JsonDict:
     data = base64.b64encode(part.data).decode()
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
-
-
-def prefix_sha256(epoch: Epoch, items: Sequence[WindowItem]) -> str:
-    """Return the hash of the lines with which a request of these arranged items begins."""
-    wire = Wire(epoch)
-    wire.extend(items)
-    return wire.sha256

@@ -68,7 +68,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 rows = (repeated_calls(engine.conversation.items, call, dispatcher.refused()) for call in step.calls)
                 engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
                 notice_narrow_window(engine)
-                _stop_asking(engine.conversation, engine.spending, dispatcher)
+                _stop_asking(engine.conversation, engine.spending, dispatcher.turn_limits)
                 if dispatcher.hooks:
                     engine.tell_model(*await dispatcher.hooks.end_step(step.calls))
                 dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
@@ -135,7 +135,7 @@ def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> Pl
         "basis": request.basis,
         "budget": to_json_value(request.budget),
         "sections": sections,
-        "entries": len(request.items),
+        "entries": len(request.window.entries),
         "drops": [drop for section in sections if (drop := section.get("drop"))],
         "facts": [dict(fact) for fact in engine.readings.preamble.facts],
         "limits": limits.to_json(),
@@ -174,9 +174,8 @@ async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -
     return plan
 
 
-def _stop_asking(conversation: Conversation, spending: Spending, dispatcher: Dispatcher) -> None:
+def _stop_asking(conversation: Conversation, spending: Spending, limits: Limits) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` steps beyond the limit that still requested calls."""
-    limits = dispatcher.turn_limits
     started = conversation.log.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return

@@ -51,7 +51,7 @@ def test_a_plan_of_another_window_is_not_sent(name: str) -> None:
 
 def test_what_waits_for_the_next_message_is_not_sent_without_it() -> None:
     lane = begun()
-    shown = project(lane.contents(), Estimate.of(), TokenBudget(8_000, 1_000, 0), waiting=lane.items)
+    shown = project(lane.epoch, lane.counts(), Estimate.of(), TokenBudget(8_000, 1_000, 0), waiting=1)
     with pytest.raises(ValueError, match="not that of the present window"):
         lane.freeze_request(shown)
 
