@@ -88,7 +88,7 @@ class Wire:
                 {
                     "id": self._rules.call_id(call.id),
                     "type": "function",
-                    "function": {"name": call.sent_name, "arguments": canonical(call.sent_arguments).decode()},
+                    "function": {"name": call.sent_name, "arguments": call.sent_arguments},
                 }
                 | calls.get(call.id, {})
                 for call in message.tool_calls

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar
 
-from nexus_cli.conversation.cache_diagnosis import CacheFacts, expected_cached, seconds_between
+from nexus_cli.conversation.cache_diagnosis import CacheFacts, expected_cached
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
 from nexus_cli.conversation.groups import arrange
 from nexus_cli.conversation.render import Wire
-from nexus_cli.core.clock import local_now
+from nexus_cli.core.clock import local_now, seconds_between
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage

@@ -12,7 +12,6 @@ from enum import IntEnum
 from operator import add
 
 from nexus_cli.core.entry import Epoch, WindowItem
-from nexus_cli.core.json_value import compact
 
 
 class ContentKind(IntEnum):
@@ -65,7 +64,7 @@ def share_by_kind(item: WindowItem) -> ByKind:
     """Share the tokens of an item among the kinds of its texts."""
     message = item.message
     texts = [(kind_of(text), len(text)) for text in (item.preamble, message.content) if text]
-    texts += [(ContentKind.CODE, len(call.name + compact(call.arguments))) for call in message.tool_calls]
+    texts += [(ContentKind.CODE, len(call.name + call.arguments_text)) for call in message.tool_calls]
     lengths = list(EMPTY)
     for kind, length in texts or [(ContentKind.PROSE, 1)]:
         lengths[kind] += length / _LENGTHS[kind]
