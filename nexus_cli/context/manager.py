@@ -221,7 +221,7 @@ class ContextManager:
         """Replace the window by that of a rewrite, recorded together with its drops and notes. Of the reports of the
         provider only the anchor of the rewrite holds for the new window."""
         self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, rewrite.notes)
-        self.anchor_on(rewrite.anchor)
+        self.estimate = self.estimate.anchored(rewrite.anchor, self.conversation.counts())
 
     def apply_compaction(
         self,
@@ -320,10 +320,6 @@ class ContextManager:
     def estimate(self, estimate: Estimate) -> None:
         self._learned.newest, self.conversation.anchor = estimate, estimate.anchor
 
-    def anchor_on(self, report: Anchor | None) -> None:
-        """Continue the estimate from a `report` on the present window, if there is one and it is plausible."""
-        self.estimate = self.estimate.anchored(report, self.conversation.counts())
-
     def project(
         self,
         now: datetime | None = None,
@@ -339,16 +335,17 @@ class ContextManager:
         window; `anchor` is the last report on them. Without `now` no cache hit is expected. `texts` wait for the
         person's next message; the others are as for `request_plan.project`."""
         conversation, estimate = self.conversation, self.estimate
-        window = conversation.counts(epoch, items)
+        window, frame = conversation.counts(epoch, items), epoch or conversation.epoch
         if epoch is not None:
             estimate = estimate.unanchored.anchored(anchor, window)
+        shown = conversation.items if items is None else items
         return project(
-            epoch or conversation.epoch,
+            frame,
             window,
             estimate,
             self.budget,
             room=self.room,
-            outlook=conversation.outlook(self.model.info, now, epoch, items) if now else None,
+            outlook=conversation.sent.outlook(frame, shown, self.model.info, now) if now else None,
             waiting=sum(map(self.count, texts)),
             told=told,
             added=added,

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import datetime
 from itertools import count
 from typing import Self
 
@@ -28,7 +27,7 @@ from nexus_cli.conversation.groups import (
 )
 from nexus_cli.conversation.render import Wire
 from nexus_cli.conversation.request_plan import RequestPlan
-from nexus_cli.conversation.sent_requests import Outlook, SentRequests
+from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.conversation.tokens.content_kinds import ItemCounts, WindowCounts
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
@@ -51,7 +50,6 @@ from nexus_cli.core.entry import (
 )
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
@@ -221,12 +219,6 @@ class Conversation:
         if epoch is not None:
             return replace(counts, fixed=epoch.header_tokens)
         return replace(counts, fixed=self.epoch.header_tokens, sent=self.last_sent, version=self.version)
-
-    def outlook(
-        self, info: ModelInfo, now: datetime, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None
-    ) -> Outlook:
-        """Return the expected cache hit of the next request to this model; `epoch` and `items` as for `counts`."""
-        return self.sent.outlook(epoch or self.epoch, self.items if items is None else items, info, now)
 
     def groups(self) -> list[Group]:
         """Return the window as atomic groups, repaired."""

@@ -60,7 +60,7 @@ def kind_of(text: str) -> ContentKind:
     return ContentKind.CODE if len(_SIGNS.findall(look)) * 12 > len(look) else ContentKind.PROSE
 
 
-def share_by_kind(item: WindowItem) -> ByKind:
+def slot_by_kind(item: WindowItem) -> ByKind:
     """Share the tokens of an item among the kinds of its texts."""
     message = item.message
     texts = [(kind_of(text), len(text)) for text in (item.preamble, message.content) if text]
@@ -71,11 +71,11 @@ def share_by_kind(item: WindowItem) -> ByKind:
     return times(lengths, item.tokens / sum(lengths))
 
 
-def sum_by_kind(items: Iterable[WindowItem]) -> ByKind:
+def slots_by_kind(items: Iterable[WindowItem]) -> ByKind:
     """Return the tokens of several items by kind."""
     found = EMPTY
     for item in items:
-        found = plus(found, share_by_kind(item))
+        found = plus(found, slot_by_kind(item))
     return found
 
 
@@ -149,6 +149,6 @@ class ItemCounts:
         totals, by_kind = [*counts.totals[: stored + 1]], [*counts.by_kind[: stored + 1]]
         for item in items[stored:]:
             totals.append(totals[-1] + item.tokens)
-            by_kind.append(plus(by_kind[-1], share_by_kind(item)))
+            by_kind.append(plus(by_kind[-1], slot_by_kind(item)))
         self.items, self.counts = items, replace(counts, entries=entries, totals=totals, by_kind=by_kind)
         return self.counts

@@ -15,6 +15,11 @@ from nexus_cli.core.services import Calibration
 Window = Callable[[], tuple[Epoch, Sequence[WindowItem]]]
 
 
+def count_window(epoch: Epoch, items: tuple[WindowItem, ...], counts: ItemCounts) -> WindowCounts:
+    """Return the counts of `items` under `epoch`; those that `counts` has counted before are not counted again."""
+    return replace(counts.count(items), fixed=epoch.header_tokens)
+
+
 class HeldEstimate:
     """Holds the estimate of one window; without a window all of a count is prose."""
 
@@ -34,7 +39,7 @@ class HeldEstimate:
         if self.window is None:
             return None
         epoch, items = self.window()
-        return replace(self.known.count(tuple(items)), fixed=epoch.header_tokens)
+        return count_window(epoch, tuple(items), self.known)
 
     @property
     def calibration(self) -> Calibration:

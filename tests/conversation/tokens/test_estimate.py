@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import pytest
 from conversation.tokens.held_estimate import HeldEstimate
+from conversation.tokens.held_estimate import count_window as WindowContents
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from server.meter import Meter as ServerMeter
@@ -18,11 +19,11 @@ from nexus_cli.context import ContextManager
 from nexus_cli.conversation.tokens.content_kinds import (
     EMPTY,
     ContentKind,
-    ItemCounts,
     kind_of,
-    share_by_kind,
-    sum_by_kind,
+    slot_by_kind,
+    slots_by_kind,
 )
+from nexus_cli.conversation.tokens.content_kinds import ItemCounts as KindSums
 from nexus_cli.conversation.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import FAR, KEPT, LEAST, LEAST_RATIO, MOST, MOST_RATIO, Ratios
 from nexus_cli.core.budget import UsedTokens
@@ -442,7 +443,7 @@ MESSAGES = st.builds(
 
 @given(MESSAGES, st.integers(OVERHEAD_PER_MESSAGE, 100_000))
 def test_the_kinds_of_a_message_come_to_its_count(message: Message, counted: int) -> None:
-    found = share_by_kind(WindowItem(1, ItemForm.FULL, message, tokens=counted))
+    found = slot_by_kind(WindowItem(1, ItemForm.FULL, message, tokens=counted))
     assert sum(found) == pytest.approx(counted) and min(found) >= 0
 
 
@@ -463,7 +464,7 @@ def test_a_window_that_grows_and_is_cut_is_what_its_messages_are(steps: list[tup
     manager = ContextManager()
     lane = manager.conversation
     shown = list(lane.items)
-    known = ItemCounts()
+    counts = KindSums()
     for what, number in steps:
         if what == "say":
             manager.add_user_message(f"{number} words " * number + '{"a": 1}')
@@ -472,11 +473,11 @@ def test_a_window_that_grows_and_is_cut_is_what_its_messages_are(steps: list[tup
             del shown[: min(number, len(shown))]
         elif shown:
             shown[max(0, len(shown) - 1 - number % 3)] = lane.items[-1]
-        counts = known.count(tuple(shown))
-        assert counts.messages() == pytest.approx(sum_by_kind(shown))
+        contents = WindowContents(lane.epoch, tuple(shown), counts=counts)
+        assert contents.messages() == pytest.approx(slots_by_kind(shown))
         later = [item for item in shown if item.entry > number]
         if [item.entry for item in shown] == sorted(item.entry for item in shown):
-            assert counts.since(number) == pytest.approx(sum_by_kind(later), abs=1e-6)
+            assert contents.since(number) == pytest.approx(slots_by_kind(later), abs=1e-6)
 
 
 # -- parts of a whole -------------------------------------------------------------------------------------------
