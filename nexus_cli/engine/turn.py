@@ -92,8 +92,9 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     engine.tell_model(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
-    plan = await ensure_fits(engine, await prepare_request(engine, dispatcher))
-    plan = await _send_lost_again(engine, dispatcher, epoch) or plan
+    plan = await ensure_fits(engine, await prepare_request(engine))
+    plan = await _send_lost_again(engine, epoch) or plan
+    dispatcher.record_limits(engine)
     engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
         await call_model(engine, plan)
@@ -108,16 +109,17 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
         else:
             epoch = engine.conversation.epoch.id
             plan = await ensure_fits_after_overflow(engine, error)
-            plan = await _send_lost_again(engine, dispatcher, epoch) or plan
+            plan = await _send_lost_again(engine, epoch) or plan
+        dispatcher.record_limits(engine)
         engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
         await call_model(engine, plan)
 
 
-async def prepare_request(engine: Engine, dispatcher: Dispatcher) -> RequestPlan:
+async def prepare_request(engine: Engine) -> RequestPlan:
     """Attach the changes to the next request and return it, which may not fit yet. Begins the epoch that is due: for
     another model or a reload, without images that the model cannot get, with stale results pruned, with sections
     planned again. Raises as `plan_request`."""
-    await attach_changes(engine, dispatcher)
+    await attach_changes(engine)
     await engine.begin_pending_epoch()
     if engine.model.info.blind and (rewrite := draft_without_images(engine)):
         engine.begin_epoch(rewrite)
@@ -142,11 +144,9 @@ def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> Pl
     }
 
 
-async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
-    """Record changed limits, and attach what changed (`PromptAssembler.draft_preamble` says what) and what other
-    processes noted for the model to the newest unsent message. Request a reload if a section of the system text has
-    finished loading."""
-    dispatcher.record_limits(engine)
+async def attach_changes(engine: Engine) -> None:
+    """Attach what changed (`PromptAssembler.draft_preamble` says what) and what other processes noted for the model to
+    the newest unsent message. Request a reload if a section of the system text has finished loading."""
     engine.tell_untold()
     readings = engine.readings
     readings.preamble = Preamble()
@@ -161,7 +161,7 @@ async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
         readings.preamble = preamble
 
 
-async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -> RequestPlan | None:
+async def _send_lost_again(engine: Engine, epoch: int) -> RequestPlan | None:
     """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest. Return
     the request with them, None if no epoch began since `epoch`."""
     plan = None
@@ -169,7 +169,7 @@ async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -
         if engine.conversation.epoch.id == epoch:
             break
         epoch = engine.conversation.epoch.id
-        await attach_changes(engine, dispatcher)
+        await attach_changes(engine)
         plan = await ensure_fits(engine, await plan_request(engine))
     return plan
 
