@@ -107,7 +107,7 @@ class WindowCounts:
 
     @classmethod
     def of(cls, epoch: Epoch, items: tuple[WindowItem, ...], sent: int = -1) -> WindowCounts:
-        """Return the counts of a request of `items` under `epoch`, of which `sent` was the last one sent before."""
+        """Return the counts of a request of `items` under `epoch`; `sent` is the last entry that was sent before."""
         return replace(ItemCounts().count(items), fixed=epoch.header_tokens, sent=sent)
 
     def messages(self) -> ByKind:
