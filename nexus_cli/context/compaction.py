@@ -13,7 +13,6 @@ from nexus_cli.conversation.compaction.summary_message import create_summary_mes
 from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.tokens.counter import TokenCounter
 from nexus_cli.core.entry import ItemForm, WindowItem
-from nexus_cli.core.json_value import compact
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.redact_secrets import redact
 
@@ -87,5 +86,5 @@ def _lines(message: Message) -> list[str]:
         return [f"TOOL[{message.tool_call_id}]: {message.content}"]
     lines = [f"{message.role.upper()}: {message.content}"] if message.content or not message.tool_calls else []
     for call in message.tool_calls:
-        lines.append(f"ASSISTANT: calls {call.name}({compact(call.arguments)}) [{call.id}]")
+        lines.append(f"ASSISTANT: calls {call.name}({call.arguments_text}) [{call.id}]")
     return lines

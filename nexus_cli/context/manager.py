@@ -221,7 +221,7 @@ class ContextManager:
         """Replace the window by that of a rewrite, recorded together with its drops and notes. Of the reports of the
         provider only the anchor of the rewrite holds for the new window."""
         self.conversation.begin_epoch(rewrite.epoch, rewrite.drops, rewrite.notes)
-        self.anchor_on(rewrite.anchor)
+        self.estimate = self.estimate.anchored(rewrite.anchor, self.conversation.counts())
 
     def apply_compaction(
         self,
@@ -320,10 +320,6 @@ class ContextManager:
     def estimate(self, estimate: Estimate) -> None:
         self._learned.newest, self.conversation.anchor = estimate, estimate.anchor
 
-    def anchor_on(self, report: Anchor | None) -> None:
-        """Continue the estimate from a `report` on the present window, if there is one and it is plausible."""
-        self.estimate = self.estimate.anchored(report, self.conversation.contents())
-
     def project(
         self,
         now: datetime | None = None,
@@ -338,20 +334,19 @@ class ContextManager:
         """Return the next request, or the first one of an `epoch` that may begin: of `items`, by default those of the
         window; `anchor` is the last report on them. Without `now` no cache hit is expected. `texts` wait for the
         person's next message; the others are as for `request_plan.project`."""
-        contents, estimate = self.conversation.contents(epoch, items), self.estimate
+        conversation, estimate = self.conversation, self.estimate
+        window, frame = conversation.counts(epoch, items), epoch or conversation.epoch
         if epoch is not None:
-            estimate = estimate.unanchored.anchored(anchor, contents)
-        number = self.conversation.last + 1
-        waiting = [
-            WindowItem(number, ItemForm.FULL, Message(Role.USER, text), tokens=self.count(text)) for text in texts
-        ]
+            estimate = estimate.unanchored.anchored(anchor, window)
+        shown = conversation.items if items is None else items
         return project(
-            contents,
+            frame,
+            window,
             estimate,
             self.budget,
             room=self.room,
-            earlier=self.conversation.sent.earlier_requests(self.model.info, now) if now else None,
-            waiting=waiting,
+            outlook=conversation.sent.outlook(frame, shown, self.model.info, now) if now else None,
+            waiting=sum(map(self.count, texts)),
             told=told,
             added=added,
         )
@@ -366,7 +361,7 @@ class ContextManager:
 
     def countable(self, tokens: int) -> int:
         """Return the counted tokens that certainly fit into `tokens`, if messages are like those of the window."""
-        return self.estimate.countable(tokens, self.conversation.contents())
+        return self.estimate.countable(tokens, self.conversation.counts())
 
     @property
     def least_output(self) -> int:
@@ -387,7 +382,7 @@ class ContextManager:
         believed, limit = Estimate.believes(error, counted), error.limit or 0
         for_all = believed and limit >= LEAST_STORED
         self.estimate = self.estimate.after_refusal(
-            counted, error.counted, limit if for_all else None, self.conversation.contents()
+            counted, error.counted, limit if for_all else None, self.conversation.counts()
         )
         self._store_calibration()
         if 0 < limit < self.budget.window and (believed or self._leaves_room(limit)):
@@ -439,7 +434,7 @@ class ContextManager:
             self.size_for(replace(info, window=info.listed_window, window_refused=False))
             self._keep_window(0)
         known, report = self.estimate, Anchor(self.conversation.cursor, reported, counted)
-        self.estimate = known.after_report(report, self.conversation.contents(), teaches=not images)
+        self.estimate = known.after_report(report, self.conversation.counts(), teaches=not images)
         if self.estimate.calibration is not known.calibration:
             self._store_calibration()
 

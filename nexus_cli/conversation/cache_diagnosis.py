@@ -8,20 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from nexus_cli.conversation.fingerprints import SYSTEM, Difference
 from nexus_cli.provider.prompt_cache import CacheLife
 
 SLACK_SHARE = 0.01
 """Share of a request by which a provider's count may vary between requests."""
-BACKWARDS = -60.0
-"""Seconds that a clock may be set back before its times count as unknown."""
 ESTIMATED = 0.25
 """Share by which our count of a common prefix may be too high: providers encode tools in fewer tokens than their
 JSON."""
-YEAR = 366 * 86400.0
-"""Seconds beyond which a difference is taken for a clock jump."""
 CAUSES: Mapping[str, str] = {
     "truncation": "older messages were dropped to make room",
     "compaction": "compaction",
@@ -154,14 +149,6 @@ class CacheFacts:
                 )
                 named = difference.what if difference.what == SYSTEM else f"{kind} {difference.what}"
                 return f"the {named} {how}{f' ({self.source})' if self.source else ''}{by}"
-
-
-def seconds_between(then: datetime | None, now: datetime) -> float | None:
-    """Return the seconds from `then` to `now`; None if `then` is None or the clock has jumped."""
-    if then is None:
-        return None
-    seconds = (now - then).total_seconds()
-    return None if seconds < BACKWARDS or seconds > YEAR else max(0.0, seconds)
 
 
 def expected_cached(life: CacheLife | None, shared: int, seconds: float | None) -> int:

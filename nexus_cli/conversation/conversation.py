@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Self
 
 from nexus_cli.conversation.groups import (
@@ -27,7 +28,7 @@ from nexus_cli.conversation.groups import (
 from nexus_cli.conversation.render import Wire
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.sent_requests import SentRequests
-from nexus_cli.conversation.tokens.content_kinds import KindSums, WindowContents
+from nexus_cli.conversation.tokens.content_kinds import ItemCounts, WindowCounts
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.clock import Clock, format_utc
 from nexus_cli.core.entry import (
@@ -52,6 +53,9 @@ from nexus_cli.core.message import Message, Role
 from nexus_cli.core.services import FixedValues, Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.core.wire import WireRules
+
+VERSIONS = count(1)
+"""Numbers of windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +99,11 @@ class Conversation:
         """What was sent, and may still be cached."""
         self.anchor: Anchor | None = None
         """The provider's last report on a request of this epoch."""
-        self._counts = KindSums()
+        self._counts = ItemCounts()
         self.messages_tokens = 0
         """Our count of the messages alone."""
-        self.changes = 0
-        """Counts changes of the window: while it is the same, the next request is too."""
+        self.version = next(VERSIONS)
+        """Number of the present window, unique in this process: while it is the same, the next request is too."""
 
     @classmethod
     def load(
@@ -206,11 +210,15 @@ class Conversation:
         """Our count of the whole window: system, tools, messages, preambles."""
         return self.epoch.header_tokens + self.messages_tokens
 
-    def contents(self, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None) -> WindowContents:
-        """Return the contents of the next request, or of the first one of an `epoch` that may begin: `items`, by
+    def counts(self, epoch: Epoch | None = None, items: Sequence[WindowItem] | None = None) -> WindowCounts:
+        """Return the counts of the next request, or of the first one of an `epoch` that may begin: of `items`, by
         default those of the window."""
-        sent, counts = -1 if epoch else self.last_sent, self._counts if items is None else KindSums()
-        return WindowContents(epoch or self.epoch, tuple(self.items if items is None else items), sent, counts)
+        if items is not None:
+            return WindowCounts.of(epoch or self.epoch, tuple(items))
+        counts = self._counts.count(tuple(self.items))
+        if epoch is not None:
+            return replace(counts, fixed=epoch.header_tokens)
+        return replace(counts, fixed=self.epoch.header_tokens, sent=self.last_sent, version=self.version)
 
     def groups(self) -> list[Group]:
         """Return the window as atomic groups, repaired."""
@@ -264,7 +272,7 @@ class Conversation:
         self._entries[entry.id] = entry
         self.tail.append(WindowItem.of(entry))
         self.messages_tokens += entry.tokens
-        self.changes += 1
+        self.version = next(VERSIONS)
         if entry.kind is Kind.USER:
             self.run = entry.id
 
@@ -323,7 +331,7 @@ class Conversation:
     def _set_preamble(self, item: WindowItem, preamble: str) -> None:
         other = replace(item, preamble=preamble, tokens=self._measure(item.message, preamble))
         self.messages_tokens += other.tokens - item.tokens
-        self.changes += 1
+        self.version = next(VERSIONS)
         if item in self.tail:
             self.tail[self.tail.index(item)] = other
             entry = self._entries[item.entry]
@@ -342,7 +350,7 @@ class Conversation:
         """Render the new items of `plan` and move the cursor of this object, before the request is recorded: the caller
         records it, and has it saved before it sends. Raises `ValueError` unless `plan` is that of the present window,
         so that only what was checked, priced and shown is sent."""
-        if plan.epoch is not self.epoch or plan.waiting or plan.items != tuple(self.items):
+        if plan.waiting or plan.window.version != self.version:
             raise ValueError("the plan is not that of the present window")
         if not self.is_recorded:
             self.begin()
@@ -350,19 +358,19 @@ class Conversation:
         changed_head: tuple[FixedValues, ...] = ()
         size = self._sent_size()
         if self._wire is None:
-            self._wire, lines, _ = self._render(plan.items[:size])
+            self._wire, lines, _ = self._render(self.items[:size])
             # Also if it was sent before: a resumed conversation does not know if that was under this epoch.
             head_lines = tuple(lines)
             changed_head = tuple(self._changed_head_lines(lines))
             self._sent_messages = len(self._wire.messages) if self._head_sent else 0
-        fresh = arrange(plan.items[size:])
+        fresh = arrange(self.items[size:])
         fixed = tuple(
             FixedValues(item.entry, item.preamble, item.tokens, line)
             for item, line in zip(fresh, self._wire.extend(fresh), strict=True)
         )
         previous, self._sent_messages = self._sent_messages, len(self._wire.messages)
         self.cursor, self._head_sent = self.last, True
-        self.changes += 1
+        self.version = next(VERSIONS)
         self._head_open, self._changed_preambles = False, set()
         return FrozenRequest(self._wire, fixed, head_lines, previous, changed_head)
 
@@ -422,7 +430,7 @@ class Conversation:
     def replace_header(self, header: Epoch) -> None:
         """Take the header of another epoch for the present one, which was neither recorded nor sent."""
         self.epoch = self.epoch.with_header(header)
-        self.changes += 1
+        self.version = next(VERSIONS)
 
     def begin(self, drops: Sequence[Drop] = (), notes: Iterable[Note] = ()) -> None:
         """Record the first epoch of a new conversation with the drops of its system text."""
@@ -432,7 +440,7 @@ class Conversation:
         now, last = self.now(), self.last
         self.log.begin_epoch(epoch, drops, [Memo(kind, now, last, value) for kind, value in notes])
         self.epoch, self.is_recorded = epoch, True
-        self.changes += 1
+        self.version = next(VERSIONS)
 
     def _newest_run(self) -> int:
         """Return the newest entry of the window that began a run: only the log tells a request from steering."""

@@ -34,7 +34,7 @@ class MessageElider:
         if is_placeholder(item):
             return item
         message = item.message
-        texts = [self.count(message.content), *(self.count(compact(call.arguments)) for call in message.tool_calls)]
+        texts = [self.count(message.content), *(self.count(call.arguments_text) for call in message.tool_calls)]
         height = fill_level(texts, cap - (item.tokens - sum(texts)))
         text = self._elide_text(message.content, height, self.marker(item))
         calls = tuple(self._elide_call(call, height, self.inner(item)) for call in message.tool_calls)
@@ -47,7 +47,7 @@ class MessageElider:
 
     def _elide_call(self, call: ToolCall, cap: int, marker: Marker) -> ToolCall:
         """Return `call` with its longest strings cut; if that is not enough, with one marker for all arguments."""
-        whole = self.count(compact(call.arguments))
+        whole = self.count(call.arguments_text)
         if whole <= cap:
             return call
         leaves = [self.count(text) for text in _strings(call.arguments)]
@@ -55,7 +55,7 @@ class MessageElider:
         lean = map_texts(call.arguments, lambda text: self._elide_text(text, height, marker))
         tokens = self.count(compact(lean))
         if tokens > cap:
-            length = len(compact(call.arguments))
+            length = len(call.arguments_text)
             bare = {"...": marker(0, length, length, whole)}
             lean = bare if self.count(compact(bare)) < tokens else lean
         return replace(call, arguments=lean)

@@ -15,6 +15,7 @@ from typing import Any
 
 from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.groups import Group, Measure, flatten
+from nexus_cli.conversation.tokens.content_kinds import ByKind, slots_by_kind
 from nexus_cli.core.elide import clip_text, last_line, one_line
 from nexus_cli.core.entry import Cause, Drop, ItemForm, WindowItem, is_placeholder
 from nexus_cli.core.message import SAME, ToolCall
@@ -142,6 +143,11 @@ class StaleBatch:
     """Tokens that their stubs free, by our count."""
     cold: int = 0
     """The sent tokens behind the first stub, which no cache has then."""
+
+    @property
+    def by_kind(self) -> ByKind:
+        """The tokens of the results by kind."""
+        return slots_by_kind(stale_result.item for stale_result in self.results)
 
     def draft(
         self, conversation: Conversation, measure: Measure, next_drop: Callable[[], str] | None

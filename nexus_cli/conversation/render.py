@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from nexus_cli.core.entry import Epoch, WindowItem
 from nexus_cli.core.json_value import JsonDict, JsonObject
@@ -88,7 +88,7 @@ class Wire:
                 {
                     "id": self._rules.call_id(call.id),
                     "type": "function",
-                    "function": {"name": call.sent_name, "arguments": canonical(call.sent_arguments).decode()},
+                    "function": {"name": call.sent_name, "arguments": call.sent_arguments},
                 }
                 | calls.get(call.id, {})
                 for call in message.tool_calls
@@ -107,10 +107,3 @@ class Wire:
 def _image(part: Part) -> JsonDict:
     data = base64.b64encode(part.data).decode()
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
-
-
-def prefix_sha256(epoch: Epoch, items: Sequence[WindowItem]) -> str:
-    """Return the hash of the lines with which a request of these arranged items begins."""
-    wire = Wire(epoch)
-    wire.extend(items)
-    return wire.sha256

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar
 
-from nexus_cli.conversation.cache_diagnosis import CacheFacts, seconds_between
+from nexus_cli.conversation.cache_diagnosis import CacheFacts, expected_cached
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint, common_messages, render_fingerprint
 from nexus_cli.conversation.groups import arrange
 from nexus_cli.conversation.render import Wire
-from nexus_cli.core.clock import local_now
+from nexus_cli.core.clock import local_now, seconds_between
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage
@@ -105,14 +105,20 @@ class SentRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierRequests:
-    """Requests that may be cached, each with the last use of its epoch; the conversation's newest first."""
+class Outlook:
+    """The expected cache hit of a request."""
 
-    requests: tuple[tuple[SentRequest, datetime | None], ...] = ()
-    life: CacheLife | None = None
-    """Cache lifetime of the next request's model."""
-    now: datetime = field(default_factory=local_now)
-    """The time at which a cache hit is expected."""
+    tokens: int = 0
+    """Expected cached tokens, from the previous request or one of a former epoch."""
+    messages: int = 0
+    """Wire messages of those tokens if a new epoch begins, else 0."""
+    shared: int = 0
+    """Tokens of the prefix in common with the previous request."""
+    age: float | None = None
+    """Seconds since the last use of that prefix; None if unknown."""
+    at: datetime = field(default_factory=local_now)
+    previous: int = 0
+    """Tokens of the previous request, 0 if there is none."""
 
 
 @dataclass
@@ -153,15 +159,23 @@ class SentRequests:
             del self.earlier[next(iter(self.earlier))]
         return self.last
 
-    def earlier_requests(self, info: ModelInfo, now: datetime) -> EarlierRequests:
-        """Return the last request, then the newest of each former epoch, for a request to this model."""
-        life, last = cache_life_of(info), self.last
+    def outlook(self, epoch: Epoch, items: Sequence[WindowItem], info: ModelInfo, now: datetime) -> Outlook:
+        """Return the best cache hit, over all earlier requests, of a request of `items` under `epoch` to this model."""
+        life, last, outlooks = cache_life_of(info), self.last, list[Outlook]()
         if last is None:
-            return EarlierRequests((), life, now)
-        others = (request for request in reversed(self.earlier.values()) if request.epoch is not last.epoch)
-        return EarlierRequests(
-            tuple((request, self.uses.get(request.epoch.id)) for request in (last, *others)), life, now
-        )
+            return Outlook(at=now)
+        extends = last.epoch is epoch
+        for request in [last] if extends else self._requests():
+            shared, messages = (request.tokens, 0) if extends else request.shares(epoch, items)
+            age = seconds_between(self.uses.get(request.epoch.id), now)
+            outlooks.append(Outlook(expected_cached(life, shared, age), messages, shared, age, now, last.tokens))
+        best = max(outlooks, key=lambda outlook: outlook.tokens)
+        return replace(outlooks[0], tokens=best.tokens, messages=best.messages)
+
+    def _requests(self) -> list[SentRequest]:
+        """Return the last request, then the newest of each former epoch."""
+        last = self.last
+        return [last, *(one for one in reversed(self.earlier.values()) if one.epoch is not last.epoch)] if last else []
 
     def is_warm(self, model: str, info: ModelInfo, now: datetime) -> bool:
         """True if the last request may still be cached, or its cache lifetime is unknown. A request to another model
@@ -177,9 +191,7 @@ class SentRequests:
 
     def shared_tokens(self, epoch: Epoch, info: ModelInfo, now: datetime) -> int:
         """Return the tokens, by our count, of the longest prefix of an epoch that may still be cached."""
-        held = (
-            request for request, _ in self.earlier_requests(info, now).requests if self._may_hold(request, info, now)
-        )
+        held = (request for request in self._requests() if self._may_hold(request, info, now))
         return max((request.common(epoch, epoch.head) for request in held), default=0)
 
     def _may_hold(self, sent: SentRequest, info: ModelInfo, now: datetime) -> bool:

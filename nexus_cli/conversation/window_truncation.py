@@ -17,7 +17,6 @@ from nexus_cli.core.elide import RECALL, Count, Marker, drop_marker, plain_marke
 from nexus_cli.core.entry import Cause, Drop, EntryRange, ItemForm, WindowItem, is_placeholder
 from nexus_cli.core.entry_ranges import format_ranges, join_ranges, ranges_of, subtract_ranges
 from nexus_cli.core.message import Message, Role
-from nexus_cli.core.wire import canonical
 
 MOST = 5
 """Most drops that one marker names: each takes room, and is one more to read or search."""
@@ -159,7 +158,7 @@ class WindowTruncator:
         message = old.message
         text = message.content
         if message.tool_calls:
-            calls = (f"{call.name} {canonical(call.arguments).decode()}" for call in message.tool_calls)
+            calls = (f"{call.name} {call.arguments_text}" for call in message.tool_calls)
             text = "\n".join([text, *calls])
         what = {Role.TOOL: f"part of the result of {message.tool_call_id}", Role.USER: "part of a message"}
         return Drop(

@@ -7,6 +7,10 @@ from datetime import UTC, datetime
 
 Clock = Callable[[], datetime]
 """Returns the local time with its zone."""
+BACKWARDS = -60.0
+"""Seconds that a clock may be set back before its times count as unknown."""
+YEAR = 366 * 86400.0
+"""Seconds beyond which a difference is taken for a clock jump."""
 
 
 def local_now() -> datetime:
@@ -64,3 +68,11 @@ def format_stamp(at: str) -> str:
 def format_local_time(moment: datetime) -> str:
     """Format `moment` for the model and the person: `2026-01-13 14:30 (local)`."""
     return f"{moment:%Y-%m-%d %H:%M} (local)"
+
+
+def seconds_between(then: datetime | None, now: datetime) -> float | None:
+    """Return the seconds from `then` to `now`; None if `then` is None or the clock has jumped."""
+    if then is None:
+        return None
+    seconds = (now - then).total_seconds()
+    return None if seconds < BACKWARDS or seconds > YEAR else max(0.0, seconds)

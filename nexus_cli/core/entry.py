@@ -371,6 +371,6 @@ def _format_entry(entry: Entry) -> str:
         lines.append(message.content)
     lines += [f"[image {part.name or 'without name'}: {part.media_type}]" for part in message.parts]
     for call in message.tool_calls:
-        arguments = call.raw or canonical(call.arguments).decode()
+        arguments = call.raw or call.arguments_text
         lines.append(f"-> {call.name}({arguments}) {call.id}")
     return "\n".join(lines)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from nexus_cli.core.attachment import Part as Part
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.surrogates import replace_surrogates as replace_surrogates
+from nexus_cli.core.wire import canonical
 
 USE_TOOL = "use_tool"
 """The tool through which a model calls those whose schemas it was not sent; see `unwrap_call`."""
@@ -85,6 +86,8 @@ class ToolCall:
     """The original arguments if they were not a JSON object; `arguments` is then empty."""
     is_wrapped: bool = False
     """True if the model called the tool through `use_tool`, and every request has to show the call in this form."""
+    arguments_text: str = field(init=False, repr=False, compare=False)
+    """`arguments` in the canonical form."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str):
@@ -92,6 +95,7 @@ class ToolCall:
         object.__setattr__(self, "id", replace_surrogates(self.id))
         object.__setattr__(self, "name", text_of(self.name, "name of a tool call"))
         object.__setattr__(self, "arguments", _arguments(self.arguments, self.name))
+        object.__setattr__(self, "arguments_text", canonical(self.arguments).decode())
         object.__setattr__(self, "raw", text_of(self.raw, "raw arguments of a tool call"))
 
     @property
@@ -100,9 +104,10 @@ class ToolCall:
         return USE_TOOL if self.is_wrapped else self.name
 
     @property
-    def sent_arguments(self) -> JsonObject:
-        """The arguments in requests."""
-        return {"name": self.name, "arguments": self.arguments} if self.is_wrapped else self.arguments
+    def sent_arguments(self) -> str:
+        """The arguments in requests, in the canonical form."""
+        sent = {"name": self.name, "arguments": self.arguments}
+        return canonical(sent).decode() if self.is_wrapped else self.arguments_text
 
     @classmethod
     def of(cls, value: object) -> ToolCall:

@@ -68,7 +68,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
                 rows = (repeated_calls(engine.conversation.items, call, dispatcher.refused()) for call in step.calls)
                 engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
                 notice_narrow_window(engine)
-                _stop_asking(engine.conversation, engine.spending, dispatcher)
+                _stop_asking(engine.conversation, engine.spending, dispatcher.turn_limits)
                 if dispatcher.hooks:
                     engine.tell_model(*await dispatcher.hooks.end_step(step.calls))
                 dispatcher.step.stop_declined(is_steered=bool(engine.control.steering))
@@ -92,8 +92,9 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     engine.tell_model(engine.spending.begin_next(lambda: engine.window_request().tokens, engine.model.info))
     engine.spending.check_steps()
     epoch = engine.conversation.epoch.id
-    plan = await ensure_fits(engine, await prepare_request(engine, dispatcher))
-    plan = await _send_lost_again(engine, dispatcher, epoch) or plan
+    plan = await ensure_fits(engine, await prepare_request(engine))
+    plan = await _send_lost_again(engine, epoch) or plan
+    dispatcher.record_limits(engine)
     engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
         await call_model(engine, plan)
@@ -108,16 +109,17 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
         else:
             epoch = engine.conversation.epoch.id
             plan = await ensure_fits_after_overflow(engine, error)
-            plan = await _send_lost_again(engine, dispatcher, epoch) or plan
+            plan = await _send_lost_again(engine, epoch) or plan
+        dispatcher.record_limits(engine)
         engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
         await call_model(engine, plan)
 
 
-async def prepare_request(engine: Engine, dispatcher: Dispatcher) -> RequestPlan:
+async def prepare_request(engine: Engine) -> RequestPlan:
     """Attach the changes to the next request and return it, which may not fit yet. Begins the epoch that is due: for
     another model or a reload, without images that the model cannot get, with stale results pruned, with sections
     planned again. Raises as `plan_request`."""
-    await attach_changes(engine, dispatcher)
+    await attach_changes(engine)
     await engine.begin_pending_epoch()
     if engine.model.info.blind and (rewrite := draft_without_images(engine)):
         engine.begin_epoch(rewrite)
@@ -135,18 +137,16 @@ def describe_request(engine: Engine, request: RequestPlan, limits: Limits) -> Pl
         "basis": request.basis,
         "budget": to_json_value(request.budget),
         "sections": sections,
-        "entries": len(request.items),
+        "entries": len(request.window.entries),
         "drops": [drop for section in sections if (drop := section.get("drop"))],
         "facts": [dict(fact) for fact in engine.readings.preamble.facts],
         "limits": limits.to_json(),
     }
 
 
-async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
-    """Record changed limits, and attach what changed (`PromptAssembler.draft_preamble` says what) and what other
-    processes noted for the model to the newest unsent message. Request a reload if a section of the system text has
-    finished loading."""
-    dispatcher.record_limits(engine)
+async def attach_changes(engine: Engine) -> None:
+    """Attach what changed (`PromptAssembler.draft_preamble` says what) and what other processes noted for the model to
+    the newest unsent message. Request a reload if a section of the system text has finished loading."""
     engine.tell_untold()
     readings = engine.readings
     readings.preamble = Preamble()
@@ -161,7 +161,7 @@ async def attach_changes(engine: Engine, dispatcher: Dispatcher) -> None:
         readings.preamble = preamble
 
 
-async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -> RequestPlan | None:
+async def _send_lost_again(engine: Engine, epoch: int) -> RequestPlan | None:
     """Attach the sections that a new epoch's window has lost, as far as there is room; the next step the rest. Return
     the request with them, None if no epoch began since `epoch`."""
     plan = None
@@ -169,14 +169,13 @@ async def _send_lost_again(engine: Engine, dispatcher: Dispatcher, epoch: int) -
         if engine.conversation.epoch.id == epoch:
             break
         epoch = engine.conversation.epoch.id
-        await attach_changes(engine, dispatcher)
+        await attach_changes(engine)
         plan = await ensure_fits(engine, await plan_request(engine))
     return plan
 
 
-def _stop_asking(conversation: Conversation, spending: Spending, dispatcher: Dispatcher) -> None:
+def _stop_asking(conversation: Conversation, spending: Spending, limits: Limits) -> None:
     """Raise `NexusError("limit", ...)` after `SPARE` steps beyond the limit that still requested calls."""
-    limits = dispatcher.turn_limits
     started = conversation.log.was_started
     if limits.max_iterations is None and not limits.is_one_step:
         return

@@ -19,7 +19,6 @@ from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import Bound, Limits, compose_limits
 from nexus_cli.core.message import SAME, Role, ToolCall
 from nexus_cli.core.tool import Effect, Tool
-from nexus_cli.core.wire import canonical
 from nexus_cli.permission.call_decision import CallDecision, refuse_by_limit
 
 SINGLE = "single_action"
@@ -127,7 +126,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
     until its result changes. Calls in `refused` (by id) brought nothing, whatever their results say. Calls behind a
     failed edit, which did not run, do not count.
     """
-    wanted, known = canonical(call.arguments), ""
+    wanted, known = call.arguments_text, ""
     results: dict[str, str] = {}
     calls: list[ToolCall] = []
     for item in reversed(items):
@@ -139,7 +138,7 @@ def repeated_calls(items: Sequence[WindowItem], call: ToolCall, refused: Contain
             if (not calls and other.id != call.id) or results.get(other.id, "").startswith(BEHIND_EDIT):
                 continue
             result = results.get(other.id, known) if other.id not in refused else known
-            is_equal = other.name == call.name and other.raw == call.raw and canonical(other.arguments) == wanted
+            is_equal = other.name == call.name and other.raw == call.raw and other.arguments_text == wanted
             if not is_equal or (known and result != known):
                 return calls
             known = result

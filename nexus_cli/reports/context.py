@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
+from nexus_cli.conversation.groups import group_tool_calls
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.drop_list import UNIT, ListedDrop, window_drops
-from nexus_cli.core.entry import sum_tokens
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
@@ -35,6 +35,7 @@ from nexus_cli.reports.request_view import (
     prune_notice,
     recorded_view,
     sent_view,
+    waiting_items,
 )
 from nexus_cli.reports.text.lines import (
     Lines,
@@ -212,6 +213,7 @@ def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
     _, bounds = dispatcher.in_force(engine)
     return RequestView(
         request,
+        tuple(conversation.items),
         state.session_id,
         engine.model.info.name,
         dispatcher.recipe,
@@ -224,15 +226,16 @@ def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
         last_told(conversation.memos, conversation.cursor),
         tuple(notices),
         conversation.memos,
+        waiting_items(engine),
     )
 
 
 def request_value(view: RequestView) -> ContextReport:
     request = view.request
     used, counted, scale = request.budget.used, request.counted, request.messages_scale
-    waiting = sum_tokens(request.waiting)
+    waiting = request.waiting
     expected = {} if view.row else {"expected": min(request.repeated, request.cached)}
-    listed = window_drops("", view.drops, request.items, view.memos, request.epoch.sections)
+    listed = window_drops("", view.drops, view.items, view.memos, request.epoch.sections)
     tools = _tools(view, used.tools)
     sections = cast("list[SectionObject]", list(request.sections))
     return {
@@ -255,9 +258,9 @@ def request_value(view: RequestView) -> ContextReport:
         "history": _history(view),
         "attachments": _attachments(view),
         "tools": tools,
-        "servers": _servers(request, tools),
-        "largest": largest_items(sections, tools, [*request.arranged, *request.waiting], scale),
-        "waiting": {"texts": len(request.waiting), "tokens": round(waiting * scale), "counted": waiting},
+        "servers": _servers(view, tools),
+        "largest": largest_items(sections, tools, [*view.arranged, *view.waiting], scale),
+        "waiting": {"texts": len(view.waiting), "tokens": round(waiting * scale), "counted": waiting},
         "cached": {"tokens": request.repeated, **expected},
         "drops": listed["drops"],
         "left_out": listed["left_out"],
@@ -266,14 +269,14 @@ def request_value(view: RequestView) -> ContextReport:
         "limits": to_json_value(view.bounds),
         "notices": [*filter(None, [describe_left_out(request.budget.window, request.epoch.tools)]), *view.notices],
         "pending": view.row is None,
-        "prefix_sha256": request.prefix_sha256,
+        "prefix_sha256": view.prefix_sha256,
         "request_sha256": view.row.manifest.sha256 if view.row else None,
     }
 
 
 def _attachments(view: RequestView) -> list[JsonDict]:
     """Return the records of attached files whose messages are in the window, with their entry."""
-    there = {item.entry for item in view.request.arranged if item.shows_entry}
+    there = {item.entry for item in view.arranged if item.shows_entry}
     memos = [memo for memo in view.memos(ATTACHMENTS) if memo.entry in there]
     return [{"entry": memo.entry, **file} for memo in memos for file in memo.value["files"]]
 
@@ -294,7 +297,7 @@ def _tools(view: RequestView, total: int) -> list[ToolTokens]:
     ]
 
 
-def _servers(request: RequestPlan, tools: Sequence[ToolTokens]) -> list[ServerTokens]:
+def _servers(view: RequestView, tools: Sequence[ToolTokens]) -> list[ServerTokens]:
     """Return the tokens of each MCP server that has schemas or results in the request."""
     found: dict[str, ServerTokens] = {}
 
@@ -306,11 +309,11 @@ def _servers(request: RequestPlan, tools: Sequence[ToolTokens]) -> list[ServerTo
         if tokens := row(tool["name"]):
             tokens["schemas"] += tool["tokens"]
     calls: dict[str, str] = {}
-    for item in (*request.arranged, *request.waiting):
+    for item in (*view.arranged, *view.waiting):
         for call in item.message.tool_calls:
             calls[call.id] = str(call.arguments.get("tool", "")) if call.name == "mcp" else call.name
         if tokens := row(calls.get(item.message.tool_call_id or "", "")):
-            tokens["results"] += round(item.tokens * request.messages_scale)
+            tokens["results"] += round(item.tokens * view.request.messages_scale)
     return sorted(found.values(), key=lambda tokens: tokens["name"])
 
 
@@ -332,9 +335,9 @@ def _history(view: RequestView) -> HistoryObject:
     Summaries, markers and stubs replace hidden entries and count for neither.
     """
     by_kind = dict.fromkeys(("user", "assistant", "tool"), 0)
-    for item in (*view.request.arranged, *view.request.waiting):
+    for item in (*view.arranged, *view.waiting):
         by_kind[str(item.message.role)] += item.tokens
-    seen = [{item.entry for item in group if item.shows_entry} for group in view.request.groups]
+    seen = [{item.entry for item in group if item.shows_entry} for group in group_tool_calls(view.items)]
     entries = set().union(*seen)
     last = view.row.manifest.last if view.row else view.entries
     used = view.request.budget.used.history

@@ -169,14 +169,14 @@ def _key(item: WindowItem) -> tuple[int, str, str]:
 
 
 def _entries(view: RequestView | None) -> dict[tuple[int, str, str], WindowItem]:
-    return {_key(item): item for item in view.request.arranged} if view else {}
+    return {_key(item): item for item in view.arranged} if view else {}
 
 
 def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> list[EntryDifference]:
     if view is None:
         return []
     wanted = set(keys)
-    items = [item for item in view.request.arranged if _key(item) in wanted]
+    items = [item for item in view.arranged if _key(item) in wanted]
     return [
         {
             "entry": item.entry,
@@ -184,7 +184,7 @@ def _rows(view: RequestView | None, keys: Iterable[tuple[int, str, str]]) -> lis
             "what": what,
             "tokens": round(item.tokens * view.request.messages_scale),
         }
-        for item, what in describe_items(items, view.request.arranged)
+        for item, what in describe_items(items, view.arranged)
     ]
 
 

@@ -6,14 +6,17 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
+from nexus_cli.conversation.groups import arrange
+from nexus_cli.conversation.render import Wire
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.sent_requests import SentRequest, SentRequests
-from nexus_cli.conversation.tokens.content_kinds import WindowContents
+from nexus_cli.conversation.tokens.content_kinds import WindowCounts
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
@@ -24,9 +27,10 @@ from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
-from nexus_cli.core.message import Role, ToolCall
+from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.section_rows import SectionRows
+from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest, read_report
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
@@ -72,6 +76,8 @@ class RequestView:
     """One request, or the next one."""
 
     request: RequestPlan
+    items: tuple[WindowItem, ...]
+    """The window, in chronological order."""
     session: str | None
     model: str
     recipe: Recipe
@@ -89,6 +95,20 @@ class RequestView:
     notices: tuple[str, ...] = ()
     memos: Memos = lambda kind: ()
     """Returns the memos of its conversation of one kind, as of that time."""
+    waiting: tuple[WindowItem, ...] = ()
+    """Texts waiting for the person's next message."""
+
+    @cached_property
+    def arranged(self) -> list[WindowItem]:
+        """The window in the order in which it is sent."""
+        return arrange(self.items)
+
+    @property
+    def prefix_sha256(self) -> str:
+        """The hash of the lines with which the request begins."""
+        wire = Wire(self.request.epoch)
+        wire.extend(self.arranged)
+        return wire.sha256
 
 
 def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int) -> RequestView:
@@ -105,16 +125,18 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     info = _with_recorded_window(info, asked, kept)
     before = rows[step - 2] if step > 1 else None
     sent = before.manifest.last if before and before.manifest.epoch == epoch.id else -1
-    contents = WindowContents(epoch, items, sent)
+    window = WindowCounts.of(epoch, items, sent)
     request = project(
-        contents,
-        Estimate.of(log.calibration(info.served_name)).anchored(read_report(row, contents), contents),
+        epoch,
+        window,
+        Estimate.of(log.calibration(info.served_name)).anchored(read_report(row, window), window),
         TokenBudget.of(info.window, info.max_output),
         told=_sections_with(log, rows, row),
         reported=row.usage.input if row.usage and row.reported else None,
     )
     return RequestView(
         request,
+        items,
         found.id,
         info.name,
         Recipe(str(kept["recipe"]), section_budget=kept["section_budget"]),
@@ -153,10 +175,10 @@ def recorded_view(
     sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
     drops, notices = log.drops(), [*filter(None, (holds.lost, *instruction_notices(options.cwd, settings)))]
     effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
-    estimate, contents = Estimate.of(log.calibration(info.served_name)), WindowContents(epoch, items, sent)
+    estimate, window = Estimate.of(log.calibration(info.served_name)), WindowCounts.of(epoch, items, sent)
     sent_before = SentRequests()
     if (epoch.model, epoch.effort) == (info.name, effort):
-        estimate = anchor_on_newest(estimate, log, contents)
+        estimate = anchor_on_newest(estimate, log, epoch, window)
         sent_before = _read_sent(log, epoch, items, info)
         from nexus_cli.engine.compaction.context_fit import may_prune  # noqa: PLC0415  (the engine)
 
@@ -171,11 +193,13 @@ def recorded_view(
         state = look_at(ledger, found, options, settings, holds.recipe, services, info)
         new = draft_next(state, effort)
         notices = [*dict.fromkeys((*notices, *new.notices)), change_notice(epoch, new.epoch)]
-        contents, drops = WindowContents(new.epoch, new.epoch.head), [*drops, *new.drops]
-    earlier = sent_before.earlier_requests(info, local_now())
-    request = project(contents, estimate, TokenBudget.of(info.window, info.max_output), earlier=earlier)
+        epoch, items, drops = new.epoch, new.epoch.head, [*drops, *new.drops]
+        window = WindowCounts.of(epoch, items)
+    outlook = sent_before.outlook(epoch, items, info, local_now())
+    request = project(epoch, window, estimate, TokenBudget.of(info.window, info.max_output), outlook=outlook)
     return RequestView(
         request,
+        items,
         found.id,
         info.name,
         holds.recipe,
@@ -234,6 +258,7 @@ def first_view(state: SessionState) -> RequestView:
     notices = [] if info.known or info.window_refused else assumed
     return RequestView(
         request,
+        tuple(engine.conversation.items),
         None,
         info.name,
         dispatcher.recipe,
@@ -243,7 +268,15 @@ def first_view(state: SessionState) -> RequestView:
         to_json_value(NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).bounds),
         count,
         notices=(*notices, *first.notices),
+        waiting=waiting_items(engine),
     )
+
+
+def waiting_items(engine: Engine) -> tuple[WindowItem, ...]:
+    """Return the texts waiting for the person's next message as it would show them."""
+    number, count = engine.conversation.last + 1, engine.context.count
+    messages = (Message(Role.USER, text) for text in engine.control.waiting_texts())
+    return tuple(WindowItem(number, ItemForm.FULL, message, tokens=count(message.content)) for message in messages)
 
 
 def change_notice(before: Epoch, after: Epoch) -> str:

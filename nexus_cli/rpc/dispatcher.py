@@ -48,7 +48,6 @@ from nexus_cli.core.server_results import (
     TokenUsage,
     UnqueuedTexts,
 )
-from nexus_cli.core.wire import canonical
 from nexus_cli.reports.context import ContextReport, estimate_next_tokens, live_report
 from nexus_cli.reports.conversation import newest_turns
 from nexus_cli.reports.git_branch import read_branch
@@ -575,7 +574,7 @@ def _message_value(entry: Entry) -> MessageObject:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": canonical(call.arguments).decode()},
+                "function": {"name": call.name, "arguments": call.arguments_text},
             }
             for call in message.tool_calls
         ]

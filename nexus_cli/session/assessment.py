@@ -28,7 +28,7 @@ async def assess(engine: Engine, dispatcher: Dispatcher, words: str) -> Limits:
     the request of the turn would break its contract."""
     name = engine.settings.assess.model
     if engine.contract is not None:  # a broken contract must not send the task here either
-        await prepare_request(engine, dispatcher)
+        await prepare_request(engine)
     try:
         model = engine.other_model(name)
         answer = await run_separately(engine, dispatcher, own_recipe("assess"), neutralize(words[:SHOWN]), model=model)

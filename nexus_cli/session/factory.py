@@ -328,7 +328,8 @@ def _anchor_estimate(context: ContextManager, log: SessionLog) -> None:
     from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest  # noqa: PLC0415  (a session is resumed)
 
     with suppress(NexusError):
-        context.estimate = anchor_on_newest(context.estimate, log, context.conversation.contents())
+        conversation = context.conversation
+        context.estimate = anchor_on_newest(context.estimate, log, conversation.epoch, conversation.counts())
 
 
 async def _before_summary(

@@ -95,7 +95,7 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
             state.dispatcher.limits = limits
     continuations = find_continuations(state, trigger.until, trigger.schema, has_message=trigger.has_message)
     await record_trigger(state, trigger, continuations)
-    request, info = await prepare_request(engine, state.dispatcher), engine.model.info
+    request, info = await prepare_request(engine), engine.model.info
     compacts = request.needs_room(engine.settings.compact.at)
     if not compacts:
         engine.answer_cap(request)

@@ -182,7 +182,7 @@ class SessionSources:
     def about(self) -> str:
         """Return the person's newest message. Many sections ask for it; the ledger is read once."""
         conversation = self.context.conversation
-        if self._about[0] != (state := (conversation, conversation.changes)):
+        if self._about[0] != (state := (conversation, conversation.version)):
             self._about = state, conversation.newest_words()
         return self._about[1]
 

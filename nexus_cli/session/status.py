@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from nexus_cli.conversation.goals import open_until
 from nexus_cli.core.drop_list import returned_drops
-from nexus_cli.core.entry import sum_tokens
 from nexus_cli.core.limits import ALL
 from nexus_cli.core.services import Jobs
 from nexus_cli.session.cold_request import cold_price
@@ -114,7 +113,7 @@ def status(state: SessionState) -> Status:
         saved=state.is_saved(),
         jobs=tuple(jobs.names()) if jobs else (),
         addresses=tuple(jobs.addresses()) if jobs else (),
-        waiting=sum_tokens(request.waiting),
+        waiting=request.waiting,
         until=until.get("command", ""),
         has_sandbox=level == ALL or probe is None or probe.backend != "none",
         settled=conversation.is_recorded and not engine.begins_undrafted,

@@ -80,7 +80,7 @@ async def measured(session: Session, times: int) -> Iterator[tuple[float, float]
         words = Message(Role.USER, f"Look at the parser once more, part {number}, and say what the window keeps.")
         engine.conversation.append(Kind.USER, words, "person")
         began = time.process_time()
-        plan = await prepare_request(engine, session_state.dispatcher)
+        plan = await prepare_request(engine)
         describe_request(engine, plan, session_state.dispatcher.in_force(engine)[0])
         sealed = engine.conversation.freeze_request(plan)
         done = time.process_time()

@@ -15,12 +15,12 @@ class Conversation(conversation.Conversation):
 
     def plan(self) -> RequestPlan:
         """The request of the present window."""
-        return project(self.contents(), Estimate.of(), TokenBudget(8_000, 1_000, 0))
+        return project(self.epoch, self.counts(), Estimate.of(), TokenBudget(8_000, 1_000, 0))
 
     def freeze_request(self, plan: RequestPlan | None = None) -> FrozenRequest:
         """Freeze `plan`, by default that of the present window."""
-        plan = plan or self.plan()
+        plan, arranged = plan or self.plan(), self.arranged
         sealed, alone = super().freeze_request(plan), Wire(plan.epoch)
-        alone.extend(plan.arranged)
+        alone.extend(arranged)
         assert (sealed.wire.messages, sealed.wire.sha256) == (alone.messages, alone.sha256)
         return sealed

@@ -13,9 +13,9 @@ from nexus_cli.conversation.cache_diagnosis import (
     CacheFacts,
     expected_cached,
     format_duration,
-    seconds_between,
 )
 from nexus_cli.conversation.fingerprints import SYSTEM, Difference
+from nexus_cli.core.clock import seconds_between
 from nexus_cli.provider.prompt_cache import ANTHROPIC, OPENAI, USUAL
 
 NOW = datetime(2026, 1, 13, 9, 30, tzinfo=UTC)

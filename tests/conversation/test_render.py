@@ -9,11 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from epochs import prefix_sha256
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nexus_cli.conversation.groups import flatten, group_tool_calls
-from nexus_cli.conversation.render import Wire, prefix_sha256
+from nexus_cli.conversation.render import Wire
 from nexus_cli.core.entry import Epoch, ItemForm, WindowItem
 from nexus_cli.core.message import Message, Opaque, Part, Role, ToolCall
 from nexus_cli.core.wire import WireRules, canonical

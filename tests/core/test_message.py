@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,6 +35,15 @@ def test_arguments_become_json_data_that_can_be_stored(arguments: Any, made: dic
     assert from_record(record) == message
     record["parts"][0].append("of a later version")
     assert from_record(record) == message
+
+
+def test_a_call_holds_the_text_of_the_arguments_that_it_has() -> None:
+    call = ToolCall("c", "bash", {"command": "é", "n": [1, None]})
+    assert call.arguments_text == call.sent_arguments == '{"command":"é","n":[1,null]}'
+    other = replace(call, arguments={"command": "ls"}, is_wrapped=True)
+    assert other.arguments_text == '{"command":"ls"}'
+    assert other.sent_arguments == '{"name":"bash","arguments":{"command":"ls"}}'
+    assert "arguments_text" not in repr(call) and call == ToolCall("c", "bash", {"command": "é", "n": (1, None)})
 
 
 @pytest.mark.parametrize("arguments", ["[1]", '"text"', "3", "{", "ls -l", "[" * 100_000])

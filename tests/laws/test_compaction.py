@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from epochs import prefix_sha256
 from laws.check import assert_laws, matched
 from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
@@ -18,7 +19,6 @@ from server.blocks import content, is_prefix
 
 from nexus_cli.config.settings import CompactSettings, ProviderSettings
 from nexus_cli.conversation.groups import flatten
-from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, CompactionStart, Event
 from nexus_cli.core.limits import Limits
 from nexus_cli.session.session import Session

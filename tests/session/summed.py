@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from epochs import prefix_sha256
 from session.played import MODEL, Answer, Played
 
 from nexus_cli.config.settings import CompactSettings, Settings
 from nexus_cli.conversation.groups import flatten
-from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.core.event import CompactionDone, Event, Notice
 from nexus_cli.core.limits import Limits
 from nexus_cli.core.request import Request

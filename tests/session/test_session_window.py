@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from epochs import prefix_sha256
 from laws.check import assert_laws, wire_sha256
 from laws.model import FORK, TRANSCRIPT
 from laws.world import World, outcome, say, the_ledger, world
@@ -21,7 +22,6 @@ from nexus_cli.conversation.compaction.compactor import Compactor
 from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.conversation.groups import flatten
-from nexus_cli.conversation.render import prefix_sha256
 from nexus_cli.core.entry import ItemForm, Manifest, WindowItem
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.message import Message

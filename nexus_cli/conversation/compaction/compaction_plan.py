@@ -22,6 +22,7 @@ from nexus_cli.conversation.compaction.own_words import OwnWords, Quote
 from nexus_cli.conversation.compaction.pin import split_fitting_pins
 from nexus_cli.conversation.groups import Group, flatten, newest_entry_id
 from nexus_cli.conversation.left_out_ranges import unseen_ranges
+from nexus_cli.conversation.tokens.content_kinds import ByKind, slots_by_kind
 from nexus_cli.core.elide import Count
 from nexus_cli.core.entry import EntryRange, ItemForm, WindowItem, sum_tokens
 from nexus_cli.core.entry_ranges import format_ranges, subtract_ranges
@@ -143,6 +144,11 @@ class CompactionPlan:
     def removed(self) -> list[WindowItem]:
         """The items of the summarized groups."""
         return flatten(self.gone)
+
+    @property
+    def removed_by_kind(self) -> ByKind:
+        """The tokens of these items by kind."""
+        return slots_by_kind(self.removed)
 
     @property
     def leaving(self) -> tuple[WindowItem, ...]:

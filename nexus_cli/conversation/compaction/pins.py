@@ -18,7 +18,6 @@ from nexus_cli.core.entry import Entry, Memo, MemoSource
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import PIN
 from nexus_cli.core.message import Role
-from nexus_cli.core.wire import canonical
 
 NUMBERED = re.compile(
     r"#?\s*[-+]?\d[\d\s.,:#-]*|#\s*[-+]?\w*\d\S*|(?:message|entry|no\.?|nr\.?)\s*#?\s*\d+", re.IGNORECASE
@@ -169,5 +168,5 @@ def _text(entry: Entry, count: Count) -> str:
         text = elide_text(text, RESULT_CAP, count, marker).text
     lines = [text] if text else []
     lines += [f"[image {name}]" for name in message.image_names]
-    lines += [f"{call.name}({canonical(call.arguments).decode()})"[: 4 * RESULT_CAP] for call in message.tool_calls]
+    lines += [f"{call.name}({call.arguments_text})"[: 4 * RESULT_CAP] for call in message.tool_calls]
     return "\n".join(lines) or "(empty)"

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
 from operator import add
 
 from nexus_cli.core.entry import Epoch, WindowItem
-from nexus_cli.core.json_value import compact
 
 
 class ContentKind(IntEnum):
@@ -66,7 +64,7 @@ def slot_by_kind(item: WindowItem) -> ByKind:
     """Share the tokens of an item among the kinds of its texts."""
     message = item.message
     texts = [(kind_of(text), len(text)) for text in (item.preamble, message.content) if text]
-    texts += [(ContentKind.CODE, len(call.name + compact(call.arguments))) for call in message.tool_calls]
+    texts += [(ContentKind.CODE, len(call.name + call.arguments_text)) for call in message.tool_calls]
     lengths = list(EMPTY)
     for kind, length in texts or [(ContentKind.PROSE, 1)]:
         lengths[kind] += length / _LENGTHS[kind]
@@ -90,49 +88,67 @@ def plus(one: Sequence[float], other: Sequence[float]) -> ByKind:
     return tuple(map(add, one, other))
 
 
-class KindSums:
-    """Sums of our count of items by kind. Items before the first change of a window are not counted again."""
-
-    def __init__(self) -> None:
-        self._newest: tuple[tuple[WindowItem, ...], Sequence[ByKind]] = (), (EMPTY,)
-
-    def of_each(self, items: tuple[WindowItem, ...]) -> Sequence[ByKind]:
-        """Return the sums over the first n of `items`, by n."""
-        known, sums = self._newest
-        stored = len(known)
-        if items[:stored] != known:  # items are compared by identity first
-            pairs = enumerate(zip(known, items, strict=False))
-            stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(items)))
-        extended = list(sums[: stored + 1])
-        for item in items[stored:]:
-            extended.append(plus(extended[-1], slot_by_kind(item)))
-        self._newest = items, extended
-        return extended
-
-
 @dataclass(frozen=True, eq=False)
-class WindowContents:
-    """The content of a request, with its tokens by kind."""
+class WindowCounts:
+    """Our counts of the content of a request, without its texts."""
 
-    epoch: Epoch
-    items: tuple[WindowItem, ...]
-    """The window, in chronological order."""
+    fixed: int
+    """Tokens of system text and schemas."""
+    entries: Sequence[int] = ()
+    """The entry of each message, in chronological order."""
+    totals: Sequence[int] = (0,)
+    """The tokens of the first n messages, by n."""
+    by_kind: Sequence[ByKind] = (EMPTY,)
+    """The same by kind."""
     sent: int = -1
     """The last entry that an earlier request of this epoch contained; -1 if there was none."""
-    counts: KindSums = field(default_factory=KindSums)
-    """The sums of earlier windows, so that the items in common are not counted again."""
+    version: int = 0
+    """`Conversation.version` of a window that can be sent, else 0."""
+
+    @classmethod
+    def of(cls, epoch: Epoch, items: tuple[WindowItem, ...], sent: int = -1) -> WindowCounts:
+        """Return the counts of a request of `items` under `epoch`; `sent` is the last entry that was sent before."""
+        return replace(ItemCounts().count(items), fixed=epoch.header_tokens, sent=sent)
 
     def messages(self) -> ByKind:
         """Return the tokens of all messages by kind."""
-        return self._sums[-1]
+        return self.by_kind[-1]
 
     def since(self, entry: int) -> ByKind:
         """Return the tokens of the messages after `entry` by kind."""
-        place = len(self.items)
-        while place and self.items[place - 1].entry > entry:
-            place -= 1
-        return plus(self._sums[-1], times(self._sums[place], -1.0))
+        return plus(self.by_kind[-1], times(self.by_kind[self._count_until(entry)], -1.0))
 
-    @cached_property
-    def _sums(self) -> Sequence[ByKind]:
-        return self.counts.of_each(self.items)
+    def tokens_until(self, entry: int) -> int:
+        """Return the tokens of the messages up to `entry`."""
+        return self.totals[self._count_until(entry)]
+
+    def _count_until(self, entry: int) -> int:
+        place = len(self.entries)
+        while place and self.entries[place - 1] > entry:
+            place -= 1
+        return place
+
+
+@dataclass
+class ItemCounts:
+    """Counts the items of a window. Items before the first change since the last count are not counted again."""
+
+    items: tuple[WindowItem, ...] = ()
+    counts: WindowCounts = field(default_factory=lambda: WindowCounts(0))
+
+    def count(self, items: tuple[WindowItem, ...]) -> WindowCounts:
+        """Return the counts of `items`, without fixed text."""
+        known, counts = self.items, self.counts
+        if items == known:  # compared by identity first
+            return counts
+        stored = len(known)
+        if items[:stored] != known:
+            pairs = enumerate(zip(known, items, strict=False))
+            stored = next((n for n, (one, other) in pairs if one is not other), min(stored, len(items)))
+        entries = [*counts.entries[:stored], *(item.entry for item in items[stored:])]
+        totals, by_kind = [*counts.totals[: stored + 1]], [*counts.by_kind[: stored + 1]]
+        for item in items[stored:]:
+            totals.append(totals[-1] + item.tokens)
+            by_kind.append(plus(by_kind[-1], slot_by_kind(item)))
+        self.items, self.counts = items, replace(counts, entries=entries, totals=totals, by_kind=by_kind)
+        return self.counts

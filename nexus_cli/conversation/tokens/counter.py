@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from nexus_cli.core.attachment import IMAGE_TOKENS
-from nexus_cli.core.json_value import compact
 from nexus_cli.core.message import Message, Opaque, replace_surrogates
 from nexus_cli.core.services import Counts
 
@@ -95,7 +94,7 @@ class _Counting(ABC):
         for message in messages:
             texts = [message.content, *filter(None, [message.tool_call_id])]
             for call in message.tool_calls:
-                texts += [call.sent_name, call.id, compact(call.sent_arguments)]
+                texts += [call.sent_name, call.id, call.sent_arguments]
             texts += [_thinking_text(message.opaque)] if message.opaque else []
             tokens += OVERHEAD_PER_MESSAGE + IMAGE_TOKENS * len(message.parts) + sum(map(self.count, texts))
         return tokens

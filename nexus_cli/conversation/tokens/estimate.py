@@ -19,13 +19,11 @@ from nexus_cli.conversation.tokens.content_kinds import (
     EMPTY,
     ByKind,
     ContentKind,
-    WindowContents,
+    WindowCounts,
     plus,
-    slots_by_kind,
     times,
 )
 from nexus_cli.core.budget import UsedTokens
-from nexus_cli.core.entry import WindowItem
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.section_rows import apportion
 from nexus_cli.core.services import Calibration
@@ -193,13 +191,13 @@ class Estimate:
 
     # -- the size of a request -----------------------------------------------------------------------------------
 
-    def expected(self, counted: int, contents: WindowContents | None = None) -> int:
+    def expected(self, counted: int, window: WindowCounts | None = None) -> int:
         """Return the expected tokens of a request with `counted` tokens by our count."""
-        scale, anchor = self.scale(contents), self.anchor
+        scale, anchor = self.scale(window), self.anchor
         if anchor is None:
             return round(scale.tokens(counted))
         added = counted - anchor.counted
-        shown = contents.since(anchor.last) if contents and added > 0 else EMPTY
+        shown = window.since(anchor.last) if window and added > 0 else EMPTY
         if sum(shown) > added + 1:  # more than rounding: this is not about the window
             return max(0, anchor.reported + round(scale.ratio * added))
         return max(0, anchor.reported + round(self.ratios.tokens(shown) + scale.ratio * (added - sum(shown))))
@@ -218,21 +216,19 @@ class Estimate:
         until = f" until {ENOUGH} replies have reported their usage" if self.calibration.reports < ENOUGH else ""
         return f"margin ({self.error:.0%} for errors of the token estimate{until})"
 
-    def countable(
-        self, tokens: int, contents: WindowContents | None = None, like: Iterable[WindowItem] | None = None
-    ) -> int:
+    def countable(self, tokens: int, window: WindowCounts | None = None, like: ByKind | None = None) -> int:
         """Return the counted tokens that certainly fit into `tokens`, including system text and schemas; the messages
         are like those of the window, or like `like`."""
-        return int(self.scale(contents, like).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
+        return int(self.scale(window, like).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
 
-    def scale(self, contents: WindowContents | None = None, like: Iterable[WindowItem] | None = None) -> Scale:
+    def scale(self, window: WindowCounts | None = None, like: ByKind | None = None) -> Scale:
         """Return the scale of a window, or of one with messages like `like`."""
-        counted = contents.epoch.header_tokens if contents else 0
+        counted = window.fixed if window else 0
         expected = self.ratios.values[ContentKind.FIXED] * counted
-        if like is None and contents and self.anchor and self.anchor.counted - counted >= SMALL:
+        if like is None and window and self.anchor and self.anchor.counted - counted >= SMALL:
             ratio = (self.anchor.reported - expected) / (self.anchor.counted - counted)
             return Scale(min(MOST_RATIO, max(LEAST_RATIO, ratio)), counted, expected)
-        messages = contents.messages() if contents and like is None else slots_by_kind(like or ())
+        messages = like or (window.messages() if window else EMPTY)
         known = sum(messages)
         ratio = self.ratios.tokens(messages) / known if known else self.ratios.values[ContentKind.PROSE]
         return Scale(ratio, counted, expected)
@@ -247,7 +243,7 @@ class Estimate:
 
     # -- what is known next --------------------------------------------------------------------------------------
 
-    def anchored(self, report: Anchor | None, contents: WindowContents | None) -> Estimate:
+    def anchored(self, report: Anchor | None, window: WindowCounts | None) -> Estimate:
         """Return the estimate that continues from a `report`, if there is one, perhaps of an earlier process.
 
         One that is not plausible is not taken; after `DISTRUST` in a row the anchor goes, because the window has grown
@@ -256,7 +252,7 @@ class Estimate:
         if report is None:
             return self
         counted = report.counted
-        fixed = min(counted, contents.epoch.header_tokens) if contents else 0
+        fixed = min(counted, window.fixed) if window else 0
         most = MOST_RATIO * fixed + MOST * (counted - fixed)  # the wording of schemas may be most of a small request
         if report.reported > 0 and LEAST * counted <= report.reported <= most:
             return replace(self, anchor=report)
@@ -264,37 +260,37 @@ class Estimate:
             return self.unanchored
         return replace(self, anchor=replace(self.anchor, doubts=self.anchor.doubts + 1))
 
-    def anchored_on_newest(self, reports: Iterable[Anchor | None], contents: WindowContents) -> Estimate:
+    def anchored_on_newest(self, reports: Iterable[Anchor | None], window: WindowCounts) -> Estimate:
         """Return the estimate that continues from the first plausible one of `DISTRUST` reports, newest first."""
         for report in islice(reports, DISTRUST):
-            if (anchored := self.anchored(report, contents)).anchor is not None:
+            if (anchored := self.anchored(report, window)).anchor is not None:
                 return anchored
         return self
 
-    def after_report(self, report: Anchor, contents: WindowContents | None, *, teaches: bool) -> Estimate:
+    def after_report(self, report: Anchor, window: WindowCounts | None, *, teaches: bool) -> Estimate:
         """Return the estimate after a reported input; its calibration is the same one if nothing was learned.
 
         An implausible report changes nothing. One that is far from the estimate becomes the anchor, but ratios change
         only if the next one agrees. Without `teaches` (the request has images) it only anchors this epoch. The window
         that a refusal once named goes once a larger request was answered.
         """
-        after = self.anchored(report, contents)
+        after = self.anchored(report, window)
         if 0 < self.calibration.window < report.reported:
             after = replace(after, calibration=replace(self.calibration, window=0))
         if after.anchor is not report or report.counted < SMALL or not teaches:
             return after
-        return after._review_refusals(report, contents)._learn(report, self.anchor, contents)
+        return after._review_refusals(report, window)._learn(report, self.anchor, window)
 
-    def _learn(self, report: Anchor, before: Anchor | None, contents: WindowContents | None) -> Estimate:
+    def _learn(self, report: Anchor, before: Anchor | None, window: WindowCounts | None) -> Estimate:
         """Return the estimate with the ratios of a plausible report; `before` is the one that it follows."""
-        expected, reported = self.unanchored.scale(contents).tokens(report.counted), report.reported
+        expected, reported = self.unanchored.scale(window).tokens(report.counted), report.reported
         old = self.calibration
         miss = min(1.0, abs(reported - expected) / reported) if old.reports else 0.0
         far = old.reports >= ENOUGH and not expected / FAR <= reported <= expected * FAR
         if far and not self.doubt:
             return replace(self, doubt=miss)
         ratios = self.ratios.doubted() if far else self.ratios
-        ratios = _observe_report(ratios, report, None if self.doubt else before, contents)
+        ratios = _observe_report(ratios, report, None if self.doubt else before, window)
         calibration = replace(
             old,
             factor=_clamp(reported / report.counted),
@@ -304,13 +300,13 @@ class Estimate:
         )
         return replace(self, calibration=calibration, ratios=ratios, doubt=0.0)
 
-    def _review_refusals(self, report: Anchor, contents: WindowContents | None) -> Estimate:
+    def _review_refusals(self, report: Anchor, window: WindowCounts | None) -> Estimate:
         """Return the estimate without the effect of refusals if a report is nearer to the earlier expectation."""
         if self.unrefused is None:
             return self
         before = replace(self, ratios=self.unrefused, unrefused=None, refused=1.0)
         errors, expected = (
-            abs(estimate.unanchored.scale(contents).tokens(report.counted) - report.reported)
+            abs(estimate.unanchored.scale(window).tokens(report.counted) - report.reported)
             for estimate in (self, before)
         )
         return replace(before, ratios=self.ratios) if errors < expected else before
@@ -334,11 +330,11 @@ class Estimate:
         return counted / FAR <= error.counted - error.output_cap <= counted * FAR
 
     def after_refusal(
-        self, counted: int, reported: int | None, limit: int | None, contents: WindowContents | None
+        self, counted: int, reported: int | None, limit: int | None, window: WindowCounts | None
     ) -> Estimate:
         """Return the estimate after a refusal (`reported` tokens, perhaps `limit`); until a report agrees, refusals
         change it at most by `FAR` in all."""
-        old, expected, counted = self.calibration, self.unanchored.scale(contents).tokens(counted), max(1, counted)
+        old, expected, counted = self.calibration, self.unanchored.scale(window).tokens(counted), max(1, counted)
         tokens = float(reported or (max(expected * 1.1, 1.05 * limit) if limit else expected * 1.3))
         tokens = counted * _clamp(tokens / counted)
         misses = (*old.misses, KNOWN_ERROR)[-KEPT:]
@@ -350,19 +346,19 @@ class Estimate:
         return replace(after, ratios=unrefused.scaled(refused), unrefused=unrefused, refused=refused)
 
 
-def _observe_report(ratios: Ratios, report: Anchor, before: Anchor | None, contents: WindowContents | None) -> Ratios:
+def _observe_report(ratios: Ratios, report: Anchor, before: Anchor | None, window: WindowCounts | None) -> Ratios:
     """Return the ratios after the content added since the report `before`, else after the whole window."""
-    if before is None or not before.exact or contents is None:
-        return ratios.observe(_whole(report.counted, contents), report.reported)
-    added = plus(contents.since(before.last), times(contents.since(report.last), -1.0))
+    if before is None or not before.exact or window is None:
+        return ratios.observe(_whole(report.counted, window), report.reported)
+    added = plus(window.since(before.last), times(window.since(report.last), -1.0))
     if sum(added) > 0 and report.reported > before.reported:
         return ratios.observe(added, report.reported - before.reported)
     return ratios
 
 
-def _whole(counted: int, contents: WindowContents | None) -> ByKind:
+def _whole(counted: int, window: WindowCounts | None) -> ByKind:
     """Return a count of `counted` by kind: like the window, the rest as prose."""
-    shown = (contents.epoch.header_tokens, *contents.messages()[1:]) if contents else EMPTY
+    shown = (window.fixed, *window.messages()[1:]) if window else EMPTY
     if sum(shown) > counted:
         return times(shown, counted / sum(shown))
     return plus(shown, times(ContentKind.PROSE.alone, counted - sum(shown)))

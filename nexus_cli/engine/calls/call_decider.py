@@ -94,8 +94,8 @@ class DecisionStep:
     """What the person has answered before about a call like that of this step."""
     decisions: dict[str, CallDecision] = field(default_factory=dict)
     """By call id, once a call is due."""
-    recorded: dict[str, JsonObject] = field(default_factory=dict)
-    """By call id: the decision as the ledger has it since the call began to run."""
+    recorded: dict[str, CallDecision] = field(default_factory=dict)
+    """By call id: the decision that the ledger has since the call began to run."""
     questions: list[CallQuestion] = field(default_factory=list)
     """All that the person was asked, in order."""
     answered: dict[str, CallQuestion] = field(default_factory=dict)

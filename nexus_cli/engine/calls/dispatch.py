@@ -210,8 +210,8 @@ class Dispatcher(CallDecider):
         decision = await self.decide(checked)
         if decision.may_run:
             conversation = self.context.conversation
-            noted = self.step.recorded[call.id] = self._decision_row(call, is_run=True)
-            memo = Memo(DECISION, conversation.now(), conversation.last, noted)
+            self.step.recorded[call.id] = decision
+            memo = Memo(DECISION, conversation.now(), conversation.last, self._decision_row(call, is_run=True))
             conversation.log.record_start(call.id, call.name, [memo])
             if await conversation.log.save():
                 decision = await self.decide(checked)  # level and rules may have changed meanwhile
@@ -318,10 +318,9 @@ class Dispatcher(CallDecider):
             noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {subject} before it {how}]"}
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
-        if call.id in self.step.decisions:
-            decision = self._decision_row(call, is_run=result.ran)
-            if decision != self.step.recorded.get(call.id):  # no start, or it could not run after all
-                noted[DECISION] = decision
+        decision = self.step.decisions.get(call.id)
+        if decision is not None and not (result.ran and decision == self.step.recorded.get(call.id)):
+            noted[DECISION] = self._decision_row(call, is_run=result.ran)  # no start, or it could not run after all
         entry = conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             control.emit(event.ContextRecall(result.cites, entry.tokens))

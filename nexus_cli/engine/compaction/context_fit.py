@@ -168,7 +168,7 @@ def _refuse_if_too_large(context: ContextManager, request: RequestPlan) -> Reque
 
 def _sum_needed(context: ContextManager, counted: int) -> str:
     """Describe the need of `counted` tokens with the margin of our count, compared with the budget."""
-    tokens = ceil(context.estimate.scale(context.conversation.contents()).tokens(counted))
+    tokens = ceil(context.estimate.scale(context.conversation.counts()).tokens(counted))
     sums = {"for these": tokens, context.estimate.describe_margin(): context.estimate.margin(tokens)}
     return _sum(sums, context.room, "budget")
 

@@ -83,9 +83,7 @@ def draft_pruning(engine: Engine, stale: StaleBatch, next_drop: Callable[[], str
     epoch = conversation.make_epoch(head, PRUNED)
     if (anchor := conversation.anchor) is not None:  # the report on the rest is still valid
         saved = conversation.messages_tokens - sum_tokens(epoch.head)
-        gone = round(
-            saved * engine.context.estimate.scale(like=[stale_result.item for stale_result in stale.results]).ratio
-        )
+        gone = round(saved * engine.context.estimate.scale(like=stale.by_kind).ratio)
         anchor = Anchor(anchor.last, anchor.reported - gone, anchor.counted - saved, exact=False)
     price = engine.price_epoch(epoch, anchor=anchor, report=anchor)
     line = f"{plural(len(drops), 'old or stale result')} removed from the window, {price.saved:,} tokens: {price.why}"

@@ -118,7 +118,7 @@ def price_summary(choice: SummarySource, output: int, *, warm: bool) -> float | 
 def _transcript_tokens(context: ContextManager, plan: CompactionPlan, model: Model, counted: int) -> int:
     """Convert `counted` tokens of a transcript (our count) to tokens of `model`."""
     _, estimate = context.sized(model)
-    return round(counted * estimate.scale(like=plan.removed).ratio)
+    return round(counted * estimate.scale(like=plan.removed_by_kind).ratio)
 
 
 def fork_fits(context: ContextManager, plan: CompactionPlan, instructions: str) -> bool:
@@ -144,5 +144,5 @@ def _price_ratio(one: tuple[Model, int, int], other: tuple[Model, int, int], out
 def room_for(context: ContextManager, plan: CompactionPlan, model: Model) -> int:
     """Return the largest piece of a transcript that one request to `model` may contain, in tokens by our count."""
     budget, estimate = context.sized(model)
-    counted = estimate.countable(budget.available, like=plan.removed)
+    counted = estimate.countable(budget.available, like=plan.removed_by_kind)
     return int(counted * TRANSCRIPT_SHARE) - plan.summary_cap

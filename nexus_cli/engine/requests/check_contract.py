@@ -15,7 +15,7 @@ from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.context_contract import ContextContract
 from nexus_cli.core.drop_list import returned_drops
 from nexus_cli.core.elide import name_first
-from nexus_cli.core.entry import Drop, sum_tokens
+from nexus_cli.core.entry import Drop
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.memo_kinds import CLIPPED_MESSAGE, PLAN
 from nexus_cli.engine.requests.user_input import input_cap
@@ -91,9 +91,9 @@ def _too_large(
 
 def _parts(context: ContextManager, contract: ContextContract | None, request: RequestPlan) -> dict[str, int]:
     """Return the parts of a request and their tokens, in the unit of the budget; by input with a `contract`."""
-    mine = sum(item.tokens for item in request.items if item.entry >= context.conversation.run)
+    mine = request.window.totals[-1] - request.window.tokens_until(context.conversation.run - 1)
     parts: dict[str, float] = {**context.fixed_parts()}
-    parts[HISTORY] = sum_tokens(request.items) - mine
+    parts[HISTORY] = request.window.totals[-1] - mine
     parts |= {name: mine * contract.share(name) for name, _ in contract.inputs} if contract else {"this turn": mine}
     return {name: round(tokens * request.scale) for name, tokens in parts.items()}
 
@@ -106,7 +106,7 @@ def _check_drops(context: ContextManager, contract: ContextContract, request: Re
     conversation, most = context.conversation, contract.max_drop or 0
     every = conversation.log.drops()
     option = f"--max-drop {most}" if most else "--no-drops"
-    back = returned_drops(every, request.items, conversation.memos, request.epoch.sections)
+    back = returned_drops(every, conversation.items, conversation.memos, request.epoch.sections)
     drops = [drop for drop in every if drop.id not in back]
     left = sum(drop.tokens for drop in drops)
     if left > most:
@@ -137,7 +137,7 @@ def _section_forms(conversation: Conversation, request: RequestPlan) -> dict[str
     An event section that the epoch sent before is in the window, and is not sent again.
     """
     forms: dict[str, str] = {}
-    there = {item.entry for item in request.items}
+    there = set(request.window.entries)
     for memo in conversation.memos(PLAN):
         if memo.entry in there:
             forms.update((str(section["id"]), str(section["form"])) for section in memo.value["sections"])

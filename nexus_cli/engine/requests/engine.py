@@ -213,8 +213,8 @@ class Engine:
         warm, cold = self.conversation.sent.is_warm("" if epoch.cause == SWITCH else epoch.model, info, now), 0
         after = context.project(epoch=epoch, items=epoch.head, anchor=anchor).tokens
         if warm:
-            contents = self.conversation.contents(epoch, epoch.head)
-            tokens = context.estimate.unanchored.anchored(report, contents).scale(contents).tokens
+            window = self.conversation.counts(epoch, epoch.head)
+            tokens = context.estimate.unanchored.anchored(report, window).scale(window).tokens
             sent = sum(item.tokens for item in epoch.head if item.entry <= self.conversation.cursor)
             shared = self.conversation.sent.shared_tokens(epoch, info, now)
             cold = round(tokens(epoch.header_tokens + sent) - tokens(shared))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nexus_cli.conversation.tokens.content_kinds import WindowContents
+from nexus_cli.conversation.tokens.content_kinds import WindowCounts
 from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.core.entry import UNDO, Epoch
 from nexus_cli.core.memo_kinds import UNDONE_COMPACTION
@@ -10,24 +10,24 @@ from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.ledger import LaneLog, RequestRow
 
 
-def anchor_on_newest(estimate: Estimate, log: LaneLog, contents: WindowContents) -> Estimate:
+def anchor_on_newest(estimate: Estimate, log: LaneLog, epoch: Epoch, window: WindowCounts) -> Estimate:
     """Anchor `estimate` on the newest plausible report of a request in the epoch of the window. After an undo without
     one, anchor it on the last report before the compaction."""
     rows = log.requests("reported")
-    is_current = bool(rows) and rows[-1].manifest.epoch == contents.epoch.id
-    reports = (read_report(row, contents) for row in (reversed(rows) if is_current else ()))
-    anchored = estimate.anchored_on_newest(reports, contents)
-    if anchored.anchor is None and contents.epoch.cause == UNDO:
-        return estimate.anchored(_former_report(log, contents.epoch), contents)
+    is_current = bool(rows) and rows[-1].manifest.epoch == epoch.id
+    reports = (read_report(row, window) for row in (reversed(rows) if is_current else ()))
+    anchored = estimate.anchored_on_newest(reports, window)
+    if anchored.anchor is None and epoch.cause == UNDO:
+        return estimate.anchored(_former_report(log, epoch), window)
     return anchored
 
 
-def read_report(row: RequestRow, contents: WindowContents) -> Anchor | None:
+def read_report(row: RequestRow, window: WindowCounts) -> Anchor | None:
     """Return the report on a request in the epoch of the window, None if its usage was not reported."""
     if row.usage is None or not row.reported:
         return None
-    sent = sum(item.tokens for item in contents.items if item.entry <= row.manifest.last)
-    return Anchor(row.manifest.last, row.usage.input, contents.epoch.header_tokens + sent)
+    last = row.manifest.last
+    return Anchor(last, row.usage.input, window.fixed + window.tokens_until(last))
 
 
 def _former_report(log: LaneLog, epoch: Epoch) -> Anchor | None:

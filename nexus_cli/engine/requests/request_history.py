@@ -12,9 +12,10 @@ from datetime import datetime
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.cache_diagnosis import CacheFacts, Diagnosis, seconds_between
+from nexus_cli.conversation.cache_diagnosis import CacheFacts, Diagnosis
 from nexus_cli.conversation.fingerprints import Difference, Fingerprint
 from nexus_cli.conversation.sent_requests import SentRequest, SentRequests
+from nexus_cli.core.clock import seconds_between
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo

@@ -13,13 +13,14 @@ def report_cut(context: ContextManager, control: Control, step: int, request: Re
     """Record a drop, tell the person and return the line for the model, once a run, if the server read far fewer tokens
     of the sent `request` than it has; else return "". `reported` is the server's own count."""
     conversation = context.conversation
-    if context.cut_run == conversation.run or not request.is_cut_by(reported):
+    # Images and the thinking of earlier turns are charged in other ways by each provider.
+    unsure = sum(item.tokens for item in conversation.items if item.message.parts or item.message.opaque)
+    if context.cut_run == conversation.run or not request.is_cut_by(reported, unsure):
         return ""
     context.cut_run = conversation.run
     left = request.tokens - reported
-    entries = [item.entry for item in request.items]
     count = f"request {step}: the server counted {reported:,} of about {request.tokens:,} tokens"
-    span = min(entries), max(entries)
+    span = min(request.window.entries), max(request.window.entries)
     drop = conversation.record_drop(f"part of {count}", left, Cause.SERVER, entries=span)
     control.emit_drop(drop)
     info = context.model.info

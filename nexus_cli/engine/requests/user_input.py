@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.tokens.content_kinds import kind_of
 from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.budget import share_room
@@ -18,7 +19,7 @@ from nexus_cli.core.elide import (
     line_namer,
     one_line,
 )
-from nexus_cli.core.entry import Cause, Drop, Entry, ItemForm, Kind, WindowItem
+from nexus_cli.core.entry import Cause, Drop, Entry, Kind
 from nexus_cli.core.memo_kinds import ATTACHMENTS, CLIPPED_MESSAGE, PASTED_RANGES, SHOWN_TEXT, SOURCE
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.shielded_work import run_shielded
@@ -130,10 +131,9 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
 
 def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
-    contents = context.conversation.contents()
-    sample = WindowItem(0, ItemForm.FULL, Message(Role.USER, text[:SAMPLE]), tokens=1)  # its kind alone counts
-    most = context.estimate.countable(context.budget.available, contents, [sample])
-    return max(LEAST_CAP, int((most - contents.epoch.header_tokens) * REQUEST_SHARE))
+    window = context.conversation.counts()
+    most = context.estimate.countable(context.budget.available, window, kind_of(text[:SAMPLE]).alone)
+    return max(LEAST_CAP, int((most - window.fixed) * REQUEST_SHARE))
 
 
 async def record_user_message(context: ContextManager, control: Control, kind: Kind, said: Trigger) -> Entry:

@@ -112,7 +112,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
         return ToolResult(error=f"the command could not be started: {why}", ran=False)
     live.flush()
     _tell_restored(done.restored, context)
-    hidden = "" if done.status else describe_failed_part(command, pipe, passes_answers=True)
+    hidden = "" if done.status or not pipe else describe_failed_part(command, pipe, passes_answers=True)
     text = await asyncio.to_thread(_format_result, command, done, seconds, sandbox, pipe, hidden)
     shown = pipe if any(pipe[:-1]) else ()
     return ToolResult(text, uncounted=done.uncounted, status=done.status, pipe=shown, warning=hidden)

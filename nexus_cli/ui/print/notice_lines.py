@@ -52,7 +52,7 @@ class NoticeLines:
 
     def feed(self, event: e.Event) -> None:
         """Print `event` if it deserves a line."""
-        if self._drop_batch.keeps(event):
+        if isinstance(event, e.ContextDrop) and self._drop_batch.keeps(event.drop):
             return
         if not isinstance(event, AMONG_DROPS):
             self._show_held_drops()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nexus_cli.core.entry import Cause, Drop
 from nexus_cli.core.entry_ranges import ranges_of
-from nexus_cli.core.event import ContextDrop, ContextPlan, Event, TurnStart
+from nexus_cli.core.event import ContextDrop, ContextPlan, TurnStart
 
 if TYPE_CHECKING:
     from nexus_cli.session.session import Session
@@ -42,11 +42,8 @@ class DropBatcher:
         self._way = way
         self._held: list[Drop] = []
 
-    def keeps(self, event: Event) -> bool:
-        """Return True if an event is a drop to be shown later, or never: one notice reports pruned results."""
-        if not isinstance(event, ContextDrop):
-            return False
-        drop = event.drop
+    def keeps(self, drop: Drop) -> bool:
+        """Return True if a drop is to be shown later, or never: one notice reports pruned results."""
         if drop.cause is Cause.TRUNCATION and drop.what.startswith("part of "):
             self._held.append(drop)
             return True

@@ -215,7 +215,7 @@ class RichRenderer:
         if isinstance(event, e.AgentEvent):
             self._feed_worker(event)
             return
-        if self._drop_batch.keeps(event):
+        if isinstance(event, e.ContextDrop) and self._drop_batch.keeps(event.drop):
             return
         if not isinstance(event, AMONG_DROPS):
             self._show_held_drops()

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import pytest
 from conversation.tokens.held_estimate import HeldEstimate
+from conversation.tokens.held_estimate import count_window as WindowContents
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from server.meter import Meter as ServerMeter
@@ -18,12 +19,11 @@ from nexus_cli.context import ContextManager
 from nexus_cli.conversation.tokens.content_kinds import (
     EMPTY,
     ContentKind,
-    KindSums,
-    WindowContents,
     kind_of,
     slot_by_kind,
     slots_by_kind,
 )
+from nexus_cli.conversation.tokens.content_kinds import ItemCounts as KindSums
 from nexus_cli.conversation.tokens.counter import OVERHEAD_PER_MESSAGE, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import FAR, KEPT, LEAST, LEAST_RATIO, MOST, MOST_RATIO, Ratios
 from nexus_cli.core.budget import UsedTokens

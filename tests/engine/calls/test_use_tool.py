@@ -224,7 +224,7 @@ def test_only_a_name_with_arguments_is_a_call_of_the_tool(arguments: dict[str, A
 def test_a_wrapped_call_is_stored_as_such() -> None:
     call = unwrap_call(ToolCall("c", "use_tool", {"name": "use_tool", "arguments": TODO}))
     assert (call.name, call.arguments, call.is_wrapped) == ("todo", ITEMS, True)
-    assert (call.sent_name, call.sent_arguments) == ("use_tool", TODO)
+    assert (call.sent_name, json.loads(call.sent_arguments)) == ("use_tool", TODO)
     message = Message(Role.ASSISTANT, "", (call, ToolCall("d", "todo", ITEMS)))
     assert from_record(json.loads(json.dumps(to_record(message)))) == message
 

@@ -54,7 +54,7 @@ def held(session: Session) -> dict[str, object]:
     assert record is not None
     with the_ledger() as ledger:
         rows = {name: sorted(map(repr, ledger.db.all(f"SELECT * FROM {name}"))) for name in TABLES}
-    counters = record.last_drop(), record.next_epoch(), engine.conversation.last, engine.conversation.changes
+    counters = record.last_drop(), record.next_epoch(), engine.conversation.last, engine.conversation.version
     waiting = list(engine.readings.notices), engine.readings.drafted, engine.readings.preamble
     return {**rows, "counters": counters, "waiting": waiting, "window": window_hash(session)}
 
@@ -149,7 +149,7 @@ def test_what_it_says_goes_and_stays_is_what_goes_and_stays(tmp_path: Path) -> N
             drop = session.state.drops()[-1]
             assert drop.entries == (goes["first"], goes["last"]) and drop.tokens == goes["tokens"]
             assert len(lane.items) == stays["messages"] + 1
-            assert session.engine.context.estimate.expected(lane.counted, lane.contents()) <= value["after"]
+            assert session.engine.context.estimate.expected(lane.counted, lane.counts()) <= value["after"]
 
     asyncio.run(live())
 

@@ -198,9 +198,9 @@ def test_the_notice_before_a_pruning_is_the_pruning_not_applied(tmp_path: Path) 
     again = opened(provider, tmp_path, session.id, settings=dear)
     state, conversation = again.state, again.engine.conversation
     assert state.record is not None
-    before = state.record.last_drop(), conversation.epoch, conversation.changes
+    before = state.record.last_drop(), conversation.epoch, conversation.version
     [line] = prune_notice(state)
-    assert before == (state.record.last_drop(), conversation.epoch, conversation.changes)
+    assert before == (state.record.last_drop(), conversation.epoch, conversation.version)
     said = int(re.findall(r"([\d,]+) tokens", line)[0].replace(",", ""))
     rewrite = draft_due_pruning(again.engine, conversation.log.next_drop)
     assert rewrite is not None

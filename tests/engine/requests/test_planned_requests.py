@@ -49,9 +49,16 @@ def test_a_plan_of_another_window_is_not_sent(name: str) -> None:
     lane.freeze_request()
 
 
+def test_a_plan_of_another_conversation_that_changed_as_often_is_not_sent() -> None:
+    one, other = begun(), begun()
+    with pytest.raises(ValueError, match="not that of the present window"):
+        one.freeze_request(other.plan())
+    one.freeze_request()
+
+
 def test_what_waits_for_the_next_message_is_not_sent_without_it() -> None:
     lane = begun()
-    shown = project(lane.contents(), Estimate.of(), TokenBudget(8_000, 1_000, 0), waiting=lane.items)
+    shown = project(lane.epoch, lane.counts(), Estimate.of(), TokenBudget(8_000, 1_000, 0), waiting=1)
     with pytest.raises(ValueError, match="not that of the present window"):
         lane.freeze_request(shown)
 

@@ -69,7 +69,7 @@ def warnings(events: list[Event]) -> list[str]:
 def estimated(session: Session) -> int:
     """The estimate of a request of 2,300 tokens by our count."""
     context = session.engine.context
-    return context.estimate.expected(2_300, context.conversation.contents())
+    return context.estimate.expected(2_300, context.conversation.counts())
 
 
 def test_a_count_that_is_far_from_ours_leaves_the_session_usable_and_is_told(tmp_path: Path) -> None:

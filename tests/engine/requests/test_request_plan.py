@@ -234,7 +234,7 @@ def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> N
     def said(request: RequestPlan) -> tuple[object, ...]:
         ahead = request.outlook
         cached = request.cached, request.sent_anew, request.repeated, ahead.tokens, ahead.shared, ahead.messages
-        return request.tokens, request.upper_bound, request.fits, request.sections, cached, request.arranged
+        return request.tokens, request.upper_bound, request.fits, request.sections, cached
 
     async def live() -> None:
         async with living(Provider(script), tmp_path) as session:
