@@ -13,7 +13,7 @@ from pathlib import Path
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.real_files import open_folder, open_listable
+from nexus_cli.core.real_files import open_folder, open_listable, open_real
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT_STATE, FileState
 from nexus_cli.tree.read_state import RACY
@@ -32,9 +32,12 @@ from nexus_cli.undo.repository_copy import (
 
 NO_REPOSITORY = "the command removed the repository, and there is no complete copy"
 WRITTEN = "overwritten in place; undo cannot restore it"
+PUSHED = "keeps what was pushed"
 EMPTIED_LOG = "the reflog of HEAD was emptied; undo does not restore it"
 _REFTABLE = "its references are in the reftable format"
 _REMOTE = "refs/remotes/"
+_BY_PUSH = b"\tupdate by push\n"
+"""End of the log of a remote branch after a push."""
 _QUIET = frozenset({"ORIG_HEAD"})
 """What commands note that change nothing else."""
 
@@ -126,6 +129,8 @@ class Repositories:
                     if old.log and not new.log:
                         kept = f", but its commits are kept in {copy}" if copy else ""
                         repository_changes.told.append(f"{name}: {EMPTIED_LOG}{kept}")
+                    pushed = name_first(_find_pushed(old, new), 3)
+                    repository_changes.told += [f"{pushed} {PUSHED}"] if pushed else []
                     changes = _compare(path, old.values, new.values, self._store)
                     repository_changes.references += changes
                     repository_changes.same |= (
@@ -160,6 +165,18 @@ def _stamp_objects(folders: GitFolders) -> dict[str, int] | None:
     place = folders.common / "objects"
     with open_folder(place) as folder, open_listable(folder) as listed, os.scandir(listed) as entries:
         return {entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in entries}
+
+
+def _find_pushed(old: RepositoryState, new: RepositoryState) -> list[str]:
+    """Return the remote branches that a push moved since `old`, as their logs say."""
+    moved = (name for name, value in new.values.items() if name.startswith(_REMOTE) and old.values.get(name) != value)
+    found = []
+    for name in moved:
+        with suppress(OSError), open_real(old.folders.common / "logs" / name) as log:
+            log.seek(-len(_BY_PUSH), os.SEEK_END)
+            if log.read() == _BY_PUSH:
+                found.append(name.removeprefix(_REMOTE))
+    return found
 
 
 def _compare(path: str, before: Mapping[str, str], after: Mapping[str, str], store: ByteStore) -> list[ReferenceChange]:

@@ -19,7 +19,7 @@ from nexus_cli.reports.turn_changes import count_turns
 from nexus_cli.reports.undo import turn_diff
 from nexus_cli.undo import follow_repositories, repository_copy, restore, restore_references, undo_files, unsure_changes
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
-from nexus_cli.undo.follow_repositories import EMPTIED_LOG
+from nexus_cli.undo.follow_repositories import EMPTIED_LOG, PUSHED
 from nexus_cli.undo.plan_restore import UNSURE
 from nexus_cli.undo.rewind_turns import find_turns
 
@@ -414,6 +414,18 @@ def test_an_emptied_log_of_a_repository_without_a_copy_names_no_copy(
     command(world, "git reflog expire --expire=now --all")
     (line,) = (one for one in world.undo()["unfollowed"] if EMPTIED_LOG in one)
     assert line.endswith(EMPTIED_LOG)
+
+
+def test_an_undo_names_the_remote_branch_that_keeps_what_a_turn_pushed(world: World, tmp_path: Path) -> None:
+    fill(world.project)
+    remote = tmp_path / "r"
+    shell(world.project, f"git init -q --bare {remote}; git remote add o {remote}; git push -q o HEAD:a")
+    command(world, "git commit -q --allow-empty -m b; git push -q o HEAD:a")
+    report = world.undo()
+    assert [one.rpartition(": ")[2] for one in report["unfollowed"]] == [f"o/a {PUSHED}"]
+    shell(world.project, "git push -qf o HEAD:a; git update-ref -d refs/remotes/o/a")
+    command(world, "git fetch -q o; git commit -q --allow-empty -m c")
+    assert not world.undo()["unfollowed"]
 
 
 def test_references_have_the_names_of_the_report_where_an_undo_is_recorded() -> None:
