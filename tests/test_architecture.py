@@ -476,7 +476,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_950, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_890, 0, 51),
-    "config": (35_250, 0, None),
+    "config": (35_285, 0, None),
     "context": (8_981, 0, 18),
     "conversation": (46_901, 0, 54),
     "core": (43_745, 0, None),
@@ -501,7 +501,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
     "tools": (57_289, 27_256, 54),
-    "tree undo worktrees": (68_617, 0, 63),
+    "tree undo worktrees": (68_800, 0, 63),
     "ui": (96_482, 0, 46),
     "workers": (10_374, 0, 1),
 }
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (975_455, 49_784)
+SUM = (975_673, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -20,6 +20,9 @@ DATA, PACKAGE, SYSTEM, NEW = (
     "in a new folder that no command has seen",
 )
 OWN: dict[str, dict[str, tuple[str, str]]] = {
+    "commands/mcp.py": {
+        "remove": (DATA, "unlink"),
+    },
     "config/command_records.py": {
         "find_records": (DATA, "listdir open"),
     },

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from nexus_cli.config.load_settings import (
     split_key,
 )
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.config.setting_rules import SettingValue
+from nexus_cli.config.setting_rules import Rule, SettingValue
 from nexus_cli.config.setting_tables import FIXED_TABLES, REMOVED_TABLES, SETTINGS, TABLES
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -117,13 +118,20 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
             refused[parts[0]] = None
         elif key in TABLES or (rule_for(split_key(key)) and not (setting and setting.in_projects)):
             refused[key] = None
-        elif setting and (fit := setting.rule.read(value)) is not None:
+        elif setting and (fit := _read_value(setting.rule, value)) is not None:
             values[key] = fit
         else:
             wrong.append((key, value))
     problems = [_describe_error(_printable_key(key), value, where) for key, value in wrong[:MOST_PROBLEMS]]
     more = [f"{len(wrong) - MOST_PROBLEMS} more like these"] if wrong[MOST_PROBLEMS:] else []
     return ProjectSettings(values, tuple(refused), (*problems, *more))
+
+
+def _read_value(rule: Rule, value: Any) -> SettingValue | None:
+    """Return a value as the setting holds it, None if it is invalid: `_describe_error` tells why."""
+    with suppress(ValueError):
+        return rule.read(value)
+    return None
 
 
 def _describe_error(key: str, value: Any, where: str) -> str:

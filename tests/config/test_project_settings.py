@@ -134,7 +134,7 @@ def test_a_project_switches_extraction_off_and_never_on(tmp_path: Path) -> None:
         ("limits = 3\n", ""),
         ('[rules."/src"]\nallow = ["bash"]\n', 'cannot set rules."/src".allow'),
         (f"[limits]\nmax_cost = 1{'0' * 400}\n", "limits.max_cost is a value of 401 characters"),
-        (f"[[check]]\nglob = '*'\ncommand = 'x'\nseconds = 1{'0' * 400}\n", "check is a value of"),
+        (f"[[check]]\nglob = '*'\ncommand = 'x'\nseconds = 1{'0' * 400}\n", "`seconds` is not a positive number"),
         (f"[limits]\nmax_steps = 0x{'f' * 9000}\n", "not valid TOML: exceeds the limit"),
         (f"[limits.max_steps.{'a.' * 4000}a]\n", "not valid TOML: maximum recursion depth"),
         ("allow = 'root'\n", "allow is"),

@@ -14,8 +14,11 @@ from typing import Any
 
 import pytest
 from program.stage import MODEL, QUICK, Stage, calls, stage
+from server.play import closed_port
 from terminal.repl import Place, Repl
 from terminal.terminal import ENTER, Terminal
+
+from nexus_cli.mcp.server_values import TOKENS, token_path
 
 SERVER = Path(__file__).with_name("notes_server.py")
 ADD, CLEAR = "mcp__notes__add_note", "mcp__notes__clear_notes"
@@ -89,6 +92,12 @@ def test_a_server_is_added_used_and_removed(tmp_path: Path) -> None:
         place.run("mcp", "remove", "de.ad")
         other = place.run("mcp", "add", "far", "ftp://127.0.0.1/mcp")
         assert other.status == 2 and "url must begin with https:// or http://" in other.told[-1], other
+        away = f"http://127.0.0.1:{closed_port()}/mcp"
+        assert place.run("mcp", "add", "away", away).status == 0
+        tokens = token_path(place.nexus_home / "data" / TOKENS, "away", away)
+        tokens.parent.mkdir(parents=True, exist_ok=True)
+        tokens.write_text("{}")
+        assert place.run("mcp", "remove", "away").status == 0 and not tokens.exists()
 
         asked = place.ask("--json", "NOTE it")
         assert asked.status == 0 and not notes.exists(), asked

@@ -85,7 +85,7 @@ def test_categories_refuse_by_what_a_tool_does(tmp_path: Path) -> None:
     provider = steps([READ, WRITE, RUN])
     events, _ = say(limited(tmp_path, provider, Limits(categories=frozenset({"read", "none"}))), "go")
     assert ran(events) == [True, False, False]
-    assert "may not make calls that edit" in texts(events)[1]
+    assert "is not allowed to make calls that edit" in texts(events)[1]
     assert not (tmp_path / "b.txt").exists() and not (tmp_path / "made").exists()
 
 

@@ -159,7 +159,10 @@ def test_without_a_sandbox_run_is_edit_and_that_is_told_once(seen: Seen) -> None
     shown = seen["no_sandbox"]
     assert shown["left"] == ["a"]
     refused = shown["done"].result["denied"]
-    assert [(row["subject"], row["level"]) for row in refused] == [("ls", "all"), ("ls -a", "all")]
+    assert [(row["level"], row["option"]) for row in refused] == [
+        (None, "--rule 'bash(ls)'"),
+        (None, "--rule 'bash(ls -a)'"),
+    ]
     assert sum("No sandbox" in line for line in shown["done"].told) == 1
 
 

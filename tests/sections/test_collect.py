@@ -188,7 +188,7 @@ def test_sticky_sections_are_told_in_their_shortest_form_however_small_the_pool_
     news = asyncio.run(now.changed_sections())
     assert news.text == "a d1\nB: " + "y" * 20 and [one.section.id for one in dropped] == ["a", "c"]
     assert (news.plan.budget, news.plan.raised) == (20, len(news.text))
-    assert "the pool of 20 tokens was raised to 28 for the shortest forms of sticky" in news.to_json()[0]["reason"]
+    assert "the pool of 20 tokens was raised to 28 for sections that are always sent" in news.to_json()[0]["reason"]
     roomy, _, _ = gatherer(*parts)
     news = asyncio.run(roomy.changed_sections())
     assert news.plan.raised == 0 and not any("raised" in str(one["reason"]) for one in news.to_json())

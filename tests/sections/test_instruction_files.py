@@ -390,8 +390,6 @@ def test_a_folder_below_names_its_skills_once_they_are_trusted(repo: Path) -> No
     trust(repo / "a b", read_configuration(repo / "a b", KINDS))
     [found] = layers_below(repo, [file], list)
     assert found.text.splitlines()[1:] == [f"- ship: Ships it. ({guide})"] and not found.notice
-    denied = {"ship": "deny skill(ship)"}
-    assert layers_below(repo, [file], list, find_denial=lambda kind, name: denied.get(name, "")) == []
     assert layers_below(repo / "a b", [file], list) == [], "a session there has its own"
     put(repo / "a b/.nexus/skills/test/SKILL.md", "Tests it.")
     [found] = layers_below(repo, [file], list)
@@ -399,6 +397,14 @@ def test_a_folder_below_names_its_skills_once_they_are_trusted(repo: Path) -> No
     guide.unlink()
     [found] = layers_below(repo, [file], list)
     assert "ship" not in found.text
+
+
+def test_a_denied_skill_of_a_folder_below_is_not_named(repo: Path) -> None:
+    put(repo / "sub/.claude/skills/ship/SKILL.md", "---\ndescription: Ships it.\n---\nGo.\n")
+    trust(repo / "sub", read_configuration(repo / "sub", KINDS))
+    file, denied = str(repo / "sub/x.py"), {"ship": "deny skill(ship)"}
+    assert [found.text.splitlines()[1][:8] for found in layers_below(repo, [file], list)] == ["- ship: "]
+    assert layers_below(repo, [file], list, find_denial=lambda kind, name: denied.get(name, "")) == []
 
 
 def test_a_folder_below_with_skills_of_nexus_alone_names_them(repo: Path) -> None:
