@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_236, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_950, 0, 5),
+    "cli": (47_957, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_890, 0, 51),
     "config": (35_285, 0, None),
@@ -486,14 +486,14 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_562, 0, 10),
     "ledger": (51_583, 0, 34),
     "mcp": (19_570, 0, 21),
-    "permission": (13_438, 0, 48),
+    "permission": (13_526, 0, 48),
     "plugins": (8_134, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (90_556, 8_414, None),
+    "reports": (90_585, 8_414, None),
     "rpc": (17_609, 0, 16),
     "rules": (31_680, 0, 20),
     "runs": (23_470, 0, 42),
-    "sandbox": (39_474, 0, 27),
+    "sandbox": (39_617, 0, 27),
     "sections": (37_019, 0, 46),
     "service_list": (303, 0, 2),
     "session": (53_604, 0, 58),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (975_673, 49_784)
+SUM = (975_940, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -66,6 +66,8 @@ FOR_ALL_CALLS = ("edit", "later", "send", "server")
 WRITTEN_TO = "job"
 """The argument that `Jobs.find_command` adds to those of `bash`: the id of the job."""
 
+_MOST_TRIED = 10
+"""Most commands of a line, or folders, for which rules and options are tried: each is a decision of the whole line."""
 _PROGRAMS = ("PATH", "LD_", "DYLD_", "GIT_")
 """The beginnings of variables that decide which programs run, and what these load; git runs what its settings name."""
 _LISTS_VARIABLES = re.compile(r"(?<![\w./-])(?:env|printenv)(?=\s*(?:$|[|;&>)\n]))")
@@ -343,22 +345,25 @@ class CallPermission:
         found_paths = [os.path.join(self._cwd, os.path.expanduser(word)) for word in named]
         paths = [real_path(path) for path in found_paths if path in named or os.path.lexists(path)]
         outside = [path for path in paths if not path.is_relative_to(self._project)]
-        exact = [
-            f"{call.tool.name}({shlex.join(words)})"
-            for words in lines
-            if words and not COMMAND_SIGNS & {*"".join(words)}
-        ]
+        plain = [words for words in lines if words and not COMMAND_SIGNS & {*"".join(words)}]
+        written = [f"{call.tool.name}({shlex.join(words)})" for words in plain]
+        exact = tuple(dict.fromkeys(written)) if len(written) <= _MOST_TRIED else ()
         offers = decision.offers if len(decision.offers) == 1 else ()
-        rule = self._find_enough([*(exact if outside else ()), *offers], call, decision.level)
-        for folder in map(folder_of, folder_rules(outside, self._project)):
+        rule = self._find_enough((*(exact if outside else ()), *offers), call, decision.level)
+        for folder in map(folder_of, [*folder_rules(outside, self._project)][:_MOST_TRIED]):
             if self.decide(call, decision.level, added=(Path(folder),)).is_granted:
                 return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")
         if rule:
             return NarrowWay(rule)
-        for ahead in (*((one,) for one in exact), tuple(dict.fromkeys(exact))):
-            with suppress(ValueError):  # it cannot be written
-                if self.decide(call, decision.level, ahead=ahead).is_granted:
-                    return NarrowWay(option=" ".join(f"--rule {shlex.quote(one)}" for one in ahead))
+        ahead = exact
+        with suppress(ValueError):  # one cannot be written
+            if not ahead or not self.decide(call, decision.level, ahead=ahead).is_granted:
+                return NarrowWay()
+            for one in exact:
+                fewer = tuple(other for other in ahead if other != one)
+                if self.decide(call, decision.level, ahead=fewer).is_granted:
+                    ahead = fewer
+            return NarrowWay(option=" ".join(f"--rule {shlex.quote(one)}" for one in ahead))
         return NarrowWay()
 
     def _find_enough(self, rules: Iterable[str], call: CheckedCall, level: str) -> str:

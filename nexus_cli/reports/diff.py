@@ -17,6 +17,7 @@ from typing import Literal, NotRequired
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_environment import split_environments
 from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.real_files import real_path
 from nexus_cli.ledger import Ledger
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
 from nexus_cli.tools import process
@@ -125,12 +126,14 @@ def _by_git(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
 
 
 def _list_submodules(git: Git, folder: Path, stop: StopFlag) -> list[str]:
-    """Return the paths of the submodules below a folder that have a repository, relative to it."""
+    """Return the paths of the submodules below a folder that have a repository, relative to it. A link at such a path,
+    which a command may make, leads elsewhere and is left out."""
     if not (project_root(folder) / ".gitmodules").is_file():
         return []
     listed, _ = _git(git, stop, "ls-files", "--stage", "-z", "--", ".")
     names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed.split(b"\0") if entry.startswith(b"160000 ")]
-    return [name for name in names if os.path.lexists(folder / name / ".git")]
+    here = real_path(folder)
+    return [name for name in names if os.path.lexists(here / name / ".git") and real_path(here / name) == here / name]
 
 
 @dataclass(frozen=True, slots=True)

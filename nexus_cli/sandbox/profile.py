@@ -40,6 +40,7 @@ from nexus_cli.sandbox.visible_places import closed_places, hidden_in_tools, sho
 ProfileName = Literal["read", "write", "net", "none"]
 PROFILES: tuple[ProfileName, ...] = get_args(ProfileName)
 
+_HOOKS = ".cache/pre-commit"
 _CACHES = (
     ("GOCACHE", ".cache/go-build", True),
     ("GOLANGCI_LINT_CACHE", ".cache/golangci-lint", True),
@@ -48,7 +49,7 @@ _CACHES = (
     ("GRADLE_USER_HOME", ".gradle", True),
     ("CCACHE_DIR", ".cache/ccache", True),
     ("ZIG_GLOBAL_CACHE_DIR", ".cache/zig", True),
-    ("PRE_COMMIT_HOME", ".cache/pre-commit", True),
+    ("PRE_COMMIT_HOME", _HOOKS, True),
     ("PREK_HOME", ".cache/prek", True),
     ("PYLINTHOME", ".cache/pylint", True),
     ("MPLCONFIGDIR", ".config/matplotlib", True),
@@ -62,6 +63,7 @@ _CACHES = (
     ("pnpm_config_store_dir", ".local/share/pnpm/store", False),
     ("npm_config_store_dir", ".local/share/pnpm/store", False),
     ("npm_package_config_node_gyp_devdir", ".cache/node-gyp", False),
+    ("npm_config_devdir", ".cache/node-gyp", False),
     ("YARN_CACHE_FOLDER", ".cache/yarn", False),
     ("YARN_GLOBAL_FOLDER", ".yarn/berry", False),
     ("DENO_DIR", ".cache/deno", False),
@@ -73,6 +75,7 @@ _CACHES = (
 )
 """Caches of build tools: the variable that moves the cache, its default place in the home folder, and whether the tool
 fails if it cannot write there."""
+_NPM_LOCKS, _PNPM_LOCK = ("package-lock.json", "npm-shrinkwrap.json"), "pnpm-lock.yaml"
 _NESTED = 8
 """Most nested worktrees."""
 
@@ -215,7 +218,9 @@ def make_profile(
         unix_sockets=unix_sockets,
         temp=temp,
         caches=tuple(
-            cache for made in folder for cache in find_caches(made, project, home, environ, name == "net", writable)
+            cache
+            for made in folder
+            for cache in find_caches(made, (project, cwd), home, environ, name == "net", writable)
         ),
         notes=tuple(notes),
     )
@@ -271,26 +276,36 @@ def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
 
 
 def find_caches(
-    folder: Path, project: Path, home: Path, environ: Environ, network: bool, writable: Collection[Path]
+    folder: Path, places: Collection[Path], home: Path, environ: Environ, network: bool, writable: Collection[Path]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the variables, with values, that move caches of build tools into `folder`, the project's cache folder.
+    """Yield the variables, with values, that move caches of build tools into `folder`, the cache folder of the project
+    at `places`: its root and the working folder.
 
     The person's caches have programs and sources that run later in other projects: a command may read them, but not
     write. A cache is moved if the tool needs to write it, if the person has none, or if there is a network to fill it
-    from; from then on it stays moved. Caches that the person made `writable` are not moved. pnpm before 11 is told its
-    store by a variable of which npm complains at each start: only a project of pnpm gets it.
+    from; from then on it stays moved. Caches that the person made `writable` are not moved. npm complains at each start
+    of the variables that pnpm before 11 and node-gyp before 11.4 need: a project of npm does not get the former, a
+    command without network not the latter.
     """
+    locks = {name for name in (*_NPM_LOCKS, _PNPM_LOCK) for place in places if os.path.lexists(place / name)}
+    withheld = {"npm_config_store_dir": bool(locks) and _PNPM_LOCK not in locks, "npm_config_devdir": not network}
     for variable, place, gives_up in _CACHES:
-        is_option = variable == "MAVEN_OPTS"
-        named = "" if is_option else environ.get(variable, "")
-        usual, own = named if os.path.isabs(named) else os.path.join(home, place), folder / place
+        usual, own = _usual_place(variable, place, home, environ), folder / place
         is_read = os.path.exists(usual) and not (gives_up or network or own.exists())
-        if is_read or is_below(os.path.realpath(usual), map(str, writable)):
-            continue
-        if variable == "npm_config_store_dir" and not os.path.lexists(project / "pnpm-lock.yaml"):
+        if withheld.get(variable) or is_read or is_below(os.path.realpath(usual), map(str, writable)):
             continue
         option = f"{environ.get(variable, '')} -Dmaven.repo.local={own}".strip()
-        yield variable, option if is_option else str(own)
+        yield variable, option if variable == "MAVEN_OPTS" else str(own)
+
+
+def _usual_place(variable: str, place: str, home: Path, environ: Environ) -> str:
+    """Return the person's own folder of a cache."""
+    named, caches = environ.get(variable, ""), environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(named):
+        return named
+    if place.startswith(".cache/") and os.path.isabs(caches):
+        return os.path.join(caches, place.removeprefix(".cache/"))
+    return os.path.join(home, place)
 
 
 def _cache_folder(own: Places, repository: Path, make: bool) -> Paths:
@@ -315,16 +330,17 @@ def _copy_hook_index(cache: Path, home: Path, environ: Environ) -> None:
 
     pre-commit writes it in each run. The hooks stay where they are, and are read by the paths in the index.
     """
-    named = environ.get("PRE_COMMIT_HOME", "")
-    usual = named if os.path.isabs(named) else os.path.join(home, ".cache/pre-commit")
+    usual = _usual_place("PRE_COMMIT_HOME", _HOOKS, home, environ)
     with ExitStack() as opened, suppress(OSError):
         theirs = opened.enter_context(open_real(f"{os.path.realpath(usual)}/db.db")).fileno()
         inside = opened.enter_context(open_folder(cache))
-        place, name = opened.enter_context(open_parent(".cache/pre-commit/db.db", inside=inside, create=True))
+        place, name = opened.enter_context(open_parent(f"{_HOOKS}/db.db", inside=inside, create=True))
         with suppress(FileNotFoundError):
             if stat_at(place, name).st_mtime_ns >= os.fstat(theirs).st_mtime_ns:
                 return
         draft = f"{name}.{os.getpid()}"
+        with suppress(FileNotFoundError):  # of a copy that failed
+            os.unlink(draft, dir_fd=place)
         copy_file(theirs, os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=place))
         os.replace(draft, name, src_dir_fd=place, dst_dir_fd=place)
 

@@ -68,6 +68,22 @@ def test_changes_in_a_submodule_are_in_the_diff_and_none_of_its_filters_runs(rep
     assert not (tmp_path / "was-here").exists()
 
 
+def test_a_link_where_a_submodule_was_leads_to_no_other_repository(repository: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "repo"
+    head = subprocess.check_output(["git", "-C", str(folder), "rev-parse", "HEAD"], text=True).strip()
+    (folder / ".gitmodules").touch()
+    other = tmp_path / "other"
+    subprocess.run(["git", "init", "-q", str(other)], check=True)
+    (other / "secret.txt").write_text("private\n")
+    for name, target in (("sub", other), ("here", folder)):
+        entry = f"160000,{head},{name}"
+        subprocess.run(["git", "-C", str(folder), "update-index", "--add", "--cacheinfo", entry], check=True)
+        (folder / name).symlink_to(target)
+    found = diff_of(folder)
+    assert "private" not in found["text"] and found["text"].count("+two") == 1
+    assert not [name for name in found["untracked"] if "/" in name]
+
+
 def test_a_cut_diff_ends_with_a_whole_line_and_no_file_behind_it(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

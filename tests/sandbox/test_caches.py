@@ -150,9 +150,12 @@ def test_caches_are_moved_by_variables_and_those_the_person_opened_stay(tmp_path
     assert offline["NPM_CONFIG_CACHE"] == "/theirs" and offline["GRADLE_RO_DEP_CACHE"].endswith("home/.gradle/caches")
     assert online["CARGO_HOME"] == str(base / ".cargo") and online["npm_config_cache"] == str(base / ".npm")
     assert "NPM_CONFIG_CACHE" not in online
-    assert "npm_config_store_dir" not in online and online["pnpm_config_store_dir"] == f"{base}/.local/share/pnpm/store"
+    assert online["npm_config_store_dir"] == online["pnpm_config_store_dir"] == f"{base}/.local/share/pnpm/store"
+    assert "npm_config_devdir" in online and "npm_config_devdir" not in offline
+    (tmp_path / "p/package-lock.json").touch()
+    assert "npm_config_store_dir" not in env("net")
     (tmp_path / "p/pnpm-lock.yaml").touch()
-    assert env("net")["npm_config_store_dir"] == online["pnpm_config_store_dir"]
+    assert "npm_config_store_dir" in env("net")
     assert online["MAVEN_OPTS"] == f"-Xmx1g -Dmaven.repo.local={base}/.m2/repository"
     assert env("net", write=("~/.cargo",)).get("CARGO_HOME") is None
     assert env("net", "q")["CARGO_HOME"] != online["CARGO_HOME"]
@@ -186,6 +189,20 @@ def test_hooks_that_the_person_has_installed_are_known_to_pre_commit_in_the_sand
     copy.parent.symlink_to(elsewhere)  # as a command of the sandbox may
     profile()
     assert os.listdir(elsewhere) == []
+
+
+def test_a_cache_below_the_folder_of_caches_that_the_person_opened_is_not_moved(tmp_path: Path) -> None:
+    own, caches = Scene(ONE_EACH[0], tmp_path).own, tmp_path / "caches"
+    caches.mkdir()
+    environ = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(caches)}
+    profiles = [
+        make_profile("write", project=tmp_path, cwd=tmp_path, own=own, temp=None, environ=environ, write=write)
+        for write in ((), (str(caches),))
+    ]
+    assert [("PRE_COMMIT_HOME" in dict(made.caches), "GOPATH" in dict(made.caches)) for made in profiles] == [
+        (True, True),
+        (False, True),
+    ]
 
 
 def test_worktrees_of_a_repository_have_one_cache(tmp_path: Path) -> None:

@@ -209,6 +209,9 @@ def test_a_line_of_several_commands_names_a_rule_for_each_that_has_to_leave_the_
     assert (row["level"], row["option"]) == (None, f"--rule '{rules[0]}' --rule '{rules[1]}'")
     assert refused(tmp_path, line, rules=rules[:1]), "a reader needs a rule too"
     assert not refused(tmp_path, line, rules=rules)
+    long = "; ".join(f"touch {tmp_path}/{number}" for number in range(40))
+    (row,) = refused(tmp_path, ("bash", {"command": long, "outside": "it belongs there"}))
+    assert (row["level"], row["option"]) == ("all", None)
 
 
 def test_beside_a_rule_that_cannot_be_read_no_level_or_rule_is_named_that_would_not_do(tmp_path: Path) -> None:
