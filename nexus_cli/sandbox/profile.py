@@ -17,6 +17,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -217,11 +218,7 @@ def make_profile(
         network=name == "net",
         unix_sockets=unix_sockets,
         temp=temp,
-        caches=tuple(
-            cache
-            for made in folder
-            for cache in find_caches(made, (project, cwd), home, environ, name == "net", writable)
-        ),
+        caches=tuple(find_caches(folder, (project, cwd), home, environ, name == "net", writable)),
         notes=tuple(notes),
     )
 
@@ -276,10 +273,10 @@ def _personal_paths(paths: Iterable[str], home: Path) -> list[Path]:
 
 
 def find_caches(
-    folder: Path, places: Collection[Path], home: Path, environ: Environ, network: bool, writable: Collection[Path]
+    folders: Paths, places: Collection[Path], home: Path, environ: Environ, network: bool, writable: Collection[Path]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the variables, with values, that move caches of build tools into `folder`, the cache folder of the project
-    at `places`: its root and the working folder.
+    """Yield the variables, with values, that move caches of build tools into the cache folder of the project (`folders`
+    has it, or is empty) at `places`: its root and the working folder.
 
     The person's caches have programs and sources that run later in other projects: a command may read them, but not
     write. A cache is moved if the tool needs to write it, if the person has none, or if there is a network to fill it
@@ -289,7 +286,7 @@ def find_caches(
     """
     locks = {name for name in (*_NPM_LOCKS, _PNPM_LOCK) for place in places if os.path.lexists(place / name)}
     withheld = {"npm_config_store_dir": bool(locks) and _PNPM_LOCK not in locks, "npm_config_devdir": not network}
-    for variable, place, gives_up in _CACHES:
+    for folder, (variable, place, gives_up) in product(folders, _CACHES):
         usual, own = _usual_place(variable, place, home, environ), folder / place
         is_read = os.path.exists(usual) and not (gives_up or network or own.exists())
         if withheld.get(variable) or is_read or is_below(os.path.realpath(usual), map(str, writable)):
