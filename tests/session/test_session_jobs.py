@@ -391,7 +391,7 @@ def test_twenty_jobs_are_too_many(tmp_path: Path) -> None:
         async with opened(tmp_path, many) as (session, _):
             events = await turn(session, "go")
             errors = [event.result.error for event in events if isinstance(event, ToolResultEvent)]
-            assert errors[:16] == [""] * 16 and all("stop one" in one for one in errors[16:])
+            assert errors[:16] == [""] * 16 and all("stop a job" in one for one in errors[16:])
             assert session.jobs is not None and len(session.jobs.running()) == 16
 
     live(work())
@@ -462,7 +462,7 @@ def test_commands_in_the_background_take_no_place_in_the_pool_and_no_more_than_s
 
             running = asyncio.ensure_future(go())
             limit = loop.time() + 300
-            while not any("stop one" in one for one in told) and loop.time() < limit:
+            while not any("stop a job" in one for one in told) and loop.time() < limit:
                 await asyncio.sleep(0.1)
                 session.engine.control.release_commands()
             assert session.jobs is not None and len(session.jobs.running()) == 16, told
