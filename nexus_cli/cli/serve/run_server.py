@@ -278,7 +278,7 @@ class _Run:
         listed = [service_value(service, url) for service in services]
         value: ServeLine = {"url": url, "token_file": str(path), "pid": os.getpid(), "services": listed}
         text = json_text(value, escaped=True) if json else f"nexus serves {url} (token: {path})"
-        with suppress(NexusError):  # a daemon may have no stdout; the address is on stderr too
+        with suppress(NexusError):  # a daemon may have no stdout
             Stream(1).write(f"{text}\n")
         if json or not Stream(1).terminal:
             self._note(f"listening at {url}")
