@@ -28,7 +28,7 @@ NETWORK_ERRORS = (
     r"|\b(?:EAI_AGAIN|ENOTFOUND|ENETUNREACH|ECONNREFUSED|ENOTCACHED)\b"
     r"|failed to establish a new connection|(?:could not|couldn't) connect to server|unable to connect|network is down"
     r"|connection refused|no address associated|(?:in|using) offline mode"
-    r"|network was disabled|\bif-cached\b"
+    r"|network was disabled|\bif-cached\b|could not determine a usable (?:local|wildcard) ip"
 )
 """What programs say without a network; a regular expression for any case."""
 _NETWORK = re.compile(NETWORK_ERRORS, re.IGNORECASE)
@@ -48,7 +48,8 @@ _END = re.compile(r"[;|\n]|&&")
 """Where a command ends."""
 _LOOPBACK = re.compile(r"\blocalhost\b|\b127\.\d+\.\d+\.\d+|\[?::1\b")
 _SOCKET = re.compile(
-    r"(?:socket|connect\w*|dial tcp|bind|listen)\b[^\n]{0,80}(?:operation not permitted|permission denied|EPERM|EACCES)"
+    r"(?:socket(?:exception)?|connect\w*|dial tcp|bind|listen)\b[^\n]{0,80}"
+    r"(?:operation not permitted|permission denied|EPERM|EACCES)"
     r"|(?:EPERM|EACCES)[^\n]{0,80}(?:connect|listen|socket)"
     r"|socket\.py(?:\", line[^\n]*\n(?:  [^\n]*\n){1,3}|:\d+: )PermissionError",
     re.IGNORECASE,

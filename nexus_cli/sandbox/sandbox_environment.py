@@ -57,6 +57,9 @@ def sandbox_environment(
     env = _move_paths({name: value for name, value in environ.items() if name not in taken}, profile.project)
     if profile.temp is not None:
         env |= {"TMPDIR": str(profile.temp), "TMP": str(profile.temp), "TEMP": str(profile.temp)}
+        # Java reads no TMPDIR: gradle and each test with a temporary file would fail.
+        options = env.get("JAVA_TOOL_OPTIONS", "")
+        env["JAVA_TOOL_OPTIONS"] = f"{options} -Djava.io.tmpdir={profile.temp}".strip()
         # npm fails if it cannot read its settings, which are hidden because they have registry tokens.
         env.pop("npm_config_userconfig", None)
         env["NPM_CONFIG_USERCONFIG"] = "/dev/null"

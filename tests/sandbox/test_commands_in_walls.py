@@ -421,6 +421,14 @@ def test_secrets_are_taken_out_of_every_environment_unless_they_are_passed(tmp_p
         assert (env.get("TMPDIR") == str(tmp_path)) is (name != "none")
 
 
+def test_java_which_reads_no_tmpdir_is_told_the_private_folder_beside_the_persons_options(tmp_path: Path) -> None:
+    own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
+    profile = make_profile("write", project=tmp_path, cwd=tmp_path, own=own, temp=tmp_path)
+    for given, expected in (("", ""), ("-Xmx2g", "-Xmx2g ")):
+        env, _ = sandbox_environment(profile, {"PATH": "/bin", "JAVA_TOOL_OPTIONS": given})
+        assert env["JAVA_TOOL_OPTIONS"] == f"{expected}-Djava.io.tmpdir={tmp_path}"
+
+
 def test_without_network_build_tools_use_what_is_cached_and_do_not_try_again(tmp_path: Path) -> None:
     own = Places(*(tmp_path / name for name in ("config", "data", "cache", "log")))
     environ = {"HOME": str(tmp_path), "UV_OFFLINE": "0"}

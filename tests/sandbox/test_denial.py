@@ -44,6 +44,7 @@ SOCKET = 'File "/usr/lib/python3.11/socket.py", line 232, in __init__\n    _sock
         ("ModuleNotFoundError: No module named 'requests'", ""),
         ("Error: getaddrinfo ENOTFOUND example.org", "no network"),
         ("  code: 'ECONNREFUSED',", "no network"),
+        ("Could not determine a usable local IP for this machine.", "no network"),
         ("curl: (6) Could not resolve host: example.org", "no network"),
         ("curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect to server", "no network"),
         ("npm error code ENOTCACHED", "no network"),
@@ -101,6 +102,7 @@ def test_a_refused_socket_is_one_of_unix_where_the_command_has_a_network_of_its_
         SOCKET,
         "/usr/lib/python3.11/socket.py:232: PermissionError",
         "Error: listen EPERM: operation not permitted 0.0.0.0:8123",
+        "java.net.SocketException: Operation not permitted",
     ):
         assert "no Unix or raw sockets" in describe_denial(WRITE, "make", output, Backend.BWRAP)
         assert "no loopback" in describe_denial(WRITE, "make", output, Backend.LANDLOCK)
