@@ -67,6 +67,8 @@ _WRITE = re.compile(
     r"|unpack failed: unable to create temporary object directory\s+To (?P<remote>[^\s:]+)$",
     re.IGNORECASE | re.MULTILINE,
 )
+_TEMPORARY = ("/tmp", "/var/tmp")
+"""Folders for which a command has its own, which is kept until the session ends."""
 _BASH_SOCKETS = ("/dev/tcp/", "/dev/udp/")
 """Paths that bash opens as sockets; no such files exist."""
 _REFUSAL = re.compile(r"read-only file system|permission denied|operation not permitted", re.IGNORECASE)
@@ -164,7 +166,8 @@ def _describe_path(profile: SandboxProfile, tail: str, outside: str, backend: Ba
         if profile.name == "read" or "no such file" in match[0].lower():
             continue
         if not is_below(os.path.realpath(path), map(str, profile.roots)):
-            return f"[sandbox: write to {path} refused; {outside}]"
+            way = "write to $TMPDIR instead" if os.path.dirname(path) in _TEMPORARY else outside
+            return f"[sandbox: write to {path} refused; {way}]"
         if _is_protected(profile, path):
             return f"[sandbox: {os.path.relpath(path, profile.project)} is protected; {outside}]"
         folder = os.path.dirname(path)

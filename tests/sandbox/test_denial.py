@@ -60,6 +60,17 @@ def test_a_failure_is_told_with_the_wall_it_met(output: str, wall: str) -> None:
         assert wall in unattended and "ask " not in unattended and "network=true" not in unattended
 
 
+def test_a_write_to_the_shared_temporary_folder_is_told_the_private_one() -> None:
+    for asks in (True, False):
+        line = describe_denial(WRITE, "make", "tee: /tmp/o.txt: Read-only file system", Backend.BWRAP, asks=asks)
+        assert line == "[sandbox: write to /tmp/o.txt refused; write to $TMPDIR instead]"
+    elsewhere = describe_denial(WRITE, "make", "tee: /tmp/site/o.txt: Read-only file system", Backend.BWRAP)
+    assert (
+        elsewhere
+        == "[sandbox: write to /tmp/site/o.txt refused; ask to run it outside the sandbox with outside=REASON]"
+    )
+
+
 def test_a_failure_that_a_pipe_hides_is_told_if_the_command_names_the_path() -> None:
     refused = "mkdir: cannot create directory '/etc/x': Read-only file system"
     for line in ("mkdir /etc/x | cat", "mkdir /etc/x || true", "mkdir /etc/x; ls"):
