@@ -214,7 +214,7 @@ def test_a_hook_that_does_harm_harms_one_call(place: Stage) -> None:
     told_of = [line for line in done.told if "nexus: hook " in line]
     assert [line for line in done.told if "nexus does not read updatedToolOutput" in line], done.told
     assert len(told_of) == 5 and any("exit 3: the cause" in line for line in told_of), told_of
-    assert any("exit 1: yyy" in line for line in told_of) and any("longer than 1 s" in line for line in told_of)
+    assert any("exit 1: yyy" in line for line in told_of) and any("timed out after 1 s" in line for line in told_of)
     assert any("could not be started" in line for line in told_of) and max(map(len, told_of)) < 500
     pid = int((place.folder / "ran-fork").read_text())
     assert until(lambda: not os.path.exists(f"/proc/{pid}"), 10)
@@ -323,7 +323,7 @@ def test_a_hook_reads_the_transcript_as_claude_code_keeps_one(place: Stage) -> N
 
 def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
     pre = {"event": "PreToolUse", "matcher": "Write", "on_timeout": "deny"}
-    for command, why in (("sleep 60", "longer than"), ("/no/such/program", "could not be started")):
+    for command, why in (("sleep 60", "timed out after"), ("/no/such/program", "could not be started")):
         personal(place, {**pre, "command": command, "timeout": 0.5})
         place.script(Worker(write("a.txt", "1\n")))
         assert place.ask("--allow", "edit", "write").status == 0
@@ -337,7 +337,7 @@ def test_on_timeout_deny_is_never_skipped(place: Stage) -> None:
     assert place.run("trust", stdin=b"y\n").status == 0
     (place.folder / ".claude" / "hooks" / "guard.py").write_text("")
     assert place.ask("--allow", "edit", "write").status == 0
-    assert "has changed since you trusted it" in told(place)[-1] and not (place.folder / "a.txt").exists()
+    assert "changed since you trusted it" in told(place)[-1] and not (place.folder / "a.txt").exists()
     (place.folder / ".claude" / "hooks" / "guard.py").write_text(GUARD)
     assert place.ask("--allow", "edit", "write").status == 0
     assert "KeyError" not in told(place)[-1] and "file_path" not in told(place)[-1]
@@ -364,10 +364,10 @@ SPOIL = "echo 'import os; os.system(\"touch ran-forged\")' > .claude/hooks/guard
             ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py does not exist or is not a"),
             ("rm .claude/hooks/guard.py && ln -s /bin/true .claude/hooks/guard.py", "guard.py has changed"),
             ("truncate -s 900G .claude/hooks/guard.py", "guard.py has changed"),
-            ("sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py", "it has changed"),
-            ("sed -i 's/guard.py/guard.py || touch ran-forged; true/' .claude/settings.json", "it has changed"),
-            ("echo '{}' > .claude/settings.json", "it has changed"),
-            ("rm .claude/settings.json", "it has changed"),
+            ("sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py", "changed since you trusted it"),
+            ("sed -i 's/guard.py/guard.py || touch ran-forged; true/' .claude/settings.json", "changed since you trusted it"),
+            ("echo '{}' > .claude/settings.json", "changed since you trusted it"),
+            ("rm .claude/settings.json", "changed since you trusted it"),
             ("printf '\\0{' > .claude/settings.json", "is not valid JSON"),
         ],
         4,
