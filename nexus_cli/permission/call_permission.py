@@ -106,7 +106,10 @@ class CallPermission:
         self._temp: TempFolder | None = None
         self._confinements: dict[str, Confinement] = {}
         self.network: SessionNetwork | None = None
-        """The network that sandboxed commands share since the first background command."""
+        """The network that sandboxed commands share: since the first background command, without bubblewrap since the
+        first command."""
+        self._alone: str | None = None
+        """Why commands share no network, "" if they do; None before one was made."""
         self._denied: dict[Paths, DeniedFiles] = {}
         """By the added folders that were searched."""
         self.find_whole_name: Callable[[str, str], str] = lambda kind, name: name
@@ -632,7 +635,8 @@ class CallPermission:
         def denial(command: str, text: str, status: int | None) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (status not in (None, 0, 1) and profile == "read")
             describe = partial(describe_denial, rights, command, text, held.backend)
-            return describe(asks=asks, status=status, is_told=is_told, is_auto=is_auto)
+            own = held.network is not None
+            return describe(asks=asks, status=status, is_told=is_told, is_auto=is_auto, has_loopback=own)
 
         return CommandSandbox(held if is_walled else None, env, untold, denial, partial(self._describe_missing, taken))
 
@@ -666,12 +670,15 @@ class CallPermission:
 
     def _find_confinement(self, made: SandboxProfile, probe: BackendProbe, stays: bool) -> tuple[Confinement, str]:
         """Return the confinement of a command, and a note if it cannot share a network. The caller must lock."""
+        from nexus_cli.sandbox.backend import Backend  # noqa: PLC0415
         from nexus_cli.sandbox.confinement import Confinement  # noqa: PLC0415
         from nexus_cli.sandbox.session_network import make_network  # noqa: PLC0415
 
-        alone = ""
-        if stays and made.name == "write" and self.network is None:
-            self.network, alone = make_network(probe.backend, self._project)
+        # Without bubblewrap a command has no loopback of its own.
+        shares = made.name == "write" and (stays or probe.backend is Backend.LANDLOCK)
+        if shares and self.network is None and self._alone is None:
+            self.network, self._alone = make_network(probe.backend, self._project)
+        alone = (self._alone or "") if stays and made.name == "write" else ""
         network = self.network if made.name == "write" else None
         kind = f"{made.name} {made.claude_home or ''}"
         held = None if stays else self._confinements.get(kind)

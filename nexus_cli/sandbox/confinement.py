@@ -184,7 +184,8 @@ class Confinement:
 
     def _start_in_landlock(self, argv: Sequence[str], options: dict[str, Any]) -> subprocess.Popen[bytes]:
         watched = self._watched.get(threading.get_ident())
-        confine, network = self._confine_thread if self.network is None else self._confine_signals, self.network
+        network = None if self.network is None or self.network.joins_threads else self.network
+        confine = self._confine_thread if network is None else self._confine_signals
 
         def start() -> subprocess.Popen[bytes]:
             if network is None:
@@ -225,5 +226,7 @@ class Confinement:
     def _confine_thread(self) -> None:
         """Restrict this thread to the profile, irrevocably; raise `SandboxError` if a test shows no effect."""
         assert self._rules is not None
+        if self.network is not None:
+            syscalls.join_network(self.network.handles[0])
         with self._lock:
             restrict_thread(self._rules.open_rules(), self._filter)

@@ -54,7 +54,7 @@ _SOCKET = re.compile(
     r"|socket\.py(?:\", line[^\n]*\n(?:  [^\n]*\n){1,3}|:\d+: )PermissionError",
     re.IGNORECASE,
 )
-"""Errors of a refused socket. Under bwrap (its own network namespace) only Unix sockets are refused."""
+"""Errors of a refused socket. In a network namespace of its own a command is refused only Unix sockets."""
 _UNIX = re.compile(r"dial unix|unix://|\.sock\b|d-?bus", re.IGNORECASE)
 _REFUSED = (
     r"(?:permission denied|read-only file system|operation not permitted|device or resource busy"
@@ -98,10 +98,12 @@ def describe_denial(
     status: int | None = 2,
     is_told: bool = False,
     is_auto: bool = False,
+    has_loopback: bool = False,
 ) -> str:
     """Return lines with the restrictions of `profile` that a command hit, "" if neither its output nor its programs
     show one. They name the way to ask for more rights only if the session `asks`; at level auto (`is_auto`) writing
-    needs no question. With the `status` 0 only a path of the command in the output of several programs counts.
+    needs no question; `has_loopback`: the command had a network of its own. With the `status` 0 only a path of the
+    command in the output of several programs counts.
 
     In the profile `read` a refusal in the output counts whatever the status, but for None, which says that another
     program may have written it. A status over 1 may be a refusal too,
@@ -114,14 +116,22 @@ def describe_denial(
     if is_own and ((status not in (0, 1) and not is_told) or _REFUSAL.search(output[-_TAIL:])):
         how = AUTO_WRITE if is_auto else ASK_WRITE if asks else NOBODY_WRITE
         lines.append(f"[nexus: ran read-only: no writes, no network; {how}]")
-    return "\n".join([*lines, *filter(None, [_describe_failure(profile, command, output, backend, asks, status)])])
+    failure = _describe_failure(profile, command, output, backend, asks, status, has_loopback)
+    return "\n".join([*lines, *filter(None, [failure])])
 
 
 def _describe_failure(
-    profile: SandboxProfile, command: str, output: str, backend: Backend, asks: bool, status: int | None
+    profile: SandboxProfile,
+    command: str,
+    output: str,
+    backend: Backend,
+    asks: bool,
+    status: int | None,
+    has_loopback: bool,
 ) -> str:
     """Return lines with the restrictions that a failed command hit by its output or its programs."""
     outside, network = (ASK_OUTSIDE, ASK_NETWORK) if asks else (NOBODY, NOBODY)
+    has_loopback |= backend is Backend.BWRAP
     tail = output[-_TAIL:]
     if not status:
         named = _describe_path(profile, tail, outside, backend, command) if _END.search(command) else ""
@@ -134,10 +144,11 @@ def _describe_failure(
     refused = _SOCKET.search(tail)
     if lines and (profile.network or not needs_network):
         return lines[0]
-    if refused and not profile.unix_sockets and (backend is Backend.BWRAP or profile.network or _UNIX.search(tail)):
+    if refused and not profile.unix_sockets and (has_loopback or profile.network or _UNIX.search(tail)):
         return f"[sandbox: no Unix or raw sockets, no ports below 1024; {outside}]"
     if not profile.network and (needs_network or refused or _NETWORK.search(tail)):
-        loopback = ", also no loopback without bubblewrap" if backend is Backend.LANDLOCK else ""
+        lacks = backend is Backend.LANDLOCK and not has_loopback
+        loopback = ", also no loopback without bubblewrap" if lacks else ""
         lines.append(f"[sandbox: no network{loopback}; {network}]")
     return "\n".join(lines)
 

@@ -105,6 +105,12 @@ class SessionNetwork:
         """The words after `prefix` for a program that does not close the descriptors itself."""
 
     @property
+    def joins_threads(self) -> bool:
+        """True if a thread of this process can join: no thread can enter the user namespace that others than root
+        need."""
+        return len(self.handles) == 1
+
+    @property
     def name(self) -> str:
         """The name that /proc shows for the network of a process in there."""
         return os.readlink(f"/proc/self/fd/{self.handles[0]}") if self.handles else ""

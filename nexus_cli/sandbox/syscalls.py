@@ -13,7 +13,7 @@ LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 4
 
 _PR_GET_SECCOMP, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 21, 22, 38
 _SECCOMP_MODE_FILTER = 2
-_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWUSER, _CLONE_NEWNET = 0x10000000, 0x40000000
 _CAPABILITY_VERSION_3 = 0x20080522
 
 KEPT_CAPABILITIES = {
@@ -56,6 +56,11 @@ def drop_capabilities() -> None:
     permitted = struct.unpack("=6I", data.raw[:24])[1]
     kept = permitted & sum(1 << bit for bit in KEPT_CAPABILITIES.values())
     _checked(_LIBC.capset(header, ctypes.create_string_buffer(struct.pack("=6I", kept, kept, 0, 0, 0, 0))))
+
+
+def join_network(handle: int) -> None:
+    """Move this thread into the network namespace of a descriptor."""
+    _checked(_LIBC.setns(ctypes.c_int(handle), ctypes.c_int(_CLONE_NEWNET)))
 
 
 def install_filter(program: bytes) -> None:

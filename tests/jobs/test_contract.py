@@ -94,7 +94,11 @@ def test_a_session_is_priced_warm_and_the_next_morning_cold(place: Stage) -> Non
     assert warm["cost_usd"] == pytest.approx((warm["cached"] * 0.2 + (warm["input"] - warm["cached"]) * 2.5) / 1e6)
     pass_a_night(place)
     cold = price(place, "-r", session, "What failed?")
-    assert cold["cold"] and cold["input"] == warm["input"] and cold["cost_usd"] > 5 * warm["cost_usd"]
+    assert (
+        cold["cold"]
+        and cold["input"] == pytest.approx(warm["input"], abs=30)
+        and cold["cost_usd"] > 5 * warm["cost_usd"]
+    )
     assert planned(place.ask("--stream-json", "-c", "What failed?")) == pytest.approx(cold["input"], abs=30)
     used = cold["used"]
     assert used["total"] == cold["input"] and sum(used.values()) - used["total"] == pytest.approx(used["total"], abs=4)

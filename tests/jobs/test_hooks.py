@@ -364,8 +364,14 @@ SPOIL = "echo 'import os; os.system(\"touch ran-forged\")' > .claude/hooks/guard
             ("rm .claude/hooks/guard.py && mkdir .claude/hooks/guard.py", "guard.py does not exist or is not a"),
             ("rm .claude/hooks/guard.py && ln -s /bin/true .claude/hooks/guard.py", "guard.py has changed"),
             ("truncate -s 900G .claude/hooks/guard.py", "guard.py has changed"),
-            ("sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py", "changed since you trusted it"),
-            ("sed -i 's/guard.py/guard.py || touch ran-forged; true/' .claude/settings.json", "changed since you trusted it"),
+            (
+                "sed -i s/guard.py/other.py/ .claude/settings.json && touch .claude/hooks/other.py",
+                "changed since you trusted it",
+            ),
+            (
+                "sed -i 's/guard.py/guard.py || touch ran-forged; true/' .claude/settings.json",
+                "changed since you trusted it",
+            ),
             ("echo '{}' > .claude/settings.json", "changed since you trusted it"),
             ("rm .claude/settings.json", "changed since you trusted it"),
             ("printf '\\0{' > .claude/settings.json", "is not valid JSON"),

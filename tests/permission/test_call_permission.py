@@ -9,6 +9,7 @@ import os
 import subprocess
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -39,7 +40,10 @@ from nexus_cli.reports.decisions import decision_report
 from nexus_cli.reports.event_texts import describe_notice
 from nexus_cli.reports.forms import find_form
 from nexus_cli.rules import rule_set
-from nexus_cli.sandbox import probe
+from nexus_cli.sandbox import probe, session_network
+from nexus_cli.sandbox.backend import Backend
+from nexus_cli.sandbox.landlock import landlock_abi
+from nexus_cli.sandbox.session_network import SessionNetwork, make_network
 from nexus_cli.sections.contributors.permission import ONLY_READING
 from nexus_cli.sections.skills import GuideKind, find_guides
 from nexus_cli.session import recipes
@@ -373,6 +377,35 @@ def test_a_reader_that_cannot_write_says_so_and_runs_again_only_when_the_model_a
     assert [question.call.arguments["command"] for question in person.asked] == [line]
     assert line in question_text(person.asked[0], 200, choose_theme("auto", colour=False))
     assert "ran read-only" not in results(events)[0].output and (project / "made").read_text() == "1\n"
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_under_landlock_the_first_command_has_a_loopback_where_the_system_makes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    if not landlock_abi():
+        pytest.skip("Landlock is not in this kernel")
+    asked: list[Backend] = []
+
+    def make(backend: Backend, project: Path) -> tuple[SessionNetwork | None, str]:
+        asked.append(backend)
+        return (None, "no user namespaces") if is_refused else make_network(backend, project)
+
+    monkeypatch.setattr(session_network, "make_network", make)
+    permission = CallPermission(tmp_path, tmp_path, sandbox=SandboxSettings(backend="landlock"))
+    with closing(permission):
+        made = [permission.make_sandbox("write", asks=False) for _ in range(2)]
+        reader = permission.make_sandbox("read")
+        assert asked == [Backend.LANDLOCK], "once in a session"
+        if is_refused or permission.network is None:
+            assert not any(one.notes for one in made)
+            assert "no loopback" in made[0].describe_denial("make", "connection refused", 1)
+            return
+        assert [one.confinement and one.confinement.network for one in (*made, reader)] == [
+            *[permission.network] * 2,
+            None,
+        ]
+        assert "no loopback" not in made[0].describe_denial("make", "connection refused", 1)
 
 
 def test_a_failed_reader_says_once_a_turn_that_it_ran_read_only_but_no_search_without_a_match(project: Path) -> None:
