@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -170,7 +171,7 @@ def test_a_path_that_is_denied_is_written_by_no_tool_and_no_program(place: Stage
     assert (place.folder / "locked/b").read_text() == (place.folder / "copy").read_text() == "first\n"
     told = results(place)
     assert "deny write_file(locked/**)" in told and "it writes a file covered by deny edit_file(locked/**)" in told
-    assert "[sandbox: deny edit_file(locked/**) makes" in told
+    assert re.search(r"\[sandbox: deny (edit|write)_file\(locked/\*\*\) makes", told)
     assert "[sandbox: new.lock: removed (deny edit_file(*.lock))]" in told
 
 
