@@ -15,7 +15,7 @@ from nexus_cli.mcp import host_process
 @pytest.fixture(scope="module")
 def play() -> Iterator[Play]:
     with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
-        patch.setattr(host_process, "start_program_async", host_process.start_program_async)  # put back at the end
+        patch.setitem(vars(host_process), "start_program_async", vars(host_process)["start_program_async"])  # put back
         fork_servers()
         play = Play(runner)
         yield play
