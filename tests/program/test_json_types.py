@@ -155,6 +155,7 @@ def check(found: Iterable[tuple[Any, Any]]) -> None:
     assert [problem for value, kind in found for problem in problems(value, kind, kind.__name__)] == []
 
 
+@pytest.mark.matrix
 def test_the_results_of_ask_have_their_type(seen: Seen) -> None:
     told = seen["conversation"]
     check((told[name], AskResult) for name in ("result", "failed"))
@@ -184,6 +185,7 @@ def test_every_line_of_a_stream_has_the_type_that_it_names(seen: Seen) -> None:
     assert any("agent" in line for line in lines)
 
 
+@pytest.mark.matrix
 def test_a_report_has_the_type_that_its_verb_declares(seen: Seen) -> None:
     reports = {**seen["conversation"]["reports"], **seen["later"]}
     check([(reports.pop("ask --price"), PriceReport)])

@@ -119,7 +119,7 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("model", sample([*WHOLE, *TEXTS], 4))
+@pytest.mark.parametrize("model", sample([*WHOLE, *TEXTS], 7))
 def test_no_request_differs_from_litellms_whatever_is_asked(model: str, person: Processes) -> None:
     @settings(max_examples=12)
     @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT, st.lists(ANY_TURN, max_size=2), FIELDS), min_size=1, max_size=4))

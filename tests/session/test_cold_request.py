@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from search import sample
 from session.played import MODEL, Answer
 from session.summed import Summariser, ended, living, noted, turn
 
@@ -64,7 +65,7 @@ def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Pat
     asyncio.run(live())
 
 
-@pytest.mark.parametrize("of_status_line", [False, True])
+@pytest.mark.parametrize("of_status_line", sample([False, True], 2))
 def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_made(
     of_status_line: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,7 @@ def summary_of_size(tokens: int, count: Callable[[str], int]) -> str:
     return text
 
 
-@pytest.mark.parametrize("seed", sample(range(16), 8))
+@pytest.mark.parametrize("seed", sample(range(16), 16))
 def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> None:
     """For random windows: a preview changes nothing; a compaction with a summary at its cap takes at most the tokens
     that it names; what the same function drafts for that summary is the epoch that begins, with its drops."""
