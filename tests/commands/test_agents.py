@@ -199,6 +199,7 @@ def test_a_worker_whose_process_was_killed_has_the_steps_of_its_session(tmp_path
     assert killed == {**done, "state": "unknown"} and killed["steps"]
 
 
+@pytest.mark.matrix
 def test_a_session_that_is_named_lists_the_agents_of_its_folder(context: FakeContext, tmp_path: Path) -> None:
     (tmp_path / ".claude/agents").mkdir(parents=True)
     (tmp_path / ".claude/agents/reader.md").write_text("---\nname: reader\ndescription: Reads.\n---\nRead.\n")

@@ -44,6 +44,7 @@ def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> Non
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Path) -> None:
     """A model on this machine was "next uncached" for ever."""
 

@@ -210,6 +210,7 @@ def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_shor
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_replaces(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
 

@@ -181,6 +181,7 @@ def test_a_compaction_is_shown_again_where_it_was(tmp_path: Path) -> None:
     assert rows and [row for row in shown_again(tmp_path, session.id) if "compacted" in row] == rows
 
 
+@pytest.mark.matrix
 def test_a_session_that_continues_at_another_level_says_so(tmp_path: Path) -> None:
     """`opened` works at the level `all`."""
     played = Played(lambda request: "ok")
