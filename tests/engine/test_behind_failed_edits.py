@@ -142,6 +142,7 @@ def test_a_command_is_asked_about_once_the_edit_before_it_could_be_made(project:
     assert len([one for one in events if isinstance(one, ApprovalRequest)]) == 3
 
 
+@pytest.mark.matrix
 def test_a_deferred_approval_between_them_changes_nothing(project: Path) -> None:
     """The resumed turn finds the edit that failed in the window."""
     write = ("write_file", {"path": "b.txt", "content": "x"})

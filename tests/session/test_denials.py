@@ -227,6 +227,7 @@ def test_beside_a_rule_that_cannot_be_read_no_level_or_rule_is_named_that_would_
     assert refused(tmp_path, WRITE)[0]["level"] == "edit"
 
 
+@pytest.mark.matrix
 def test_a_rule_of_this_run_covers_a_redirect_of_descriptors_and_none_to_a_file(tmp_path: Path) -> None:
     project, made = tmp_path / "project", tmp_path / "made"
     project.mkdir()

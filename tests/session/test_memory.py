@@ -518,6 +518,7 @@ def test_the_model_takes_back_what_is_its_own_and_nothing_of_the_person(tmp_path
     assert [(fact.id, fact.accepted) for fact in stored()] == [("m3", AT), ("m2", ""), ("m1", "")]
 
 
+@pytest.mark.matrix
 def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         for text in ("Deploys by hand", "Deploys by hand only", "Likes tabs"):

@@ -73,6 +73,7 @@ def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_pa
     }
 
 
+@pytest.mark.matrix
 def test_a_worker_is_a_row_of_the_timeline_and_its_own_session_was_begun_by_an_agent(tmp_path: Path) -> None:
     run(crewed(Crew({"ONE": doing("1"), "root": handing("ONE")}), tmp_path), "root")
     with closing(Ledger.open(places().ledger)) as ledger:

@@ -97,6 +97,7 @@ def test_an_unknown_name_leads_to_those_that_there_are(tmp_path: Path) -> None:
     assert "there is no tool 'Todo'. Did you mean todo?" in other.error
 
 
+@pytest.mark.matrix
 def test_calls_of_the_former_tool_mcp_are_answered(tmp_path: Path) -> None:
     model = Model(
         ("mcp", {"action": "call", "tool": "todo", "arguments": ITEMS}),

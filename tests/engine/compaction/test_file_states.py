@@ -135,6 +135,7 @@ def test_files_are_read_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: pyt
     ]
 
 
+@pytest.mark.matrix
 def test_two_files_never_have_one_name(tmp_path: Path) -> None:
     names = ["a b.txt", "a\nb.txt", "a\\nb.txt", '"a\\nb.txt"', "[nexus: a.txt", "(nexus: a.txt", "\x1bb.txt"]
     for name in names:

@@ -67,6 +67,7 @@ def summary_of_size(tokens: int, count: Callable[[str], int]) -> str:
     return text
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("seed", sample(range(16), 16))
 def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> None:
     """For random windows: a preview changes nothing; a compaction with a summary at its cap takes at most the tokens

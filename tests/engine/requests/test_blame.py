@@ -143,6 +143,7 @@ def test_the_same_change_alone_is_ours(change: Change, tmp_path: Path) -> None:
     assert found.read > 1000 and (cause, found.ours) == ("message", True)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", [entry, compaction])
 def test_what_expired_is_not_blamed_on_the_change_behind_it(change: Change, tmp_path: Path) -> None:
     found, cause = after(tmp_path, change, hours=0.2)

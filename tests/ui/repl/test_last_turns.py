@@ -165,6 +165,7 @@ def test_a_turn_that_was_stopped_and_went_on_is_shown_with_both_ends(tmp_path: P
     assert again == seen
 
 
+@pytest.mark.matrix
 def test_a_compaction_is_shown_again_where_it_was(tmp_path: Path) -> None:
     session = begun(tmp_path, lambda: "word " * 900)
 

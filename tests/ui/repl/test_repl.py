@@ -478,6 +478,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Answer in rhyme.\n" * 40)
     stage = Stage(tmp_path, lambda request: "fine")
@@ -1189,6 +1190,7 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
     assert "of-the-first" not in str(stage.provider.seen[-1])
 
 
+@pytest.mark.matrix
 def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
