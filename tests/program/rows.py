@@ -39,6 +39,8 @@ class Row:
     """A session exists when it ends."""
     requests: int | None = 1
     """How many the model sees; None: not looked at."""
+    installed: bool = False
+    """Through the script itself, from the start of the interpreter on."""
     says: str = ""
     """Stands in the line on stderr."""
 
@@ -52,7 +54,7 @@ NOWHERE: dict[str, str | None] = {"OPENAI_API_BASE": "http://127.0.0.1:9/v1"}
 KEYLESS: dict[str, str | None] = {"OPENAI_API_KEY": None, "OPENAI_API_BASE": None, "NEXUS_MODEL": None}
 
 ROWS = (
-    Row("done", 0, ""),
+    Row("done", 0, "", installed=True),
     Row("network", 1, "network", env=NOWHERE, requests=0, says="the connection to 127.0.0.1:9 was refused"),
     Row("provider", 1, "provider", fault({"status": 400, "message": "strange parameter"}), says="strange parameter"),
     Row(

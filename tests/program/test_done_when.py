@@ -255,7 +255,6 @@ def test_what_a_huge_diff_could_not_send_comes_back_byte_for_byte(seen_cold: See
     assert shown["joined"] == shown["back"]
 
 
-@pytest.mark.matrix
 def test_a_huge_diff_is_told_to_the_model_and_to_the_person(seen_cold: Seen) -> None:
     shown = seen_cold["ten_megabytes"]
     result = shown["done"].result

@@ -79,7 +79,7 @@ class Table:
     def _reach(self, row: Row) -> Ended:
         with stage(self._folder_for(row.name), row.script) as place:
             place.settings(row.settings)
-            done = place.ask("--json", *row.arguments, bug=row.bug, env=row.env)
+            done = place.ask("--json", *row.arguments, bug=row.bug, env=row.env, installed=row.installed)
             left = sorted(path.name for path in place.folder.iterdir())
             return Ended(row, done, len(place.server.requests), replays(place), left)
 

@@ -155,7 +155,6 @@ def check(found: Iterable[tuple[Any, Any]]) -> None:
     assert [problem for value, kind in found for problem in problems(value, kind, kind.__name__)] == []
 
 
-@pytest.mark.matrix
 def test_the_results_of_ask_have_their_type(seen: Seen) -> None:
     told = seen["conversation"]
     check((told[name], AskResult) for name in ("result", "failed"))

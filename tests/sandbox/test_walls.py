@@ -231,7 +231,11 @@ def test_every_attempt_fails_where_a_wall_stands_and_succeeds_where_none_does(gr
         pytest.skip(min(left_out))
 
 
-@pytest.mark.parametrize("ground", GROUNDS, ids=lambda ground: ground.name)
+@pytest.mark.parametrize(
+    "ground",
+    [ground if ground.abi in (0, 1, 7) else variant(ground) for ground in GROUNDS],
+    ids=lambda ground: ground.name,
+)
 def test_nothing_outside_is_changed_by_all_of_them(ground: Ground) -> None:
     if ground.missing:
         pytest.skip(ground.missing)
