@@ -17,6 +17,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import count
 from pathlib import Path
 from types import FrameType
@@ -30,6 +31,7 @@ from surroundings import replace_inherited
 
 from nexus_cli.ledger import database, schema
 from nexus_cli.ledger.open_database import connect_memory
+from nexus_cli.sandbox import probe
 
 pytest_plugins = ["processes"]
 
@@ -155,6 +157,14 @@ def _ledger_tables() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "upgrade", upgrade)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _walls_tried() -> Iterator[None]:
+    """Tests each backend of the sandbox once for all tests: in their own homes no earlier success is kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(probe, "_try_walls", cache(probe._try_walls))
         yield
 
 

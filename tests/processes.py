@@ -3,7 +3,7 @@
 To collect is to import every test, most of the product and the model library. That happens once, and the forks share
 the memory. The tests of one file run in one process, because they share what they set up. Files are handed out in the
 order of collection, each to the process that is free first; those that need a PostgreSQL server go to the first
-process, so that one server is started in a run, and to others only when these have nothing else to do.
+process, so that one server is started in a run, and to a second one only when that has nothing else to do.
 
 With `--seconds N` no test begins after so many seconds, in which collecting counts; what has not run is named at the
 end.
@@ -203,6 +203,8 @@ class Runner:
         if self.session.shouldfail or self.session.shouldstop or is_late(self.session):
             return []
         first, second = (self.served, self.ordinary) if worker.number == 1 else (self.ordinary, self.served)
+        if self.workers.index(worker) > 1:  # a server costs a second of CPU: two processes start one, not all
+            second = deque()
         if DEADLINE in self.session.config.stash and worker.number == 1:  # the most important ones first
             first, second = sorted((first, second), key=lambda files: files[0] if files else [])
         return (first or second).popleft() if first or second else []

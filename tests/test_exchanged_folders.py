@@ -306,7 +306,7 @@ def events_of(origin: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
 
 @pytest.mark.skipif(not hasattr(_libc, "renameat2"), reason="needs renameat2")
-@pytest.mark.parametrize(("scene", "target"), sample(ROWS, 6))
+@pytest.mark.parametrize(("scene", "target"), sample(ROWS, 9))
 def test_a_folder_that_becomes_a_link_leads_to_nothing(
     scene: str, target: str, events_of: Callable[[str], list[str]], origin: Path, tmp_path: Path
 ) -> None:

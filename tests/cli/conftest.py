@@ -25,7 +25,7 @@ def start(
     if not more and not any(name.startswith("PYTHON") for name in env or ()):
         engine = RUN_ENGINE if scenario else ""
         words = [scenario, *arguments] if scenario else arguments
-        kind = "whole" if "consolidate" in arguments else "light"  # it alone asks a model
+        kind = "light" if scenario else "whole"  # the scripted session replaces modules that are imported later
         return run_born(words, cwd=cwd, env={**os.environ, **(env or {})}, code=engine, kind=kind, stdin=stdin)
     command = [sys.executable, *([ENGINE, scenario] if scenario else ["-m", "nexus_cli"]), *arguments]
     more["cwd"] = cwd

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer
+from program.nursery import run_born
 from search import sample
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -162,7 +163,10 @@ def test_nothing_of_the_working_folder_is_imported(nexus: Run, tmp_path: Path) -
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'caught')!r}, 'a').write({name!r})\n")
     for arguments in (["--version"], ["--help"], ["ask", "hi"], ["config", "show"], ["doctor"]):
         for path in ({}, {"PYTHONPATH": "."}, {"PYTHONPATH": str(tmp_path)}):
-            nexus(*arguments, env=path)
+            if path:
+                nexus(*arguments, env=path)
+            else:
+                run_born(arguments, cwd=tmp_path, kind="light")  # which imports the model library here
             assert not (tmp_path / "caught").exists(), (arguments, path, (tmp_path / "caught").read_text())
 
 

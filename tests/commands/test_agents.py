@@ -199,6 +199,7 @@ def test_a_worker_whose_process_was_killed_has_the_steps_of_its_session(tmp_path
     assert killed == {**done, "state": "unknown"} and killed["steps"]
 
 
+@pytest.mark.matrix
 def test_a_session_that_is_named_lists_the_agents_of_its_folder(context: FakeContext, tmp_path: Path) -> None:
     (tmp_path / ".claude/agents").mkdir(parents=True)
     (tmp_path / ".claude/agents/reader.md").write_text("---\nname: reader\ndescription: Reads.\n---\nRead.\n")
@@ -228,7 +229,7 @@ def edits_in_a_worktree(project: Path, new: str = "by a worker\n") -> Session:
     return crewed(crew, project, interactive=True, front="chat")
 
 
-@pytest.mark.parametrize("pick", sample(["apply", "discard", "later", None], 3))
+@pytest.mark.parametrize("pick", sample(["apply", "discard", "later", None], 4))
 def test_what_a_worker_made_is_looked_at_and_then_applied_or_discarded(
     pick: str | None, context: FakeContext, tmp_path: Path
 ) -> None:

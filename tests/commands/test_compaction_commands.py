@@ -66,6 +66,7 @@ def test_a_preview_is_shown_and_the_compaction_that_follows_can_be_undone(
         context.run("uncompact")
 
 
+@pytest.mark.matrix
 def test_a_provider_that_reports_less_than_we_count_does_not_hide_what_a_compaction_gains(context: FakeContext) -> None:
     context.provider.usage = Usage(3_800, 10)
     for number in range(3):
@@ -96,6 +97,7 @@ def test_pins_are_made_listed_and_taken_back(context: FakeContext) -> None:
         assert caught.value.kind == "usage" and "\n" not in caught.value.line
 
 
+@pytest.mark.matrix
 def test_pins_of_another_session_are_not_there(context: FakeContext) -> None:
     context.turn("words")
     context.run("pin 1").run("clear").turn("other")
@@ -153,6 +155,7 @@ def test_pin_alone_lists_the_newest_messages_with_their_numbers(context: FakeCon
     assert context.run("pin").shown[-1][1]["pins"][0]["entry"] == entry
 
 
+@pytest.mark.matrix
 def test_what_is_pinned_or_taken_back_is_asked_for_by_what_there_is(context: FakeContext) -> None:
     assert "nexus pin add NUMBER" in find_form("pins")(context.run("pin").shown[-1][1], 80)
     context.turn("the only message")

@@ -59,6 +59,7 @@ def test_the_person_adds_finds_and_forgets(context: FakeContext) -> None:
     assert "Deploys" not in shown(context.run("memory"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("text", ["User likes tea", "Users like tea", "PROJECT files are in src", "Agent smith is me"])
 def test_a_sentence_that_begins_like_a_slot_is_kept_whole(context: FakeContext, text: str) -> None:
     (fact,) = shown_facts(context.run(f"memory add {text}"))
@@ -142,6 +143,7 @@ def test_list_is_understood_and_letter_case_does_not_matter(context: FakeContext
     assert shown(context.run("memory list")) == shown(context.run("Memory")) and "Likes tabs" in shown(context)
 
 
+@pytest.mark.matrix
 def test_several_facts_are_forgotten_or_accepted_at_once_or_none(context: FakeContext) -> None:
     for number in range(4):
         context.run(f"memory add fact {number}")
@@ -206,6 +208,7 @@ def test_one_proposal_is_spoken_of_as_one(context: FakeContext) -> None:
     assert "1 fact proposed by the model (to accept: nexus memory accept m1):" in shown(context.run("memory"), 200)
 
 
+@pytest.mark.matrix
 def test_what_the_person_adds_is_told_in_the_same_session(context: FakeContext) -> None:
     context.run("memory add Deploys with fly").turn("how do I deploy this?")
     assert "- Deploys with fly (remembered" in context.provider.seen[-1][-1]["content"]

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import nexus_cli
 
 NOUN = """
@@ -48,6 +50,7 @@ print(command.usage, command.summary, command.complete is not None, command.is_s
 """
 
 
+@pytest.mark.matrix
 def test_a_noun_is_a_command_in_the_shell_and_behind_the_slash_with_its_page(tmp_path: Path) -> None:
     package = tmp_path / "site" / "nexus_cli"
     source = Path(nexus_cli.__file__).parent

@@ -72,6 +72,7 @@ def sent(context: FakeContext) -> str:
     return str(context.provider.seen[-1])
 
 
+@pytest.mark.matrix
 def test_the_list_has_every_turn_with_what_it_changed(context: FakeContext, work: World) -> None:
     context.run("rewind")
     assert [one.label for one in context.offered] == [
@@ -120,6 +121,7 @@ def test_the_conversation_alone_goes_back_and_the_model_is_told_which_files_stay
     assert work.path("a").read_text() == f"one\n{BETWEEN}TWO\n"
 
 
+@pytest.mark.matrix
 def test_files_alone_go_back_and_the_person_s_own_lines_stay(context: FakeContext, work: World) -> None:
     before = context.session.id
     work.write("a", f"ONE\n{BETWEEN}TWO\n".replace("3", "mine"))
@@ -130,6 +132,7 @@ def test_files_alone_go_back_and_the_person_s_own_lines_stay(context: FakeContex
     assert sent(context).count("the person took back the file changes of turn") == 2
 
 
+@pytest.mark.matrix
 def test_an_undo_of_an_earlier_turn_is_told_after_a_rewind_too(context: FakeContext, work: World) -> None:
     context.run("undo 2")
     context.run("rewind 4 both")
@@ -138,6 +141,7 @@ def test_an_undo_of_an_earlier_turn_is_told_after_a_rewind_too(context: FakeCont
     assert "file changes of turn 4" not in sent(context)
 
 
+@pytest.mark.matrix
 def test_what_was_kept_is_told_in_the_rewound_session(context: FakeContext, work: World) -> None:
     work.write("b", "mine\n")
     context.run("rewind 4 both")

@@ -177,6 +177,7 @@ def test_a_session_is_deleted_once_the_person_agrees_and_the_open_one_never(cont
         assert [one.id for one in ledger.sessions()] == [context.session.id]
 
 
+@pytest.mark.matrix
 def test_a_fork_goes_on_beside_its_source(context: FakeContext) -> None:
     with pytest.raises(NexusError, match="has no messages yet"):
         context.run("fork")
@@ -284,6 +285,7 @@ def test_a_name_is_one_line_and_finds_the_session(context: FakeContext) -> None:
         context.run(f"rename {'x' * 101}")
 
 
+@pytest.mark.matrix
 def test_exports_never_write_over_a_file(context: FakeContext, tmp_path: Path) -> None:
     context.turn("words\n```\nin a fence\n```")
     lines = ("export", "export md", "export .")
@@ -297,6 +299,7 @@ def test_exports_never_write_over_a_file(context: FakeContext, tmp_path: Path) -
         assert json.loads(line)["type"] in ("session", "entry", "drop")
 
 
+@pytest.mark.matrix
 def test_a_word_that_is_no_format_is_no_file_either(context: FakeContext, tmp_path: Path) -> None:
     context.turn("words")
     (tmp_path / "folder").mkdir()
@@ -376,6 +379,7 @@ def test_compact_tells_how_it_went_and_takes_instructions(context: FakeContext) 
     assert kinds == {"conversation": 8, "compaction": 1}
 
 
+@pytest.mark.matrix
 def test_what_is_open_goes_on(context: FakeContext) -> None:
     for _ in range(2):
         with pytest.raises(NexusError, match="no turn was interrupted"):

@@ -121,6 +121,7 @@ def test_what_may_be_the_persons_is_asked_about_and_no_answer_changes_nothing(
     assert (work.path("a").read_text(), work.path("b").read_text()) == ("old\n", "new\n")
 
 
+@pytest.mark.matrix
 def test_an_undo_made_before_the_session_was_resumed_is_told(context: FakeContext, work: World) -> None:
     context.run("undo")
     asyncio.run(context.reopen(context.options))
@@ -147,6 +148,7 @@ def test_what_an_undo_did_is_reported_and_told_though_the_ledger_cannot_be_writt
     assert line.startswith("this redo could not be recorded in the session: it cannot be written. The model does not")
 
 
+@pytest.mark.matrix
 def test_what_a_full_disk_kept_from_being_written_down_is_written_before_it_is_taken_back(
     context: FakeContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -138,6 +138,7 @@ def take(
     return Report("settings", {"settings": {}, "path": "", "given": {k: v for k, v in given.items() if v}})
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("line", "given"),
     [
@@ -206,6 +207,7 @@ async def remove(context: CommandContext, key: Annotated[str, Option("ID", "Whic
     context.say(f"removed {key}")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("line", "given"),
     [
@@ -223,6 +225,7 @@ def test_a_text_is_the_rest_of_the_line(context: FakeContext, line: str, given: 
     assert context.said == [str(given)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("line", "why"),
     [

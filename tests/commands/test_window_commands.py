@@ -122,6 +122,7 @@ def test_after_a_switch_of_model_nothing_is_cached(context: FakeContext) -> None
         assert ledger.session(session).model == "openai/quick"
 
 
+@pytest.mark.matrix
 def test_after_a_switch_to_a_free_model_no_cache_is_said_to_be_missed(context: FakeContext) -> None:
     context.settings = replace(context.settings, models={"openai/quick": {"input_price": 0.0}})
     context.turn("words")
@@ -427,6 +428,7 @@ def test_copy_takes_the_answer_or_a_block_of_it(context: FakeContext) -> None:
         context.run("copy 1")
 
 
+@pytest.mark.matrix
 def test_leaving_is_asked_for_by_two_names(context: FakeContext) -> None:
     assert context.run("exit").left
     context.left = False

@@ -22,6 +22,7 @@ def shown(context: FakeContext, line: str) -> Any:
     return context.shown[-1][1]
 
 
+@pytest.mark.matrix
 def test_a_goal_is_set_listed_done_and_dropped(context: FakeContext) -> None:
     assert shown(context, "goal")["goals"] == []
     context.provider.script = lambda request: "Write it.\nTest it."
@@ -125,6 +126,7 @@ def test_a_reflection_says_which_of_its_lessons_wait(context: FakeContext) -> No
     assert "/memory accept all" in find_form("reflection")(value | {"older": 0}, 120)
 
 
+@pytest.mark.matrix
 def test_steps_of_the_cache_are_offered(context: FakeContext) -> None:
     complete = find("cache", context.commands).complete
     assert complete is not None and complete(context) == ["why", "why --all"]
@@ -239,6 +241,7 @@ def test_config_writes_a_setting_and_applies_it(context: FakeContext, monkeypatc
     assert complete is not None and "ui.theme" in complete(context)
 
 
+@pytest.mark.matrix
 def test_status_names_the_model_of_the_session_and_config_the_settings(context: FakeContext) -> None:
     value = shown(context, "status")
     assert value["model"] == context.session.model and "bash" in value["tools"]
@@ -301,6 +304,7 @@ def test_work_is_scheduled_with_the_options_of_the_shell(context: FakeContext) -
             context.run(f"schedule add x --in 2h {options}")
 
 
+@pytest.mark.matrix
 def test_status_tools_lists_the_tools(context: FakeContext) -> None:
     context.run("status tools")
     ((form, value),) = context.shown

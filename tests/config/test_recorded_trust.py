@@ -169,6 +169,7 @@ def test_no_entry_takes_effect_under_the_trusted_key_of_another_one(project: Pat
     assert read_servers(project, {}).entries == {}
 
 
+@pytest.mark.matrix
 def test_an_entry_that_is_nested_too_deeply_brings_no_other_one_into_effect(project: Path) -> None:
     for depth in range(880, 1000, 3):  # what is too deep depends on the depth of the stack
         entries = f'{{"mcpServers": {{"one": {{"command": "serve"}}, "deep": {"[" * depth}{"]" * depth}}}}}'

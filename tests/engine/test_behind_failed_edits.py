@@ -96,6 +96,7 @@ def test_an_edit_behind_a_command_that_did_not_run_does_not_let_later_ones_run(p
     assert [one.text for one in found if not one.ran] == [SKIPPED] * 2
 
 
+@pytest.mark.matrix
 def test_the_next_message_runs_its_commands(project: Path) -> None:
     events, _ = say(opened(project, [WRONG, TEST], [TEST], allow="all"), "go")
     assert [one.ran for one in results(events)] == [True, False, True] and (project / "ran").exists()
@@ -141,6 +142,7 @@ def test_a_command_is_asked_about_once_the_edit_before_it_could_be_made(project:
     assert len([one for one in events if isinstance(one, ApprovalRequest)]) == 3
 
 
+@pytest.mark.matrix
 def test_a_deferred_approval_between_them_changes_nothing(project: Path) -> None:
     """The resumed turn finds the edit that failed in the window."""
     write = ("write_file", {"path": "b.txt", "content": "x"})

@@ -64,6 +64,7 @@ def test_a_file_comes_whole_where_half_of_the_free_room_holds_it(window: int, ki
     ]
 
 
+@pytest.mark.matrix
 def test_a_file_that_exceeds_half_of_the_free_room_is_cut_at_the_cap(tmp_path: Path) -> None:
     budget = TokenBudget.of(32_768)
     (tmp_path / "a.py").write_text(source(budget.available // 2 + 1000))

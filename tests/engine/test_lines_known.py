@@ -63,6 +63,7 @@ def test_an_edit_leaves_the_other_lines_as_unread_as_they_were(tmp_path: Path) -
     assert shown[4] == "replaced big.py, 102 lines -> 1"
 
 
+@pytest.mark.matrix
 def test_an_edit_of_an_unread_file_shows_only_its_own_lines(tmp_path: Path) -> None:
     (tmp_path / "big.py").write_text(numbered(100))
     shown = results(tmp_path, 64_000, [edit("line = 2\n", "line = two\n")], [write("x\n")])

@@ -44,6 +44,7 @@ def test_the_text_of_a_file_keeps_its_carriage_returns(tmp_path: Path) -> None:
     assert "one\rtwo\rthree" in shown and copied == "a\r\nb\r\n[exit status 0]"
 
 
+@pytest.mark.matrix
 def test_a_few_overwritten_words_stay_because_a_marker_is_longer(tmp_path: Path) -> None:
     (shown,) = results(tmp_path, 64_000, [("bash", {"command": "printf 'Rebasing (1/3)\\rdone\\n'"})])
     assert shown == "Rebasing (1/3)\rdone\n[exit status 0]"

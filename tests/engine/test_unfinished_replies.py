@@ -21,6 +21,7 @@ LOST = ProviderError("network", "the connection was lost", started=True)
 ANSWER = (TextDelta("the rest"), FinishDelta("stop"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("mark", [INTERRUPTED, BROKEN_OFF, CUT_OFF])
 def test_a_complete_reply_that_ends_in_our_mark_is_complete(mark: str, tmp_path: Path) -> None:
     session = opened(Steps((TextDelta(f"The mark is {mark}"), FinishDelta("stop"))), tmp_path)

@@ -115,6 +115,7 @@ def run(path: Path, make: SimpleNamespace, say: Callable[[str], None], at: int, 
         say(name)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("when", sample(["before", "after"], 2))
 def test_a_kill_around_any_commit_loses_nothing_that_was_confirmed(
     _isolated: Path, make: SimpleNamespace, when: str

@@ -52,6 +52,7 @@ def test_the_same_text_in_a_slot_is_one_fact(ledger: Ledger) -> None:
     assert keep(ledger, "use tabs", USER, project="/other").project == "", "the person is the same in every project"
 
 
+@pytest.mark.matrix
 def test_a_proposal_that_the_person_states_is_kept_from_then_on(ledger: Ledger) -> None:
     proposal = keep(ledger, "use tabs", state=PROPOSED, actor="tool:bash", session="s", entry=3)
     kept = keep(ledger, "Use tabs", at=LATER)
@@ -149,6 +150,7 @@ def bytes_of(path: Path) -> bytes:
     return b"".join(file.read_bytes() for file in path.parent.glob("ledger.db*"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("others", [0, 40])
 def test_a_forgotten_text_leaves_the_file(ledger: Ledger, path: Path, others: int) -> None:
     for number in range(others):
@@ -256,6 +258,7 @@ def test_processes_that_remember_at_once_all_do(place: LedgerPlace, make: Simple
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_past_sessions_are_known_by_their_titles(ledger: Ledger, make: SimpleNamespace) -> None:
     named = [make.new(ledger, at=f"2026-01-0{day}T00:00:00.000Z") for day in range(1, 5)]
     other = make.new(ledger, "/q")

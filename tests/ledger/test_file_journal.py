@@ -44,6 +44,7 @@ def test_a_reader_does_not_cut_off_what_is_recorded_meanwhile(tmp_path: Path, mo
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_the_seen_files_of_a_resumed_session_are_those_that_anybody_has_noted(
     ledger: Ledger, place: LedgerPlace
 ) -> None:

@@ -38,6 +38,7 @@ def worked(ledger: Ledger, make: SimpleNamespace) -> SessionInfo:
     return info
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("asked", "given"),
     sample([(0, 0), (1, 1), (2, 1), (3, 1), (4, 4), (5, 4), (6, 6), (7, 7), (8, 7), (9, 9), (None, 9)], 4),
@@ -50,6 +51,7 @@ def test_a_fork_never_parts_a_call_from_its_result(
     assert fork.entries == ledger.log(fork.id).last_id() == given
 
 
+@pytest.mark.matrix
 def test_calls_that_the_parent_starts_after_the_fork_are_not_the_forks(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = worked(ledger, make)
     ledger.log(parent.id).record_start("c8a", "bash")

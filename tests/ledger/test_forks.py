@@ -36,6 +36,7 @@ def texts(ledger: Ledger, lane: int, first: int = 1, last: int = 999) -> list[st
     return [entry.message.content for entry in on(ledger, lane).read(first, last)]
 
 
+@pytest.mark.matrix
 def test_a_forked_session_goes_on_with_ids_of_its_own(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 5)
     fork = ledger.fork_session(parent.id, name="other way", at=make.at, entry=3)
@@ -85,6 +86,7 @@ def test_what_never_changes_is_read_once(ledger: Ledger, path: Path, make: Simpl
     assert len(queries) == 6 and all("memos m" in query or "FROM drops" in query for query in queries), queries
 
 
+@pytest.mark.matrix
 def test_a_fork_of_a_fork_reads_the_notes_of_all_three_with_one_query(
     ledger: Ledger, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +114,7 @@ def test_a_fork_of_a_fork_reads_the_notes_of_all_three_with_one_query(
     assert sum("memos m" in sql for sql in queries) == 1
 
 
+@pytest.mark.matrix
 def test_a_fork_begins_under_the_epoch_that_was_in_force(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 5)
     later = make.epoch(1, 0, (make.slot(5),), 5)
@@ -130,6 +133,7 @@ def test_a_fork_begins_under_the_epoch_that_was_in_force(ledger: Ledger, make: S
     assert ledger.log(early.id).epoch(1).base == 4 and ledger.log(parent.id).epoch(1).base == 5
 
 
+@pytest.mark.matrix
 def test_an_epoch_that_was_begun_later_is_not_taken_by_an_earlier_fork(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 6)
     ledger.log(parent.id).begin_epoch(make.epoch(1, 0, (make.slot(2),), 2), [])
@@ -192,6 +196,7 @@ def test_what_the_parent_had_sent_is_settled_for_the_fork_too(ledger: Ledger, ma
         ledger.log(fork.id).record_request(make.manifest(2, 2), [make.fixed(2, "another")], [])
 
 
+@pytest.mark.matrix
 def test_a_side_lane_of_a_session_settles_for_its_parent(ledger: Ledger, make: SimpleNamespace) -> None:
     info = grown(ledger, make, 3)
     side = ledger.log(info.id).open_lane("compact", 3).lane
@@ -204,6 +209,7 @@ def test_a_side_lane_of_a_session_settles_for_its_parent(ledger: Ledger, make: S
     assert texts(ledger, side, 4, 4) == ["summarise"] and texts(ledger, info.main_lane, 4, 4) == ["go on"]
 
 
+@pytest.mark.matrix
 def test_a_fork_knows_the_drops_and_files_of_its_past_only(ledger: Ledger, make: SimpleNamespace) -> None:
     parent = grown(ledger, make, 2)
     ledger.log(parent.id).record_drop(make.drop(ledger.log(parent.id).next_drop(), entries=(1, 2)))
@@ -240,6 +246,7 @@ def test_a_session_is_forked_at_an_entry_that_it_has(ledger: Ledger, make: Simpl
     assert caught.value.kind == "usage" and len(ledger.sessions()) == 1
 
 
+@pytest.mark.matrix
 def test_deletion_takes_the_text_out_of_the_files(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     kept, gone = make.new(ledger), make.new(ledger)
     ledger.log(kept.id).append(make.user(1, "KEPT-4711"))
@@ -285,6 +292,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.matrix
 @given(STEPS)
 def test_after_deletions_what_remains_is_exactly_what_is_reachable(
     make: SimpleNamespace, steps: list[tuple[str, int]]
@@ -397,6 +405,7 @@ def test_a_session_knows_its_turns_when_it_goes_on_and_in_a_fork(ledger: Ledger,
     assert forked.count_turns() == ledger.log(fork.id).count_turns() == 3
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("base", [0, 2, 4])
 def test_the_window_of_a_lane_is_read_over_its_ancestors(ledger: Ledger, make: SimpleNamespace, base: int) -> None:
     """An epoch of the parent, or one of the fork behind its own entry."""

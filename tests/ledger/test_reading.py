@@ -70,6 +70,7 @@ def seen(path: Path, session: str) -> str:
         ledger.close()
 
 
+@pytest.mark.matrix
 def test_who_may_not_write_reads_all_of_it_and_leaves_no_trace(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
     before = path.read_bytes(), sorted(part.name for part in path.parent.iterdir())
@@ -86,6 +87,7 @@ def test_who_may_not_write_reads_all_of_it_and_leaves_no_trace(path: Path, make:
     assert (path.read_bytes(), sorted(part.name for part in path.parent.iterdir())) == before
 
 
+@pytest.mark.matrix
 def test_what_stands_in_the_log_of_a_process_that_was_killed_is_read(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
 
@@ -127,6 +129,7 @@ def test_a_log_without_its_index_is_one_line_about_a_writable_folder(path: Path,
     assert "if it has a write-ahead log" in line and "writable" in line
 
 
+@pytest.mark.matrix
 def test_beside_one_who_writes_what_is_committed_is_read(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
     ledger = Ledger.open(path)
@@ -141,6 +144,7 @@ def test_beside_one_who_writes_what_is_committed_is_read(path: Path, make: Simpl
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_on_a_full_disk_it_is_read(path: Path, make: SimpleNamespace) -> None:
     session = filled(path, make)
 
@@ -154,6 +158,7 @@ def test_on_a_full_disk_it_is_read(path: Path, make: SimpleNamespace) -> None:
     assert make.in_child(work) == (0, ["1 ['words 1'] ['likes tabs']"])
 
 
+@pytest.mark.matrix
 def test_one_that_has_to_be_brought_forward_says_that_this_takes_a_writable_folder(
     path: Path, make: SimpleNamespace
 ) -> None:
@@ -171,6 +176,7 @@ def test_one_that_has_to_be_brought_forward_says_that_this_takes_a_writable_fold
     assert "\n" not in line and "NEXUS_HOME" in line
 
 
+@pytest.mark.matrix
 def test_one_that_nothing_was_written_to_is_not_told_as_an_older_one(path: Path, make: SimpleNamespace) -> None:
     path.parent.mkdir()
     path.touch()

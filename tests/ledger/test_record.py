@@ -173,6 +173,7 @@ def test_requests_come_back_with_what_they_used(ledger: Ledger, make: SimpleName
     assert ledger.session(info.id).known_usd == 0.25, "and is paid for once"
 
 
+@pytest.mark.matrix
 def test_a_request_row_takes_at_most_a_kilobyte(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     lane = make.new(ledger).main_lane
     on(ledger, lane).append(make.user(1))

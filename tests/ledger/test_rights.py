@@ -135,6 +135,7 @@ def test_a_run_has_the_rights_of_the_role_that_writes_it_whatever_the_row_says(r
     room.refuse("UPDATE runs SET principal = 'ana'")
 
 
+@pytest.mark.matrix
 def test_an_agent_is_started_only_by_a_message_where_its_owner_let_it_in(room: Room) -> None:
     run = room.mention(room.ben)
     assert (run.principal, run.options) == ("ana", OPTIONS) and room.ana.runs.is_own(run)

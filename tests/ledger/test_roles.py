@@ -90,6 +90,7 @@ def seen(ledger: Ledger) -> dict[str, int]:
     return {table: ledger.db.all(f"SELECT count(*) FROM {table}")[0][0] for table in sorted(tables)}
 
 
+@pytest.mark.matrix
 def test_a_role_sees_nothing_of_another_in_any_table(team: Any) -> None:
     empty = seen(team.ben)
     session = fill(team.ana, "/team/app")
@@ -157,6 +158,7 @@ def test_a_role_writes_nothing_of_another(team: Any) -> None:
         assert "this database role lacks the permission" in caught.value.line and seen(team.admin) == before, statement
 
 
+@pytest.mark.matrix
 def test_a_change_of_everything_leaves_what_is_another_roles(team: Any) -> None:
     session = fill(team.ana, "/team/app")
     before = team.ana.db.all("SELECT options FROM entities ORDER BY key"), seen(team.ana)
@@ -197,6 +199,7 @@ def test_a_shared_project_is_seen_continued_forked_and_deleted_by_both(team: Any
     assert team.ben.sessions() == [] and len(team.ana.sessions()) == 4
 
 
+@pytest.mark.matrix
 def test_a_role_in_a_group_sees_what_is_shared_with_the_group(team: Any, postgres: Server) -> None:
     fill(team.ana, "/team/app")
     postgres.sql("DROP ROLE IF EXISTS builders", "CREATE ROLE builders", "GRANT builders TO ben")

@@ -46,6 +46,7 @@ def wait_memo(wait: Wait) -> tuple[str, dict[str, Any]]:
     return "wait", {"wait": to_json_value(wait), "type": "ask", "title": "t", "trigger": {"type": "ask"}, "options": {}}
 
 
+@pytest.mark.matrix
 def test_a_run_is_claimed_once_and_again_when_its_lease_has_ended(ledger: Ledger) -> None:
     run = queue(ledger)
     first = claim(ledger, run)

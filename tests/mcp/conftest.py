@@ -7,11 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 from mcp_play import Play
+from program.nursery import fork_servers
+
+from nexus_cli.mcp import host_process
 
 
 @pytest.fixture(scope="module")
 def play() -> Iterator[Play]:
-    with asyncio.Runner() as runner:
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
+        patch.setitem(vars(host_process), "start_program_async", vars(host_process)["start_program_async"])  # put back
+        fork_servers()
         play = Play(runner)
         yield play
         play.run(play.host.aclose())

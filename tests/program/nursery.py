@@ -404,6 +404,7 @@ def main(kind: str, address: str, listener: socket.socket) -> None:
         importlib.import_module("laws.elsewhere")
     if kind != "light":
         warm()
+        try_sandbox()
     settle()
     Nursery(address, listener, lambda: None).serve()
 
@@ -506,6 +507,15 @@ def warm() -> None:
     sys.modules["litellm.utils"]._rebuild_model_cost_lowercase_map()
     asyncio.run(request_once())
     sys.modules["litellm"].in_memory_llm_clients_cache.flush_cache()
+
+
+def try_sandbox() -> None:
+    """Test the sandbox once for all runs: each has a home of its own, in which no earlier success is kept."""
+    from nexus_cli.config.paths import places
+    from nexus_cli.sandbox import probe
+
+    vars(probe)["_try_walls"] = cache(probe._try_walls)
+    probe.find_backend("auto", own=places(), keep=False)
 
 
 async def request_once() -> None:

@@ -184,6 +184,7 @@ def test_every_line_of_a_stream_has_the_type_that_it_names(seen: Seen) -> None:
     assert any("agent" in line for line in lines)
 
 
+@pytest.mark.matrix
 def test_a_report_has_the_type_that_its_verb_declares(seen: Seen) -> None:
     reports = {**seen["conversation"]["reports"], **seen["later"]}
     check([(reports.pop("ask --price"), PriceReport)])

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from program.stage import PRICED, QUICK, Stage, calls, stage
 from program.test_serve import serving, token_of
 
@@ -85,6 +86,7 @@ async def answers(url: str, token: str, folder: Path) -> list[tuple[str, Any]]:
         ]
 
 
+@pytest.mark.matrix
 def test_what_programs_read_has_the_level_beside_its_former_name(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         place.settings(f'allow = "run"\n{QUICK}{PRICED}')

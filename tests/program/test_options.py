@@ -188,6 +188,7 @@ def test_without_tools_none_is_offered_and_none_runs(seen: Seen) -> None:
     assert not first.get("tools") and "tools are switched off for this run" in results(second)[0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("level", "passed", "left"),
     [

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,14 @@ def broken_settings(root: Path) -> dict[str, Done]:
         return told
 
 
-def instructions(root: Path) -> dict[str, tuple[Done, int]]:
+def instructions(
+    root: Path, names: Sequence[str] = ("folder", "fifo", "empty", "latin")
+) -> dict[str, tuple[Done, int]]:
     """Each odd NEXUS.md as `nexus context` sees it: what was told, and the tokens of the project's section."""
     seen = {}
     with stage(root) as place:
         path = place.folder / "NEXUS.md"
-        for name in ("folder", "fifo", "empty", "latin", "huge"):
+        for name in names:
             if name == "folder":
                 path.mkdir()
             elif name == "fifo":
@@ -78,6 +81,10 @@ def instructions(root: Path) -> dict[str, tuple[Done, int]]:
             sections = done.result["sections"]
             seen[name] = done, sum(s["tokens"] for s in sections if s["source"].startswith(("NEXUS.md", str(path))))
     return seen
+
+
+def ten_megabytes(root: Path) -> dict[str, tuple[Done, int]]:
+    return instructions(root, ["huge"])
 
 
 def huge_instructions(root: Path) -> dict[str, Any]:
@@ -133,6 +140,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         home_that_is_read_only,
         broken_settings,
         instructions,
+        ten_megabytes,
         huge_instructions,
         hostile_text,
         gone_before,
@@ -190,7 +198,7 @@ def test_instructions_in_another_encoding_are_decoded(seen: Seen) -> None:
 
 
 def test_ten_megabytes_of_instructions_are_capped(seen: Seen) -> None:
-    done, tokens = seen["instructions"]["huge"]
+    done, tokens = seen["ten_megabytes"]["huge"]
     assert done.status == 0 and clean(done)
     assert 0 < tokens <= 16_384
 

@@ -238,6 +238,7 @@ def database(place: Stage) -> Path:
 NAMED = "undo will not cover data.db (250 MB, "
 
 
+@pytest.mark.matrix
 def test_what_undo_does_not_cover_is_told_before_the_command_and_by_undo(place: Stage, database: Path) -> None:
     place.script(
         [calls(("bash", {"command": "echo > a"}), ("bash", {"command": "echo x >> data.db"})), {"text": "done"}]

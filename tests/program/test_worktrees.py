@@ -147,6 +147,7 @@ def test_a_plain_run_in_the_folder_of_a_worktree_belongs_to_it(place: Stage) -> 
     assert place.run("worktree", "list", "--json", cwd=folder).result["worktrees"][0]["name"] == "fix"
 
 
+@pytest.mark.matrix
 def test_the_work_of_a_killed_command_is_in_the_list_and_the_diff(place: Stage) -> None:
     command = "echo half > half.txt; mkdir .vscode; echo EVIL > .vscode/tasks.json; touch ready; sleep 300"
     place.script([calls(("bash", {"command": command}))])

@@ -67,6 +67,7 @@ def test_a_stream_split_at_every_byte_is_the_same_answer(
     assert [c.arguments for c in heard.reply.message.tool_calls] == [{"at": "a"}, {"at": "ü"}]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", ["chat", "anthropic"])
 @pytest.mark.parametrize("arguments", ["", '{"at": "cut', "[1, 2]", '"{\\"at\\": \\"x\\"}"', "null", "no json"])
 def test_arguments_of_any_kind_become_a_recorded_call(form: str, arguments: str, model_server: ScriptedServer) -> None:

@@ -19,6 +19,7 @@ from nexus_cli.provider.litellm_backend import LitellmBackend
 FORMS = pytest.mark.parametrize("form", list(MODELS))
 
 
+@pytest.mark.matrix
 @FORMS
 def test_the_output_cap_stands_on_the_wire(form: str, model_server: ScriptedServer) -> None:
     ask(model_server, form, max_output=77)
@@ -131,6 +132,7 @@ def test_models_of_the_responses_interface_go_through_litellm() -> None:
     assert backend._walks(hosted, [TOOL], "")
 
 
+@pytest.mark.matrix
 def test_the_request_is_left_as_it_was(model_server: ScriptedServer) -> None:
     for form in MODELS:
         messages = [

@@ -65,6 +65,7 @@ def test_an_answer_without_the_last_mark_counts_after_its_reason(form: str, mode
                 assert (heard.reply.finish, heard.reply.message.content) == ("stop", TEXT), framing
 
 
+@pytest.mark.matrix
 @FORMS
 @pytest.mark.parametrize(("fault", "expected"), sample([("no_finish", ("none", TEXT)), ("empty", ("empty", ""))], 3))
 def test_an_answer_without_a_reason_is_not_finished(

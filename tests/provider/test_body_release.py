@@ -29,6 +29,7 @@ CUT: dict[str, Any] = {"text": "done", "fault": "cut"}
 FAILED: dict[str, Any] = {"fault": {"kind": "status", "status": 500}}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("form", "step"), sample([*((form, step) for form in MODELS for step in (ANSWERED, CUT)), ("chat", FAILED)], 3)
 )

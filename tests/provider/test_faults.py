@@ -48,6 +48,7 @@ def test_a_long_wait_that_the_provider_asks_for_is_named(model_server: ScriptedS
     assert heard.error is not None and heard.error.hint == "Try again in 1 h 30 min"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", ["chat", "anthropic", "gemini"])
 def test_a_used_up_quota_is_not_tried_again(form: str, model_server: ScriptedServer) -> None:
     model_server.load([{"text": "x", "fault": "quota"}])
@@ -98,6 +99,7 @@ def test_an_empty_stream_is_an_empty_answer_without_usage(form: str, fault: str,
     assert (heard.reply.finish, heard.reply.usage) == ("empty", None)
 
 
+@pytest.mark.matrix
 @FORMS
 def test_a_stream_without_a_finish_reason_is_not_called_finished(form: str, model_server: ScriptedServer) -> None:
     model_server.load([{"text": "half an answer", "fault": "no_finish"}])
@@ -143,6 +145,7 @@ def test_a_connection_that_ends_before_an_answer_may_be_tried_again(form: str, m
     assert (heard.error.kind, heard.error.started, heard.error.transient) == ("network", False, True)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", ["chat", "anthropic", "gemini"])
 def test_an_error_as_the_first_event_of_a_200_may_be_tried_again(form: str, model_server: ScriptedServer) -> None:
     model_server.load([{"text": "x", "fault": {"kind": "error_first", "status": 429}}])

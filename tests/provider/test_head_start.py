@@ -119,7 +119,7 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("model", sample([*WHOLE, *TEXTS], 4))
+@pytest.mark.parametrize("model", sample([*WHOLE, *TEXTS], 7))
 def test_no_request_differs_from_litellms_whatever_is_asked(model: str, person: Processes) -> None:
     @settings(max_examples=12)
     @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT, st.lists(ANY_TURN, max_size=2), FIELDS), min_size=1, max_size=4))
@@ -270,6 +270,7 @@ def _signal(real: Any, opened: asyncio.Event, *, wait: bool) -> Any:
     return stopped
 
 
+@pytest.mark.matrix
 def test_later_requests_of_the_process_use_the_early_connection_and_no_template(person: Processes) -> None:
     person.learn(CHAT)
     person.server.load(["one", "two", "three"])
@@ -317,6 +318,7 @@ def test_a_request_that_overtakes_the_first_one_leaves_it_no_other_connection(
     assert (len(person.server.requests), len(person.early)) == (2, 1)
 
 
+@pytest.mark.matrix
 def test_an_early_connection_that_the_provider_has_closed_is_not_used_again(person: Processes) -> None:
     person.learn(CHAT)
     person.server.load([{"text": "one", "framing": "close"}, "two"])
@@ -343,12 +345,14 @@ def test_the_key_is_in_no_template_and_a_new_one_is_sent(person: Processes) -> N
         person.key = KEY
 
 
+@pytest.mark.matrix
 def test_a_word_instead_of_a_key_may_stand_in_the_tools_too(person: Processes) -> None:
     person.key = "Looks."
     person.learn("hosted_vllm/m")
     assert person.ask("hosted_vllm/m")[1]
 
 
+@pytest.mark.matrix
 def test_a_key_elsewhere_in_the_head_leaves_it_to_litellm(person: Processes) -> None:
     person.key = "m"
     for _ in range(4):
@@ -407,6 +411,7 @@ def test_never_with_a_proxy_that_only_the_system_names(person: Processes, monkey
     assert not person.ask(CHAT)[1]
 
 
+@pytest.mark.matrix
 def test_what_a_terminal_changes_is_no_other_environment(person: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     person.learn(CHAT)
     for name in ("TERM", "PWD", "COLUMNS", "SSH_TTY", "TMUX_PANE"):
@@ -532,6 +537,7 @@ def test_a_damaged_template_is_learned_anew(damage: str, person: Processes) -> N
     assert [person.ask(CHAT)[1] for _ in range(3)] == [False, False, True]
 
 
+@pytest.mark.matrix
 def test_a_folder_that_cannot_be_written_costs_no_request(person: Processes) -> None:
     person.folder.write_text("a file")
     for _ in range(3):

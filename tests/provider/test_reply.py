@@ -63,6 +63,7 @@ def test_calls_cut_anywhere_and_mixed_anyhow_come_out_whole(
     assert reply.finish == "tool_calls"
 
 
+@pytest.mark.matrix
 @given(st.lists(st.tuples(OBJECT, st.lists(st.integers(0, 4), max_size=8)), min_size=1, max_size=4), st.booleans())
 def test_calls_without_an_index_go_by_id_or_by_name(
     calls: list[tuple[dict[str, Any], list[int]]], with_ids: bool
@@ -110,6 +111,7 @@ def test_arguments_are_an_object_or_the_raw_text(text: str) -> None:
     assert not (arguments and raw)
 
 
+@pytest.mark.matrix
 @given(OBJECT)
 def test_objects_are_read_once_or_twice_encoded(value: dict[str, Any]) -> None:
     assert parse_arguments(json.dumps(value)) == (value, "")

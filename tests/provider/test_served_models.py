@@ -364,6 +364,7 @@ def test_a_server_states_whether_a_model_takes_tools(
     assert served_model_info(name, {name: {"tools": True}}).tools
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("name", "answers", "blind"),
     [

@@ -114,6 +114,7 @@ def test_on_the_wire_each_request_begins_with_the_one_before(provider: str) -> N
     check()
 
 
+@pytest.mark.matrix
 @given(ENTRIES)
 def test_bridges_stand_wherever_a_provider_refuses_the_neighbours(entries: list[tuple[str, Any]]) -> None:
     for provider in RULES:

@@ -53,6 +53,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.matrix
 @given(VALUES, st.booleans(), st.booleans())
 def test_any_value_is_json_and_what_json_has_comes_back(value: Any, escaped: bool, dense: bool) -> None:
     back = strict(json_text(value, escaped=escaped, dense=dense))

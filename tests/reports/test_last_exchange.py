@@ -30,6 +30,7 @@ def shown(session: str, folder: Path) -> JsonObject:
         asyncio.run(resumed.aclose())
 
 
+@pytest.mark.matrix
 def test_a_finished_turn_is_its_words_and_its_answer(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "the answer"), tmp_path)
     assert say(session, "the words")[1].ok

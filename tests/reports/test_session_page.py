@@ -71,6 +71,7 @@ def test_a_key_behind_a_character_reference_is_redacted(monkeypatch: pytest.Monk
     assert KEY in Markup(raw=True).prose(f"It is {KEY}.")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("length", [170, 184, 190])
 def test_a_key_at_the_end_of_a_long_title_is_not_shown_in_part(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, length: int

@@ -284,6 +284,7 @@ def test_what_began_a_turn_is_named_and_who_sent_it(tmp_path: Path) -> None:
         assert words in told, words
 
 
+@pytest.mark.matrix
 def test_a_session_of_the_terminal_is_begun_at_the_prompt(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "ok"), tmp_path, front="chat")
     say(session, "hello")
@@ -365,6 +366,7 @@ def test_on_a_narrow_terminal_answers_are_whole_and_words_are_not_cut_at_the_fir
     assert answer in " ".join(shown.split()) and "you want first" in " ".join(shown.split()), shown
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("step", ["user", "call"])
 def test_a_request_says_that_it_runs_while_its_session_is_busy(tmp_path: Path, step: str) -> None:
     play = Play(file=tmp_path / "ledger.db")

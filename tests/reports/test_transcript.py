@@ -55,6 +55,7 @@ def test_outputs_and_messages_are_whole_where_the_request_had_a_part(tmp_path: P
     assert text.startswith(f"session {session.id} · openai/played · ") and "\n\n\n" not in text
 
 
+@pytest.mark.matrix
 def test_a_message_with_a_part_of_an_output_keeps_the_words_that_were_typed(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
     output = asyncio.run(session.share("make", "a line of output\n" * 9_000))
@@ -63,6 +64,7 @@ def test_a_message_with_a_part_of_an_output_keeps_the_words_that_were_typed(tmp_
     assert transcript(session.id)["events"][0]["text"] == words
 
 
+@pytest.mark.matrix
 def test_a_message_is_broken_between_words(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "I changed src/humanize/number.py and tests"), tmp_path)
     assert say(session, "please look at src/humanize/number.py again")[1].ok
@@ -71,6 +73,7 @@ def test_a_message_is_broken_between_words(tmp_path: Path) -> None:
     assert all(line.count("number") == line.count("number.py") for line in lines), lines
 
 
+@pytest.mark.matrix
 def test_outputs_of_shell_lines_stand_where_they_were_typed(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, "hello")[1].ok

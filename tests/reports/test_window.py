@@ -42,6 +42,7 @@ def test_each_request_says_what_of_it_was_sent_before(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.matrix
 def test_the_next_request_of_a_session_in_another_process_says_what_should_still_be_cached(tmp_path: Path) -> None:
     session = opened(Remembering(lambda request: "an answer", clock=local_now), tmp_path)  # type: ignore[arg-type]
     assert say(session, "many words " * 2000)[1].ok
@@ -50,6 +51,7 @@ def test_the_next_request_of_a_session_in_another_process_says_what_should_still
     assert "were sent before" not in find_form("context")(pending, 80)
 
 
+@pytest.mark.matrix
 def test_the_largest_items_are_named_by_what_they_are(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("some line of a file\n" * 300)
 

@@ -142,6 +142,7 @@ OWN_VIEW = frozenset({"config show", "context", "diff", "pin list", "status"})
 """Verbs whose value in the open session has what only it knows."""
 
 
+@pytest.mark.matrix
 async def test_a_verb_answers_the_same_in_the_shell_and_to_a_client(tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
         return [("bash", {"command": "touch made"})] if len(request.messages) < 3 else "done"
@@ -382,6 +383,7 @@ async def test_a_client_may_lower_the_level(tmp_path: Path) -> None:
         assert (await served.client.list_agents())[0]["level"] == "ask"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(sorted(SERVED), 4))
 async def test_a_served_command_takes_nonsense_and_leaves_a_session_that_works(tmp_path: Path, name: str) -> None:
     async with serving(tmp_path, allow="ask") as served:
@@ -478,6 +480,7 @@ async def test_commands_that_wait_are_bounded_and_end_with_their_agent(
         assert provider.asked == ["go"]
 
 
+@pytest.mark.matrix
 async def test_a_command_that_runs_ends_with_its_agent(tmp_path: Path) -> None:
     provider = Answering(gates={"Goal: ship it": asyncio.Event()})
     async with serving(tmp_path, provider) as served:
@@ -503,6 +506,7 @@ async def test_a_choice_from_a_list_has_to_be_named(tmp_path: Path, monkeypatch:
         assert (await run(served, "effort low"))["error"] is None
 
 
+@pytest.mark.matrix
 async def test_what_a_command_does_to_the_session_is_an_event_before_its_result(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")
@@ -605,6 +609,7 @@ async def test_a_choice_that_nobody_makes_is_none(tmp_path: Path, monkeypatch: p
         await served.client.destroy_agent("a")
 
 
+@pytest.mark.matrix
 async def test_a_client_gets_an_export_as_text_and_the_server_writes_no_file(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")
@@ -615,6 +620,7 @@ async def test_a_client_gets_an_export_as_text_and_the_server_writes_no_file(tmp
         assert files_of(tmp_path) == before and not Path("/stolen.md").exists()
 
 
+@pytest.mark.matrix
 async def test_a_session_that_another_agent_has_is_not_opened_in_place_of_this_one(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         (one, two) = [await served.client.create_agent(name) for name in ("a", "b")]
@@ -639,6 +645,7 @@ async def test_a_command_that_must_pass_runs_by_the_rules_of_the_session(tmp_pat
         assert not (tmp_path.parent / "outside").exists(), "nobody listens who could allow it"
 
 
+@pytest.mark.matrix
 async def test_a_choice_that_is_made_while_a_turn_runs_waits_for_its_end(tmp_path: Path) -> None:
     provider = Answering(gates={"go": asyncio.Event()})
     async with serving(tmp_path, provider) as served:
@@ -655,6 +662,7 @@ async def test_a_choice_that_is_made_while_a_turn_runs_waits_for_its_end(tmp_pat
         assert [one["method"] for one in (await choosing)["calls"]][:1] == ["reopened"]
 
 
+@pytest.mark.matrix
 async def test_a_long_line_costs_what_it_is_long(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         await served.client.create_agent("a")

@@ -102,6 +102,7 @@ async def test_a_call_with_a_fault_is_answered_under_its_id(
         assert await served.error(json.dumps(CALL | change)) == (code, key)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", [0, -1, 2**70, "", "a", "é\u0000", "\ud800", None])
 async def test_an_answer_has_the_id_of_its_call(tmp_path: Path, key: Any) -> None:
     async with serving(tmp_path) as served:
@@ -179,6 +180,7 @@ def test_a_verb_that_permits_is_a_method_only_where_the_level_edit_is_enough() -
     assert all(METHODS[name].about.endswith(" Requires level edit.") for name in permits)
 
 
+@pytest.mark.matrix
 async def test_the_description_names_every_method_with_its_parameters_and_errors(tmp_path: Path) -> None:
     async with serving(tmp_path) as served:
         assert served.client._http is None

@@ -30,6 +30,7 @@ from nexus_cli.session.options import CHAT, Options
 from nexus_cli.tools.registry import ToolRegistry
 
 
+@pytest.mark.matrix
 async def test_a_served_session_is_listed_as_one_and_never_continued_as_the_newest(tmp_path: Path) -> None:
     pool = AgentPool(SharedComponents(config=SETTINGS, provider=Answering()))
     agent = await pool.create(config=AgentConfig(agent_id="w", model=MODEL, cwd=tmp_path))
@@ -112,6 +113,7 @@ async def test_the_parts_of_the_seed_go_together_by_hand(tmp_path: Path) -> None
     logger.close()
 
 
+@pytest.mark.matrix
 async def test_without_a_loader_an_agent_begins_like_any_session(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("Only Greek.")
     pool = AgentPool(SharedComponents(provider=Answering(), config=SETTINGS, cwd=tmp_path))
@@ -211,6 +213,7 @@ async def test_no_agent_may_do_more_than_its_pool(
     await pool.aclose()
 
 
+@pytest.mark.matrix
 async def test_destroy_stops_the_turn_and_the_session_goes_on_elsewhere(tmp_path: Path) -> None:
     gates = {"forever": asyncio.Event()}
     provider = Answering(gates=gates)

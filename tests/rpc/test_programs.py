@@ -127,6 +127,7 @@ async def test_an_agent_with_limits_is_told_its_budget_and_reports_with_the_last
     assert sum("5 requests are left for this task" in str(one.get("content")) for one in messages) == 2
 
 
+@pytest.mark.matrix
 async def test_an_agent_without_limits_is_told_no_budget(tmp_path: Path) -> None:
     provider = Answering()
     async with serving(tmp_path, provider) as served:
@@ -184,6 +185,7 @@ async def test_what_was_taken_back_is_never_sent_and_the_rest_is(tmp_path: Path,
         assert status == 200 and {one["id"] for one in answers} == {1, 2}
 
 
+@pytest.mark.matrix
 async def test_a_stream_whose_message_is_taken_back_ends_with_an_error(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
     async with serving(tmp_path, provider) as served:
@@ -198,6 +200,7 @@ async def test_a_stream_whose_message_is_taken_back_ends_with_an_error(tmp_path:
         assert (await first)["ok"]
 
 
+@pytest.mark.matrix
 async def test_a_send_without_an_id_is_answered_at_once(tmp_path: Path) -> None:
     provider = Answering(gates={"first": asyncio.Event()})
     async with serving(tmp_path, provider) as served:
@@ -249,6 +252,7 @@ async def test_worktrees_are_listed_compared_applied_and_removed(tmp_path: Path)
         assert [one["name"] for one in (await client.worktree_list())["worktrees"]] == ["one"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("allow", [None, "ask"])
 async def test_a_server_that_forbids_edits_applies_and_removes_no_worktree(tmp_path: Path, allow: str | None) -> None:
     project = make_project(tmp_path / "project")

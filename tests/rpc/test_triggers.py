@@ -159,6 +159,7 @@ def test_curl_without_a_content_type_sends_json_all_the_same() -> None:
     assert parse_payload(deep, form) == deep.decode()
 
 
+@pytest.mark.matrix
 def test_the_same_key_is_the_same_run_also_at_the_same_moment(tmp_path: Path) -> None:
     async def script(caller: Caller) -> None:
         answers = await asyncio.gather(*(caller.post("ci", Idempotency_Key="delivery-7") for _ in range(20)))

@@ -68,6 +68,7 @@ async def test_the_model_is_told_that_a_program_is_at_the_other_end(tmp_path: Pa
     assert "Trigger: client (sent by another program over JSON-RPC)" in seen[0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("has_result", [False, True])
 async def test_the_model_is_told_of_a_turn_that_was_stopped_before_it_said_a_word(
     tmp_path: Path, has_result: bool
@@ -170,6 +171,7 @@ def _is_long(events: list[dict[str, Any]], most: int) -> bool:
     return len(events) >= most
 
 
+@pytest.mark.matrix
 async def test_a_second_message_waits_its_turn_and_says_so(tmp_path: Path) -> None:
     gates = {"first": asyncio.Event()}
     provider = Answering(gates=gates)
@@ -188,6 +190,7 @@ async def test_a_second_message_waits_its_turn_and_says_so(tmp_path: Path) -> No
         assert events[-1]["text"] == "echo second"
 
 
+@pytest.mark.matrix
 async def test_too_many_waiting_messages_are_refused_as_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "MOST_WAITING", 2)
     gates = {"0": asyncio.Event()}
@@ -467,6 +470,7 @@ async def test_a_message_and_the_end_of_its_agent_in_one_moment(tmp_path: Path) 
         assert provider.asked == []
 
 
+@pytest.mark.matrix
 async def test_a_compaction_that_waits_is_told_of_the_end_of_its_agent(tmp_path: Path) -> None:
     provider = Answering(gates={"go": asyncio.Event()})
     async with serving(tmp_path, provider) as served:

@@ -78,6 +78,7 @@ def test_after_a_wait_of_seconds_the_conversation_continues_as_it_was_sent(folde
     assert "stopped before your answer" not in made[2][-1], "the turn ended because the run waits"
 
 
+@pytest.mark.matrix
 def test_what_holds_already_is_not_waited_for(folder: Path) -> None:
     (folder / "there").write_text("x")
     provider = Played(

@@ -196,6 +196,7 @@ def add_own_plan(ledger: Ledger, team: Team, **options: Any) -> Run:
     return ledger.runs.get(fire_now(ledger, add_plan(ledger, NewPlan("go", within="1h", options=said), HERS)))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("name", "options"), [("nexus", {}), ("coder", {"agent": "coder"})])
 def test_a_plan_of_ones_own_keeps_its_rights_whatever_its_agent_may(
     team: Team, tmp_path: Path, name: str, options: dict[str, Any]
@@ -233,6 +234,7 @@ def test_an_older_row_gains_nothing_from_an_agent_of_ones_own(
         assert (bound["allow"], bound["max_cost"]) == ("ask", HERS.max_cost)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["plan", "service", "repl"])
 def test_a_run_of_ones_own_keeps_its_rights_once_others_see_it(team: Team, kind: str) -> None:
     """Its session is of the project."""
@@ -266,6 +268,7 @@ def test_the_dollars_of_a_day_are_those_of_ones_own_runs(team: Team) -> None:
         assert 0 < ledger.runs.spent_since("2000") < spent[0]
 
 
+@pytest.mark.matrix
 def test_an_older_row_that_names_a_plan_of_ones_own_has_none_of_its_rules(team: Team) -> None:
     with closing(team.open("ana")) as ledger:
         own = add_own_plan(ledger, team, rules=["bash(make *)"])

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from search import sample
 from session.played import MODEL, Answer
 from session.summed import Summariser, ended, living, noted, turn
 
@@ -43,6 +44,7 @@ def test_right_after_a_compaction_no_other_one_is_offered(tmp_path: Path) -> Non
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Path) -> None:
     """A model on this machine was "next uncached" for ever."""
 
@@ -64,7 +66,7 @@ def test_no_cache_is_missed_where_none_is_known_or_nothing_is_paid(tmp_path: Pat
     asyncio.run(live())
 
 
-@pytest.mark.parametrize("of_status_line", [False, True])
+@pytest.mark.parametrize("of_status_line", sample([False, True], 2))
 def test_a_disk_that_hangs_does_not_stop_the_loop_while_the_warning_is_made(
     of_status_line: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

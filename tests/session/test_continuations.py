@@ -119,6 +119,7 @@ class Noted(Continuation):
         return replace(ended, text=f"{ended.text} {self.name}")
 
 
+@pytest.mark.matrix
 def test_each_admits_begins_and_closes_once_and_is_asked_after_those_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

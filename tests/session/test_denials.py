@@ -81,11 +81,13 @@ def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path)
     assert both.endswith(" /permissions auto lets them run too.")
 
 
+@pytest.mark.matrix
 def test_a_person_who_said_no_is_not_sent_to_the_permissions(tmp_path: Path) -> None:
     (row,) = rows = refused(tmp_path, RUN, approver=No())
     assert (row["hint"], describe_denials(rows, "--allow")) == ("you said no", ""), "the question's line has shown it"
 
 
+@pytest.mark.matrix
 def test_a_person_who_said_nothing_is_not_said_to_have_said_no(tmp_path: Path) -> None:
     (row,) = refused(tmp_path, RUN, approver=Silent())
     assert row["hint"] == "the input ended before an answer"
@@ -143,6 +145,7 @@ def test_many_refused_calls_are_told_in_three_lines() -> None:
     assert describe_denials(reasons, "--allow").endswith("Do 0; do 1 and 2 more.")
 
 
+@pytest.mark.matrix
 def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(tmp_path: Path) -> None:
     project, beside = tmp_path / "project", tmp_path / "beside"
     project.mkdir()
@@ -224,6 +227,7 @@ def test_beside_a_rule_that_cannot_be_read_no_level_or_rule_is_named_that_would_
     assert refused(tmp_path, WRITE)[0]["level"] == "edit"
 
 
+@pytest.mark.matrix
 def test_a_rule_of_this_run_covers_a_redirect_of_descriptors_and_none_to_a_file(tmp_path: Path) -> None:
     project, made = tmp_path / "project", tmp_path / "made"
     project.mkdir()
@@ -242,6 +246,7 @@ def test_a_rule_of_this_run_covers_a_redirect_of_descriptors_and_none_to_a_file(
     assert not {"errors", "²"} & {path.name for path in project.iterdir()}
 
 
+@pytest.mark.matrix
 def test_a_path_that_no_rule_can_name_is_refused_without_one(tmp_path: Path) -> None:
     (row,) = refused(tmp_path, ("read_file", {"path": "/etc/\x1bred"}))
     assert (row["rule"], row["level"]) == (None, "all")

@@ -55,6 +55,7 @@ def test_the_model_is_not_offered_what_it_may_not_use(tmp_path: Path, rules: lis
     assert shown.count("[hidden from the model: deny ") == len(hidden)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("rules", "hidden"),
     [

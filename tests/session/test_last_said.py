@@ -77,6 +77,7 @@ def test_a_last_step_that_said_nothing_does_not_get_the_words_of_the_one_before(
     assert (outcome.finish, outcome.text, outcome.steps) == (kind, "", 2)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("end", [LOST, WRONG_KEY])
 def test_a_step_that_failed_has_an_end_with_its_usage(end: ProviderError, tmp_path: Path) -> None:
     events, outcome = say(opened(Steps(LOOK, (TextDelta("abc"), end)), tmp_path), "hi")
@@ -86,6 +87,7 @@ def test_a_step_that_failed_has_an_end_with_its_usage(end: ProviderError, tmp_pa
     assert sum((one.usage for one in ends), Usage()) == outcome.usage
 
 
+@pytest.mark.matrix
 def test_a_turn_that_sent_nothing_says_nothing_of_the_turn_before(tmp_path: Path) -> None:
     asked = Options(tmp_path, MODEL, limits=Limits(max_total_tokens=10))
     settings = Settings(models={MODEL: {"window": 16_000}})
@@ -96,6 +98,7 @@ def test_a_turn_that_sent_nothing_says_nothing_of_the_turn_before(tmp_path: Path
     assert say(tight, "hi")[1].text == ""
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("prices", "cost"), [({}, None), ({"input_price": 2.0, "output_price": 8.0}, 0.0)])
 def test_a_failed_request_costs_nothing_at_a_known_price_and_an_unknown_amount_at_an_unknown_one(
     prices: dict[str, float], cost: float | None, tmp_path: Path

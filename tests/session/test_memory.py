@@ -76,6 +76,7 @@ def asked(provider: Played) -> str:
     return str(next(one["content"] for one in reversed(provider.seen[0]) if one["role"] == "user"))
 
 
+@pytest.mark.matrix
 def test_what_the_person_said_counts_at_once_and_names_its_source(tmp_path: Path) -> None:
     _, told = one_turn(tmp_path, f"Hello. {SAID} Keep that in mind.", remembering(FACT, SAID))
     (fact,) = stored()
@@ -141,6 +142,7 @@ def test_words_beside_piped_text_are_the_persons(tmp_path: Path) -> None:
     assert [(fact.state, fact.actor) for fact in stored()] == [(FactState.KEPT, "person")]
 
 
+@pytest.mark.matrix
 def test_a_process_that_ends_right_after_the_entry_leaves_stdin_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +166,7 @@ def test_a_process_that_ends_right_after_the_entry_leaves_stdin_what_it_is(
         assert facts.remember(MemorySlot.PROJECT, FACT, SAID).state is FactState.PROPOSED
 
 
+@pytest.mark.matrix
 def test_a_fork_knows_what_the_person_said_before_it(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "fine"), tmp_path)
     assert say(session, SAID)[1].ok
@@ -311,6 +314,7 @@ def test_a_fact_says_how_to_answer_or_is_of_another_matter(text: str, told: bool
     assert (text in asked(one_turn(tmp_path, "explain the borrow checker")[0])) is told
 
 
+@pytest.mark.matrix
 def test_a_request_of_common_words_alone_is_answered_by_what_has_all_of_them(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         for text in ("Run the linter before the tests.", "Tests need the variable DB_URL.", "Deploys run at noon."):
@@ -374,6 +378,7 @@ def _memos(session: str) -> list[Any]:
         return [dict(memo.value) for memo in on(ledger, lane).memos("plan")]
 
 
+@pytest.mark.matrix
 def test_a_request_with_a_fact_is_rebuilt_from_the_ledger(tmp_path: Path) -> None:
     from nexus_cli.session.replay import check
 
@@ -443,6 +448,7 @@ async def put_in_order(session: Any) -> None:
         await session.aclose()
 
 
+@pytest.mark.matrix
 def test_a_fact_that_was_told_shortened_is_named_too(tmp_path: Path) -> None:
     long = "Deploys run like this: " + "first one thing and then another, " * 56
     with the_ledger() as ledger:
@@ -512,6 +518,7 @@ def test_the_model_takes_back_what_is_its_own_and_nothing_of_the_person(tmp_path
     assert [(fact.id, fact.accepted) for fact in stored()] == [("m3", AT), ("m2", ""), ("m1", "")]
 
 
+@pytest.mark.matrix
 def test_accepting_names_what_is_forgotten_for_it_and_where_it_is_still_held(tmp_path: Path) -> None:
     with the_ledger() as ledger:
         for text in ("Deploys by hand", "Deploys by hand only", "Likes tabs"):

@@ -55,6 +55,7 @@ def test_a_projects_recipe_is_there_when_it_is_trusted_and_only_then(project: Pa
         recipe_for("carful", project)
 
 
+@pytest.mark.matrix
 def test_a_session_in_a_recipe_of_a_project_that_changed_says_what_brings_it_back(project: Path) -> None:
     trust.trust(project)
     session = made(project, recipe="careful")
@@ -107,6 +108,7 @@ def test_a_tool_that_there_is_not_is_told_when_a_session_begins_in_a_recipe_that
         asyncio.run(session.aclose())
 
 
+@pytest.mark.matrix
 def test_a_session_in_a_projects_recipe_is_reported_and_bound_by_it(project: Path) -> None:
     trust.trust(project)
     session = made(project, recipe="careful", provider=Played(lambda request: "well"))

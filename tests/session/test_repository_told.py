@@ -213,6 +213,7 @@ def test_a_repository_that_git_takes_too_long_for_holds_up_one_request_and_is_le
     assert looks == [section_sources.GIT_SECONDS] and section_sources.GIT_SECONDS <= 2
 
 
+@pytest.mark.matrix
 def test_commits_are_read_again_only_after_a_new_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads: list[Path] = []
     list_commits = repository_state.list_commits
@@ -232,6 +233,7 @@ def test_commits_are_read_again_only_after_a_new_one(project: Path, monkeypatch:
     assert sources.repository()["subjects"] == ["One"]
 
 
+@pytest.mark.matrix
 def test_two_looks_at_the_same_time(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(project, "One")
     reads, waits = threading.Semaphore(0), threading.Event()
@@ -295,6 +297,7 @@ def test_git_is_asked_for_filters_only_if_its_settings_may_have_some(
     assert found["subjects"] == ["One"] and len(started) == len(starts) and set(started) == starts
 
 
+@pytest.mark.matrix
 def test_a_repository_that_is_made_later_is_told(tmp_path: Path) -> None:
     sources = SessionSources(ContextManager(), tuple, [], folder=tmp_path)
     assert sources.repository() == {}

@@ -27,6 +27,7 @@ def test_a_resumed_session_begins_with_the_lines_that_it_sent(tmp_path: Path) ->
     assert second.seen[0][: len(first.seen[0])] == first.seen[0]
 
 
+@pytest.mark.matrix
 def test_a_session_of_a_moved_project_belongs_to_its_new_folder(tmp_path: Path) -> None:
     (before := tmp_path / "before").mkdir()
     session = opened(Played(lambda request: "one"), before)
@@ -84,6 +85,7 @@ def test_facts_of_a_moved_project_go_with_it_unless_the_new_folder_has_sessions(
         assert [one.text for one in ledger.facts.kept(str(moved))] == ["Tests need a database"] * is_new
 
 
+@pytest.mark.matrix
 def test_a_session_that_waits_is_named_by_the_begin_of_its_first_message(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "one"), tmp_path)
     words = "begin " + "and go on " * 200

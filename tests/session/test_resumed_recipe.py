@@ -111,6 +111,7 @@ def test_a_recipe_that_is_gone_or_broken_stops_the_session_and_every_report_says
     assert say(opened(Played(lambda request: "done"), tmp_path, first.id, recipe="ask"), "go on")[1].ok
 
 
+@pytest.mark.matrix
 def test_a_sent_request_is_explained_by_what_was_recorded_whatever_became_of_its_recipe(
     tmp_path: Path, recipes: Path
 ) -> None:
@@ -141,6 +142,7 @@ def turn(options: Options) -> str:
     return session.id
 
 
+@pytest.mark.matrix
 def test_a_request_of_before_limits_were_recorded_shows_none_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_truncation_is_priced_in_the_same_commit(tmp_path: Path, monkeypatch: 
     assert epochs and all(kinds == {REWRITE} for kinds in epochs)
 
 
+@pytest.mark.matrix
 def test_a_rewrite_that_cannot_be_recorded_leaves_the_window_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

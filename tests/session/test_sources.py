@@ -247,6 +247,7 @@ def test_a_branch_switch_that_changes_many_files_names_every_one_of_them(tmp_pat
     assert "changed on disk" not in last_preamble(session.id)
 
 
+@pytest.mark.matrix
 def test_the_outline_is_that_of_git_where_there_is_a_repository_and_else_that_of_the_folder(tmp_path: Path) -> None:
     for name in ("src/a.py", "src/made.log", "README.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -93,6 +93,7 @@ def test_another_session_starts_clean_and_frees_the_one_before(tmp_path: Path) -
     asyncio.run(both())
 
 
+@pytest.mark.matrix
 def test_after_an_error_the_earlier_session_goes_on(tmp_path: Path) -> None:
     provider = Played(lambda request: "fine")
 
@@ -225,6 +226,7 @@ def test_a_session_that_is_not_saved_can_be_succeeded_in_memory(tmp_path: Path) 
     assert not places().ledger.exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("leave", ["close", "succeed"])
 def test_a_session_in_which_nothing_was_said_leaves_no_trace(tmp_path: Path, leave: str) -> None:
     provider = Played(lambda request: "fine")

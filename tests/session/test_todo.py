@@ -107,6 +107,7 @@ LEFT_FIRST = [
 ]
 
 
+@pytest.mark.matrix
 def test_an_empty_list_removes_the_list(tmp_path: Path) -> None:
     async def live() -> None:
         session = opened(tmp_path, {"go on": STEPS["go on"], "stop": [("todo", {"items": []})]})

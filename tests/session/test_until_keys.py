@@ -40,6 +40,7 @@ def test_words_typed_while_the_command_runs_are_answered(tmp_path: Path, ends: s
     assert "also rename it" in str(provider.seen[1][-1]) and len(provider.seen) >= 2
 
 
+@pytest.mark.matrix
 def test_the_command_is_not_sent_to_the_background(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "Built."), tmp_path, front="chat")
     control = session.engine.control

@@ -16,6 +16,7 @@ from nexus_cli.session.user_evidence import find_origin, has_quote
 SAID = "Hello there. In this project use\n  pnpm,\tnever npm! Größe, 3.11; いつも日本語で答えてください"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "quote",
     [

@@ -85,6 +85,7 @@ def test_live_output_has_no_colour_codes_wherever_a_piece_ends(cut: int) -> None
     assert "".join(shown) == "abc"
 
 
+@pytest.mark.matrix
 def test_it_runs_in_the_working_folder_in_a_session_of_its_own(desk: Any) -> None:
     assert desk.run("bash", command="pwd").output.startswith(str(desk.project))
     sid = "import os; print(os.getsid(0) == os.getppid() or os.getsid(0) == os.getpid())"
@@ -173,6 +174,7 @@ def test_who_ignores_sigterm_is_killed(desk: Any, tmp_path: Path, monkeypatch: p
     assert _gone(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.matrix
 def test_background_processes_end_with_the_command_and_are_named(desk: Any, tmp_path: Path) -> None:
     result = desk.run("bash", command=f"sleep 100 & echo $! > {tmp_path}/pid; echo started")
     assert result.output == "started\n[exit status 0; 1 background process ended with the command]"
@@ -184,6 +186,7 @@ def test_what_runs_on_briefly_behind_the_command_is_waited_for(desk: Any) -> Non
     assert result.output == "all\n[exit status 0]"
 
 
+@pytest.mark.matrix
 def test_a_grandchild_that_left_and_holds_the_pipe_open_keeps_nothing_waiting(desk: Any, tmp_path: Path) -> None:
     program = (
         "import os, sys, time\n"
@@ -212,6 +215,7 @@ def test_background_processes_that_left_the_session_end_with_the_command_too(des
     assert _gone(_await_pid(tmp_path / "pid"))
 
 
+@pytest.mark.matrix
 @by_mark
 def test_a_cancelled_command_leaves_nothing_in_another_session(desk: Any, tmp_path: Path) -> None:
     async def interrupted() -> None:
@@ -260,6 +264,7 @@ def test_a_cancelled_command_leaves_nothing_running(desk: Any, tmp_path: Path, d
         assert _gone(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.matrix
 def test_a_second_cancellation_skips_the_grace(desk: Any, tmp_path: Path) -> None:
     async def interrupted() -> None:
         command = f"trap '' TERM; echo $$ > {tmp_path}/pid; while :; do sleep 0.05; done"

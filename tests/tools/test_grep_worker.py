@@ -65,6 +65,7 @@ def test_what_grep_finds_is_what_the_expression_matches_line_by_line(
     assert [row for row in shown if row] == [f"{i}:{x}" for i, x in enumerate(bare, 1) if re.search(pattern, x)]
 
 
+@pytest.mark.matrix
 def test_the_search_is_a_program_of_the_standard_library_alone() -> None:
     code = f"import runpy, sys; runpy.run_path({grep_worker.__file__!r}, run_name='x')"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

@@ -79,6 +79,7 @@ def test_files_outside_a_repository_are_those_that_git_would_list(tmp_path: Path
         assert found == wanted or not wanted, texts
 
 
+@pytest.mark.matrix
 def test_a_folder_that_a_file_above_ignores_is_listed_when_it_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("out\n*.log\n")
     for name in ("out/sub/a.txt", "src/a.py", "src/b.log"):

@@ -64,6 +64,7 @@ def test_a_part_that_failed_is_named(command: str, pipe: tuple[int, ...], said: 
     assert describe_failed_part(command, pipe) == said
 
 
+@pytest.mark.matrix
 def test_a_failed_part_is_the_warning_of_a_command_that_ended_well(desk: Any) -> None:
     assert desk.run("bash", command="grep nothing /dev/null | cat").warning == "", "no match is an answer"
     assert desk.run("bash", command="grep no /dev/null | sh -c 'exit 3' | cat").warning == "sh exited 3"

@@ -101,6 +101,7 @@ def test_mending_twice_is_mending_once(arguments: dict[str, Any]) -> None:
     assert repr(check_arguments(mended, SCHEMA)) == repr((mended, faults))
 
 
+@pytest.mark.matrix
 @given(calls)
 def test_what_is_sound_already_stays_as_it_is(arguments: dict[str, Any]) -> None:
     if Draft202012Validator(SCHEMA).is_valid(arguments):

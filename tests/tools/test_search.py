@@ -340,6 +340,7 @@ def test_files_below_a_name_that_became_a_link_are_not_looked_at(desk: Any) -> N
     assert desk.run("glob", pattern="*.txt").output == "kept/cred.txt"
 
 
+@pytest.mark.matrix
 def test_a_repository_behind_a_link_is_not_listed(desk: Any) -> None:
     for folder in (desk.project, desk.project / "d/inner", desk.project.parent / "outside/inner"):
         folder.mkdir(parents=True, exist_ok=True)

@@ -87,6 +87,7 @@ def make(world: World, several: Changes) -> None:
         draft.unlink()
 
 
+@pytest.mark.matrix
 @given(start=changes, turns=st.lists(changes, min_size=1, max_size=3), person=changes)
 def test_each_path_is_as_before_or_the_persons_with_ours_beside(
     start: Changes, turns: list[Changes], person: Changes

@@ -103,6 +103,7 @@ def test_folders_that_are_too_deep_are_named_and_what_is_above_comes_back(world:
     assert lost == {path for path in before if path.startswith(f"{levels}d/")} and git(world.project, "log")
 
 
+@pytest.mark.matrix
 def test_what_a_command_moves_too_deep_comes_back_and_where_it_is_is_told(world: World) -> None:
     own = world.write("work/a.py", "own\n")
     levels = "d/" * (MOST_LEVELS + 5)

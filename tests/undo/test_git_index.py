@@ -30,6 +30,7 @@ def committed(root: Path, *names: str, settings: tuple[str, ...] = ()) -> None:
     git(root, "add", "-A")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 def test_all_versions_give_the_same(tmp_path: Path, version: str) -> None:
     names = ["a", "a.long.name", "b" * 200, "caf\u00e9", "z"]
@@ -47,6 +48,7 @@ def test_all_versions_give_the_same(tmp_path: Path, version: str) -> None:
     assert {path for path, one in found(tmp_path).items() if one.is_clean} == set(names)
 
 
+@pytest.mark.matrix
 def test_a_repository_with_sha256(tmp_path: Path) -> None:
     committed(tmp_path, "a", "b", settings=("--object-format=sha256",))
     assert {path: (len(one.oid), one.is_clean) for path, one in found(tmp_path).items()} == {
@@ -81,6 +83,7 @@ def test_what_changed_just_before_the_index_is_not_clean(tmp_path: Path) -> None
     assert {path: one.is_clean for path, one in found(tmp_path).items()} == {"old": True, "new": False}
 
 
+@pytest.mark.matrix
 def test_a_change_in_the_second_of_a_file_with_a_whole_time_is_not_clean(tmp_path: Path) -> None:
     committed(tmp_path, "a")
     os.utime(tmp_path / "a", ns=(1, 5_000_000_000))
@@ -96,6 +99,7 @@ def test_a_change_in_the_second_of_a_file_with_a_whole_time_is_not_clean(tmp_pat
     assert [one.is_clean for one in found(tmp_path).values()] == [False]
 
 
+@pytest.mark.matrix
 def test_a_file_whose_blob_is_not_there_is_not_clean(tmp_path: Path) -> None:
     committed(tmp_path, "a")
     (oid,) = {one.oid for one in found(tmp_path).values()}
@@ -103,6 +107,7 @@ def test_a_file_whose_blob_is_not_there_is_not_clean(tmp_path: Path) -> None:
     assert [one.is_clean for one in found(tmp_path).values()] == [False]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("cut", [0, 8, 40, 100, -30])
 def test_a_damaged_index_is_an_error(tmp_path: Path, cut: int) -> None:
     committed(tmp_path, "a", "b" * 50, "c")

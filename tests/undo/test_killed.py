@@ -132,6 +132,7 @@ def test_a_look_that_is_lost_is_said(tmp_path: Path) -> None:
     assert step.unfollowed == follow_changes.KILLED and step.changes == ()
 
 
+@pytest.mark.matrix
 def test_what_was_changed_is_found_while_git_cannot_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, data = places_of(tmp_path)
     before = read_tree(repository(root))

@@ -131,6 +131,7 @@ def places_of(tmp_path: Path) -> tuple[Path, Path]:
     return root, tmp_path / "data"
 
 
+@pytest.mark.matrix
 def test_git_is_not_searched_for_again_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, data = places_of(tmp_path)
     journal = ChangeJournal(data)
@@ -205,6 +206,7 @@ def test_a_repository_that_the_command_removes_is_said(tmp_path: Path, monkeypat
     check_step(data, root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_a_gitignore_that_changes_meanwhile_hides_nothing(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -272,6 +274,7 @@ def test_an_index_that_a_command_wrote_gives_no_file_other_bytes(tmp_path: Path,
     check_step(data, root, step, before, after)
 
 
+@pytest.mark.matrix
 def test_files_that_git_is_told_to_overlook_are_followed(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -334,6 +337,7 @@ def test_what_a_repository_inside_tracks_is_followed_where_a_tool_may_fill_it(tm
     assert dict(step.not_covered) == {"api/web/vendor": REBUILT}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("name", "is_followed"), [("src", True), (".venv", False), ("env3", False), ("build-x", False)]
 )
@@ -360,6 +364,7 @@ def test_repositories_are_not_asked_for_ever_what_they_ignore(tmp_path: Path, mo
     assert step is not None and dict(step.not_covered) == {"api/vendor": REBUILT}
 
 
+@pytest.mark.matrix
 def test_what_git_ignores_is_no_work_beside_a_submodule_that_changed(tmp_path: Path) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -399,6 +404,7 @@ def test_a_folder_that_fails_to_be_listed_is_named_and_what_is_in_it_is_not_new(
     assert [one.path for one in read_steps(data, "session")[0].changes] == ["new"]
 
 
+@pytest.mark.matrix
 def test_unusual_names(tmp_path: Path) -> None:
     for is_tracked in (True, False):
         (root := tmp_path / f"project-{is_tracked}").mkdir()
@@ -477,6 +483,7 @@ def test_another_file_system_than_the_data(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.matrix
 def test_files_are_linked_once_the_time_to_read_them_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, data = places_of(tmp_path)
     repository(root)
@@ -492,6 +499,7 @@ def test_files_are_linked_once_the_time_to_read_them_is_over(tmp_path: Path, mon
     check_step(data, root, step, before, read_tree(root))
 
 
+@pytest.mark.matrix
 def test_a_walk_that_takes_too_long_is_told_and_takes_no_path_for_new(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

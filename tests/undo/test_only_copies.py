@@ -117,6 +117,7 @@ def test_a_project_that_its_own_command_removed_comes_back(world: World) -> None
     assert files(tree(world.project)) == files(before)
 
 
+@pytest.mark.matrix
 def test_folders_with_the_names_of_tools_come_back(world: World) -> None:
     for has_git in (False, True):
         if has_git:
@@ -130,6 +131,7 @@ def test_folders_with_the_names_of_tools_come_back(world: World) -> None:
         assert files(tree(world.project)) == before
 
 
+@pytest.mark.matrix
 def test_a_folder_of_a_tool_that_git_does_not_ignore_comes_back(world: World) -> None:
     repository(world.project)
     (world.project / ".gitignore").write_text("")
@@ -232,6 +234,7 @@ def test_edits_of_another_session_while_a_command_runs_are_not_its_own(world: Wo
     assert world.path("mine-first").read_text() == "one and theirs\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_first", [False, True])
 @pytest.mark.parametrize("command", ["sh gen.sh", "sh gen.sh > theirs"])
 def test_what_a_command_of_another_session_half_wrote_meanwhile_is_left_unless_that_names_it(
@@ -320,6 +323,7 @@ def test_two_workers_of_a_turn_that_change_one_folder_at_once_are_taken_back_who
     assert report["kept"] == [] and files(tree(world.project)) == before
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("last", ["theirs\n", "mine again\n"])
 def test_the_original_of_what_a_command_and_then_another_session_changed_can_be_reached(
     world: World, last: str

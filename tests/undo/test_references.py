@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from search import sample
 from undo.test_only_copies import command, followed
 from undo.world import World, files, tree
 
@@ -91,7 +92,7 @@ LOSSES = (
 )
 
 
-@pytest.mark.parametrize("line", LOSSES)
+@pytest.mark.parametrize("line", sample(LOSSES, 2))
 def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: World, line: str) -> None:
     fill(world.project)
     before = read(world.project)
@@ -113,6 +114,7 @@ def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: Wor
     assert read(world.project) == before
 
 
+@pytest.mark.matrix
 def test_an_unfinished_merge_comes_back_with_a_commit_that_it_alone_names(world: World) -> None:
     fill(world.project)
     own = "$(git commit-tree -m own -p feat feat^{tree})"
@@ -123,6 +125,7 @@ def test_an_unfinished_merge_comes_back_with_a_commit_that_it_alone_names(world:
     assert not world.undo()["kept"] and shell(world.project, named) == "commit\n"
 
 
+@pytest.mark.matrix
 def test_a_look_of_git_alone_is_no_change(world: World) -> None:
     fill(world.project)
     os.utime(world.path("b"), (1, 1))
@@ -130,6 +133,7 @@ def test_a_look_of_git_alone_is_no_change(world: World) -> None:
     assert world.undo()["turn"] is None
 
 
+@pytest.mark.matrix
 def test_a_look_of_git_between_two_commands_of_a_turn_keeps_nothing_from_coming_back(world: World) -> None:
     fill(world.project)
     before, world.turns = read(world.project), 1
@@ -162,6 +166,7 @@ def test_a_branch_that_moved_on_since_stays_and_the_command_is_told(world: World
     assert shell(world.project, "git rev-parse feat").strip() == old[2]
 
 
+@pytest.mark.matrix
 def test_references_of_a_repository_inside_come_back_too(world: World) -> None:
     fill(world.path("api"))
     before = read(world.path("api"))
@@ -187,6 +192,7 @@ def test_submodules_and_worktrees_come_back_with_their_folders_of_git(world: Wor
     assert not world.undo()["kept"] and [read(place) for place in places] == before
 
 
+@pytest.mark.matrix
 def test_a_branch_is_as_before_a_turn_that_added_a_worktree_and_moved_it_there_and_back(world: World) -> None:
     fill(world.project)
     before, world.turns = shell(world.project, "git for-each-ref"), 1
@@ -197,6 +203,7 @@ def test_a_branch_is_as_before_a_turn_that_added_a_worktree_and_moved_it_there_a
     assert shell(world.project, "git for-each-ref") == before
 
 
+@pytest.mark.matrix
 def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> None:
     fill(world.project)
     command(world, "git clone -q . api; git init -q web")
@@ -205,6 +212,7 @@ def test_a_repository_that_a_command_made_stays_and_is_named(world: World) -> No
     assert report["unfollowed"] == ["bash: api/.git, web/.git are new; undo does not remove repositories"]
 
 
+@pytest.mark.matrix
 def test_what_the_person_committed_during_a_long_command_stays(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unsure_changes, "SECONDS", 0.0)
     fill(world.project)
@@ -264,6 +272,7 @@ def test_any_mix_of_commands_of_git_is_taken_back_and_brought_back(
         assert not report["kept"] and read(world.project) == seen[report["turn"]], report
 
 
+@pytest.mark.matrix
 def test_a_name_with_a_line_of_git_in_it_moves_no_other_branch(world: World) -> None:
     fill(world.project)
     old, new = shell(world.project, "git rev-parse main feat").split()
@@ -304,6 +313,7 @@ def test_a_dry_run_moves_no_reference(world: World) -> None:
     assert read(world.project) == after and "Would undo" in find_form("undo")(report, 200)
 
 
+@pytest.mark.matrix
 def test_files_of_a_turn_come_back_alone_when_they_are_named(world: World) -> None:
     fill(world.project)
     command(world, "git commit -qam x; rm b")
@@ -331,6 +341,7 @@ def test_a_turn_that_changed_references_alone_is_counted_and_rewound(world: Worl
     assert count.text == "git, undone" and read(world.project) == before
 
 
+@pytest.mark.matrix
 def test_an_undo_that_was_killed_after_its_plan_moves_the_references(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +361,7 @@ def test_an_undo_that_was_killed_after_its_plan_moves_the_references(
     assert world.undo()["turn"] is None and world.redo()["turn"] == 1
 
 
+@pytest.mark.matrix
 def test_an_undo_that_was_killed_before_the_list_of_stashes_brings_all_of_them_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,6 +401,7 @@ def test_references_that_were_broken_without_git_come_back(world: World, name: s
     assert config.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.matrix
 def test_a_repository_that_could_not_be_copied_is_named_if_a_command_touched_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,6 +415,7 @@ def test_a_repository_that_could_not_be_copied_is_named_if_a_command_touched_it(
     assert told["path"] == ".git" and "took longer" in told["why"]
 
 
+@pytest.mark.matrix
 def test_an_emptied_log_of_a_repository_without_a_copy_names_no_copy(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,6 +136,7 @@ def test_a_broken_repository_is_not_that_of_a_folder_above(world: World) -> None
     assert world.undo()["kept"] == [] and files(tree(world.project)) == before
 
 
+@pytest.mark.matrix
 def test_a_copy_goes_with_the_last_session_of_its_project(world: World) -> None:
     repository(world.project)
     command(world, "rm src/a.py")
@@ -204,6 +205,7 @@ def test_an_empty_repository_in_the_place_of_another_loses_no_branch(world: Worl
     assert after.pop("HEAD.nexus-undo") and {path: after.get(path) for path in before} == before
 
 
+@pytest.mark.matrix
 def test_a_repository_that_a_redo_left_is_not_told_as_another_one(world: World) -> None:
     repository(world.project)
     command(world, "rm -rf .git notes.txt")

@@ -23,6 +23,7 @@ from nexus_cli.undo.plan_restore import BETWEEN
 from nexus_cli.undo.records import FileChange, ReferenceChange
 
 
+@pytest.mark.matrix
 def test_a_turn_that_went_wrong_is_taken_back_whole_and_brought_back(world: World) -> None:
     world.write("src/a.py", "print(1)\n", 0o755)
     world.write("src/deep/b.py", "b\n")
@@ -82,6 +83,7 @@ def test_undo_goes_back_turn_by_turn_and_redo_forward(world: World) -> None:
     assert world.undo(turn=2)["restored"] == [], "it is undone already"
 
 
+@pytest.mark.matrix
 def test_an_older_turn_is_taken_back_from_under_a_newer_one(world: World) -> None:
     lines = [f"line {number}\n" for number in range(20)]
     world.write("a.txt", "".join(lines))
@@ -163,6 +165,7 @@ def test_a_mode_that_the_person_set_since_stays(world: World) -> None:
     assert world.path("a").read_text() == "old\n" and world.path("a").stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.matrix
 def test_a_change_with_the_same_size_and_time_is_seen(world: World) -> None:
     world.write("a", "old\n")
     world.turn(lambda: world.write("a", "new\n"))
@@ -254,6 +257,7 @@ def test_head_is_moved_back_or_the_command_is_told_that_moves_it_and_no_other_br
     assert repository().splitlines()[2:] == before.splitlines()[2:]
 
 
+@pytest.mark.matrix
 def test_a_later_turn_that_only_committed_is_taken_back_first(world: World) -> None:
     run = partial(subprocess.run, cwd=world.project, check=True, capture_output=True)
     own = ("git", "-c", "user.name=n", "-c", "user.email=n@x.org")

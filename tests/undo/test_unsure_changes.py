@@ -144,6 +144,7 @@ def test_an_undo_leaves_what_is_perhaps_the_persons_and_takes_it_when_told(world
     assert report["removed"] == ["new.txt"] and not report["kept"]
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("slow")
 def test_redo_brings_back_single_paths_also_after_an_undo_of_all(world: World) -> None:
     world.write("mine.txt", "old\n")
@@ -160,6 +161,7 @@ def test_redo_brings_back_single_paths_also_after_an_undo_of_all(world: World) -
     assert world.path("mine.txt").read_text() == "old\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("slow")
 def test_a_text_in_which_both_wrote_in_one_turn_keeps_the_part_of_the_person(world: World) -> None:
     lines = [f"{number}\n" for number in range(9)]
@@ -175,6 +177,7 @@ def test_a_text_in_which_both_wrote_in_one_turn_keeps_the_part_of_the_person(wor
     assert world.path("both.txt").read_text() == "".join(lines)
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("slow")
 def test_an_undo_of_a_turn_of_unsure_changes_alone_takes_back_no_turn_before(world: World) -> None:
     run_command(world, "touch first", ("first", "1\n"))
@@ -187,6 +190,7 @@ def test_an_undo_of_a_turn_of_unsure_changes_alone_takes_back_no_turn_before(wor
     assert not world.undo()["removed"] and world.undo(takes_unsure=True)["removed"] == ["yours.txt"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("first", [None, "0\n"], ids=["new", "changed"])
 def test_a_path_that_a_job_went_on_writing_is_taken_back_as_a_whole_or_not_at_all(
     world: World, first: str | None
@@ -227,6 +231,7 @@ def test_an_unsure_change_is_kept_in_the_journal() -> None:
     assert parse_step(json.loads(json.dumps(step, default=fields_of))) == step
 
 
+@pytest.mark.matrix
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("command", ["pytest -q", "git commit -qm second"])
 def test_what_the_person_commits_while_a_command_runs_stays(world: World, command: str) -> None:

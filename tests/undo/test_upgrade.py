@@ -72,6 +72,7 @@ def test_turns_of_before_and_after_an_upgrade_are_taken_back(world: World) -> No
     assert world.redo()["turn"] == 1 and world.path("u").read_text() == "changed\n" and not world.path("t").exists()
 
 
+@pytest.mark.matrix
 def test_what_a_later_version_recorded_is_undone_as_far_as_it_is_known(world: World) -> None:
     subprocess.run(["sh", "-ec", BEFORE], cwd=world.project, check=True)
     before = files(tree(world.project))

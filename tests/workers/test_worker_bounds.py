@@ -259,6 +259,7 @@ def test_the_steps_of_a_workers_own_workers_come_out_of_its_parents_limit(tmp_pa
     assert (spending.steps, spending.worker_steps) == (2, 5) and len(crew.seen) == 7
 
 
+@pytest.mark.matrix
 def test_a_stop_while_workers_are_stopped_loses_no_sum(tmp_path: Path) -> None:
     async def slow(request: Request) -> Any:
         if not calls_made(request):

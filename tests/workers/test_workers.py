@@ -73,6 +73,7 @@ def test_workers_of_one_message_run_side_by_side_and_report_in_call_order(tmp_pa
     }
 
 
+@pytest.mark.matrix
 def test_a_worker_is_a_row_of_the_timeline_and_its_own_session_was_begun_by_an_agent(tmp_path: Path) -> None:
     run(crewed(Crew({"ONE": doing("1"), "root": handing("ONE")}), tmp_path), "root")
     with closing(Ledger.open(places().ledger)) as ledger:
@@ -141,6 +142,7 @@ def test_hooks_decide_on_the_files_that_come_with_a_task(tmp_path: Path) -> None
 # Budget
 
 
+@pytest.mark.matrix
 def test_a_budget_is_reserved_before_the_worker_starts_and_the_rest_is_given_back(tmp_path: Path) -> None:
     held: list[Limits] = []
 
@@ -275,6 +277,7 @@ def test_a_worker_that_its_time_limit_cuts_in_a_command_says_what_it_did(tmp_pat
     assert "w1 failed: limit timeout reached" in report
 
 
+@pytest.mark.matrix
 def test_a_worker_that_its_time_limit_cuts_in_a_request_says_so(tmp_path: Path) -> None:
     async def slow(request: Request) -> str:
         await asyncio.sleep(60)
@@ -548,6 +551,7 @@ def test_a_person_goes_on_while_a_worker_works_and_is_told_when_it_has_ended(tmp
     assert report.startswith("[w1 · finished") and report.endswith("the report")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_told", [True, False])
 def test_the_end_of_a_worker_whose_report_nobody_read_is_told_once(is_told: bool, tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("the report"), "root": handing({"task": "ONE", "wait": False})})
@@ -568,6 +572,7 @@ def test_the_end_of_a_worker_whose_report_nobody_read_is_told_once(is_told: bool
     assert str(crew.seen[0][1].messages).count("worker w1 finished") == 1
 
 
+@pytest.mark.matrix
 def test_nothing_follows_the_end_of_a_turn_while_background_work_goes_on(tmp_path: Path) -> None:
     session = crewed(Crew({"root": doing("done")}), tmp_path, interactive=True, front="chat")
     aside: list[Any] = []
@@ -875,6 +880,7 @@ def test_a_worker_is_stopped_with_its_parent_and_its_session_is_kept(tmp_path: P
     assert run(again, "go on")[1].text == "on we go"
 
 
+@pytest.mark.matrix
 def test_a_worker_is_not_told_of_the_pages_of_nexus_that_its_task_names(tmp_path: Path) -> None:
     crew = Crew({"ONE": doing("seen"), "root": handing("ONE")})
     run(crewed(crew, tmp_path), "tell me about nexus: root")

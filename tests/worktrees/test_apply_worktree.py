@@ -467,6 +467,7 @@ def test_a_folder_that_was_emptied_deletes_nothing(project: Path) -> None:
     assert read_tree(project) == before
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("most", sample(range(9), 3))
 def test_one_that_is_killed_at_any_step_is_gone_on_with(
     project: Path, monkeypatch: pytest.MonkeyPatch, most: int
@@ -589,6 +590,7 @@ def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: 
     assert not record.folder.exists()
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 def test_a_replaced_file_keeps_its_owner_and_attributes(project: Path) -> None:
     os.chown(project / "app.py", 12_345, 54_321)

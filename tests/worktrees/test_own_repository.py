@@ -200,6 +200,7 @@ def test_a_pipe_in_a_worktree_is_told_and_not_lost(project: Path) -> None:
     assert "sub/pipe (no regular file)" in stay.leave() and stay.record.folder.is_dir()
 
 
+@pytest.mark.matrix
 def test_a_name_that_git_refuses_is_told_with_a_way_out(project: Path) -> None:
     record, _ = make_worktree(project, "fix")
     (record.folder / ".GIT").mkdir()

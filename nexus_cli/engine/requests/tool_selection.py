@@ -53,15 +53,14 @@ class ToolOffer:
     def select(self, window: int, conversation: Conversation, words: str = "", asked: Collection[str] = ()) -> Schemas:
         """Decide on the tools of the next epoch of a conversation, in a window of so many tokens. `words` is the first
         message of a session, `asked` what `called_for` returned."""
-        wanted, attended = {*asked}, self.attended
-        for item in conversation.items:
-            wanted.update(call.name for call in item.message.tool_calls)
+        wanted = {*asked, *(call.name for item in conversation.items for call in item.message.tool_calls)}
+        attended = self.attended
         said, before = words.casefold(), canonical(conversation.epoch.tools).decode()
         for tool in self.registry.tools():
             if tool.asks and conversation.epoch.tools:  # the first epoch decides: another text would miss the cache
                 attended = tool.name in before
-            pattern = "|".join(map(re.escape, (tool.name, *tool.words)))
-            if tool.behind and not tool.server and re.search(SPOKEN_OF.format(pattern), said):
+            spoken = [re.escape(word) for word in (tool.name, *tool.words) if word in said]
+            if spoken and tool.behind and not tool.server and re.search(SPOKEN_OF.format("|".join(spoken)), said):
                 wanted.add(tool.name)
         ways = ((wanted, conversation.epoch.tools, True), ((), (), True), ((), (), False))
         for offered, kept, wraps in ways:
@@ -95,9 +94,7 @@ class ToolOffer:
             and not self.is_denied(tool)
         ]
         wrapper = [tool for tool in allowed if tool.name == USE_TOOL]
-        sent, behind = set[str](), list[Tool]()
-        for kept_tool in kept:
-            sent.add(str(kept_tool["function"]["name"]))
+        sent, behind = {str(one["function"]["name"]) for one in kept}, list[Tool]()
         for tool in allowed:
             if tool.behind and wrapper and named is None and tool.name not in (*asked, *sent):
                 behind.append(tool)

@@ -246,6 +246,7 @@ def say_slowly(folder: Path, monkeypatch: pytest.MonkeyPatch, command: str, work
     return session, len(counts)
 
 
+@pytest.mark.matrix
 def test_the_first_look_runs_while_the_model_answers_and_what_changes_after_it_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +275,7 @@ def test_an_early_look_that_comes_too_late_does_not_look_while_a_command_runs(
     assert not begins
 
 
+@pytest.mark.matrix
 def test_an_early_look_that_fails_costs_the_turn_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin, fails = LookedProject.begin, [True]
 
@@ -287,6 +289,7 @@ def test_an_early_look_that_fails_costs_the_turn_nothing(tmp_path: Path, monkeyp
     say_slowly(tmp_path, monkeypatch, "echo new > edited.txt")
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("options", [{"no_tools": True}, {"save": False}])
 def test_nothing_is_looked_at_early_where_no_command_can_run_or_nothing_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]

@@ -97,6 +97,7 @@ def test_an_unknown_name_leads_to_those_that_there_are(tmp_path: Path) -> None:
     assert "there is no tool 'Todo'. Did you mean todo?" in other.error
 
 
+@pytest.mark.matrix
 def test_calls_of_the_former_tool_mcp_are_answered(tmp_path: Path) -> None:
     model = Model(
         ("mcp", {"action": "call", "tool": "todo", "arguments": ITEMS}),
@@ -142,6 +143,7 @@ def test_permission_and_rules_see_the_tool(tmp_path: Path) -> None:
     assert "deny bash(rm *)" in denied[1]["why"] and "deny fetch" in denied[2]["why"]
 
 
+@pytest.mark.matrix
 def test_limits_see_the_tool(tmp_path: Path) -> None:
     model = Model(("use_tool", {"name": "fetch", "arguments": {"url": "https://example.org"}}), ("use_tool", TODO))
     session = opened(tmp_path, model, limits=Limits(tools=frozenset({"bash", "todo"})))
@@ -150,6 +152,7 @@ def test_limits_see_the_tool(tmp_path: Path) -> None:
     assert "todo" in model.tools[0] and "use_tool" not in model.tools[0], "what the limits name is offered"
 
 
+@pytest.mark.matrix
 def test_repeated_calls_are_equal_however_they_are_made(tmp_path: Path) -> None:
     both: list[tuple[str, dict[str, Any]]] = [("use_tool", TODO), ("todo", ITEMS)]
     model = Model(*both * 6)

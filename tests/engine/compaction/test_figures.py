@@ -217,6 +217,7 @@ def test_a_preview_says_of_each_of_the_persons_words_what_becomes_of_it_and_whic
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_the_room_of_the_pins_is_one_figure(tmp_path: Path) -> None:
     async def live() -> None:
         session = opened(Remembering(listing), tmp_path, settings=WIDE)

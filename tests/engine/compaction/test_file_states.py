@@ -118,6 +118,7 @@ def test_however_many_files_there_are_each_stands_as_it_is_now(tmp_path: Path) -
     assert [line.partition(":")[0] for line in found] == [f"- {name} (read, changed on disk since)" for name in names]
 
 
+@pytest.mark.matrix
 def test_files_are_read_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_states, "MOST_BYTES", 100)
     for name in "ab":
@@ -134,6 +135,7 @@ def test_files_are_read_up_to_a_number_of_bytes(tmp_path: Path, monkeypatch: pyt
     ]
 
 
+@pytest.mark.matrix
 def test_two_files_never_have_one_name(tmp_path: Path) -> None:
     names = ["a b.txt", "a\nb.txt", "a\\nb.txt", '"a\\nb.txt"', "[nexus: a.txt", "(nexus: a.txt", "\x1bb.txt"]
     for name in names:
@@ -166,6 +168,7 @@ def test_what_has_taken_the_place_of_a_file_is_not_read(tmp_path: Path, strange:
     assert lines(looked(tmp_path, "a.py", act=replace)) == ["- a.py (read)"]
 
 
+@pytest.mark.matrix
 def test_a_read_that_hangs_costs_its_time_and_what_was_read_before_stays(
     tmp_path: Path, stuck: Stuck, monkeypatch: pytest.MonkeyPatch
 ) -> None:

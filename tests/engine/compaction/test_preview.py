@@ -67,7 +67,8 @@ def summary_of_size(tokens: int, count: Callable[[str], int]) -> str:
     return text
 
 
-@pytest.mark.parametrize("seed", sample(range(16), 8))
+@pytest.mark.matrix
+@pytest.mark.parametrize("seed", sample(range(16), 16))
 def test_a_preview_is_the_compaction_not_applied(seed: int, tmp_path: Path) -> None:
     """For random windows: a preview changes nothing; a compaction with a summary at its cap takes at most the tokens
     that it names; what the same function drafts for that summary is the epoch that begins, with its drops."""
@@ -210,6 +211,7 @@ def test_where_only_a_long_summary_would_be_refused_it_does_not_deny_that_a_shor
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_shorter_system_text_does_not_excuse_a_summary_longer_than_what_it_replaces(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Rule: be brief.\n" * 600)
 

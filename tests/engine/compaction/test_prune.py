@@ -230,6 +230,7 @@ def test_what_is_pinned_stays_word_for_word(tmp_path: Path) -> None:
     assert taken and all(one.drop.entries != (3, 3) for one in taken)
 
 
+@pytest.mark.matrix
 def test_it_can_be_switched_off_and_needs_the_way_back(tmp_path: Path) -> None:
     project(tmp_path)
     off = replace(SMALL, compact=CompactSettings(prune=False))

@@ -174,6 +174,7 @@ def test_a_compaction_while_a_call_waits_is_refused_in_one_sentence(
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "form",
     [

@@ -40,6 +40,7 @@ def tried(events: Sequence[Event], first: int = 1) -> list[int]:
     return found
 
 
+@pytest.mark.matrix
 def test_after_each_failure_in_a_row_twice_as_many_steps_pass_also_over_a_restart(tmp_path: Path) -> None:
     script = Summariser("", talk)
 
@@ -70,6 +71,7 @@ def failed(step: int, over: bool = False, paid: bool = True) -> dict[str, object
     return {"step": step, "epoch": None, "why": "no", "paid": paid, "over": over}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("rows", "fits", "overflows"),
     [

@@ -136,12 +136,14 @@ def test_instructions_that_came_back_are_as_long_as_they_were_at_first(resumed: 
     assert (value["missed"], value["why"], value["ours"]) == (found.missed, found.why, found.ours)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", [entry, compaction])
 def test_the_same_change_alone_is_ours(change: Change, tmp_path: Path) -> None:
     found, cause = after(tmp_path, change)
     assert found.read > 1000 and (cause, found.ours) == ("message", True)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("change", [entry, compaction])
 def test_what_expired_is_not_blamed_on_the_change_behind_it(change: Change, tmp_path: Path) -> None:
     found, cause = after(tmp_path, change, hours=0.2)

@@ -238,6 +238,7 @@ def test_a_head_that_keeps_its_beginning_expects_it_and_marks_its_end(tmp_path: 
     assert not first.missed, "what came behind it is little"
 
 
+@pytest.mark.matrix
 def test_a_session_below_what_a_provider_keeps_expects_nothing_and_misses_nothing(tmp_path: Path) -> None:
     provider = working(lambda request, step: "ok")
     session = opened(provider, tmp_path)

@@ -78,6 +78,7 @@ def test_a_cut_answer_is_asked_for_once_more(
     assert text.index("half\n") < text.index("cut off: ") < text.index("retrying") < text.index("the whole")
 
 
+@pytest.mark.matrix
 def test_a_stream_that_ends_before_the_answer_is_asked_for_once_more(tmp_path: Path) -> None:
     session = opened(Again((), WHOLE), tmp_path)
     _, outcome = say(session, "hi")
@@ -101,6 +102,7 @@ def test_both_requests_have_the_same_lines_and_are_paid_for(tmp_path: Path) -> N
         assert check(ledger, session.id)["ok"]
 
 
+@pytest.mark.matrix
 def test_a_cut_request_ends_its_step_with_the_usage_that_was_reported(tmp_path: Path) -> None:
     size = opened(Steps(WHOLE), tmp_path)
     say(size, "hi")
@@ -133,6 +135,7 @@ def test_what_another_request_would_not_mend_is_not_sent_again(last: Delta | Pro
     assert not say(session, "hi")[1].ok and len(rows(session)) == 1
 
 
+@pytest.mark.matrix
 def test_a_limit_that_the_second_request_would_break_keeps_it_from_being_sent(tmp_path: Path) -> None:
     settings = Settings(models={MODEL: {"window": 16_000}})
     options = Options(tmp_path, MODEL, limits=Limits(max_total_tokens=9_000))
@@ -147,6 +150,7 @@ def test_without_retries_a_cut_answer_ends_the_turn(tmp_path: Path) -> None:
     assert say(opened(Steps(HALF, WHOLE), tmp_path), "hi")[1].finish == "network"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_sent", [True, False])
 def test_stopping_the_second_request_keeps_what_the_first_brought(tmp_path: Path, is_sent: bool) -> None:
     class Hangs(Again):

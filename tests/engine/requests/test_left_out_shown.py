@@ -102,6 +102,7 @@ def test_a_drop_of_a_section_is_what_is_left_out_of_it_now(tmp_path: Path) -> No
         assert [one["tokens"] for one in session_drops(ledger, session)["drops"]] == left[1:]
 
 
+@pytest.mark.matrix
 def test_what_the_sections_of_a_refused_compaction_would_leave_out_is_no_drop(tmp_path: Path) -> None:
     async def live() -> None:
         async with living(tmp_path, Summariser(), *TURNS[:3]) as session:
@@ -287,6 +288,7 @@ def test_the_listing_counts_recalls_of_what_is_still_out_alone() -> None:
     assert (value["left_out"], value["recalled"]) == (1, 0)
 
 
+@pytest.mark.matrix
 def test_the_status_counts_what_a_person_could_miss(tmp_path: Path) -> None:
     causes = [
         ("section episodic.more (earlier sessions)", Cause.SECTION_BUDGET),

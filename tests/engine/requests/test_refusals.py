@@ -104,6 +104,7 @@ def test_a_window_that_the_request_can_have_exceeded_is_remembered(figures: Figu
         assert ledger.calibration(MODEL).window == figures[1]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("limit", [1, 100, 2_000, 4_000])
 def test_a_window_that_would_leave_no_room_is_ignored_where_the_figures_cannot_be_right(
     limit: int, tmp_path: Path

@@ -83,6 +83,7 @@ def test_the_notable_requests_say_what_all_of_them_would(back: bool) -> None:
         ledger.close()
 
 
+@pytest.mark.matrix
 def test_a_resume_reads_the_newest_requests_of_a_very_long_lane_alone() -> None:
     ledger = Ledger.open(None)
     info: Any = new(ledger)

@@ -228,6 +228,7 @@ def test_a_compaction_and_its_undo_say_what_every_place_says_also_after_a_restar
     asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_request_says_later_what_it_said_when_it_was_made(tmp_path: Path) -> None:
     """What it says first, once the session has gone on in a new epoch, is what an equal one said at once."""
 

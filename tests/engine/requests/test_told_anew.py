@@ -111,6 +111,7 @@ def test_what_is_sticky_stands_in_every_request_over_every_rewrite(way: str, tmp
             assert FRENCH in kept and "Date: " in kept, row.manifest.step
 
 
+@pytest.mark.matrix
 def test_a_notice_stands_once_in_the_request_that_makes_room_for_itself(tmp_path: Path) -> None:
     """Each reply leaves a notice for the next request."""
     work, sessions, number = steps(8), list[Session](), 0

@@ -110,6 +110,7 @@ def test_a_reflection_is_a_fork_that_keeps_lessons_and_leaves_the_window_alone(t
         assert check(ledger, session.id)["ok"]
 
 
+@pytest.mark.matrix
 def test_what_a_worker_took_that_ends_during_a_side_run_stays_counted(tmp_path: Path) -> None:
     def side(request: Request) -> Answer:
         spending = session.engine.spending
@@ -294,6 +295,7 @@ def test_a_goal_is_broken_down_in_a_lane_of_its_own_and_told_to_the_model(tmp_pa
     assert "Goal g1: A parser for dates; open: Test it." in str(provider.seen[-1][-1]["content"])
 
 
+@pytest.mark.matrix
 def test_a_goal_whose_model_fails_is_kept_without_steps(tmp_path: Path) -> None:
     def failing(request: Request) -> Answer:
         raise NexusError("network", "the model request failed", "no route")
@@ -306,6 +308,7 @@ def test_a_goal_whose_model_fails_is_kept_without_steps(tmp_path: Path) -> None:
     assert [(goal.id, goal.text) for goal in kept(tmp_path, session.id)] == [("g1", "A parser"), ("g2", "Another")]
 
 
+@pytest.mark.matrix
 def test_a_goal_that_is_stopped_is_kept_without_steps(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "Write it."), tmp_path)
 
@@ -435,6 +438,7 @@ def test_only_a_run_that_puts_memory_in_order_merges(tmp_path: Path) -> None:
     assert session.dispatcher.registry.get("merge_facts") is None
 
 
+@pytest.mark.matrix
 def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path: Path) -> None:
     talk = opened(Played(lambda request: "well"), tmp_path)
     assert say(talk, "begin")[1].ok

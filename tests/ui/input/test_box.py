@@ -168,6 +168,7 @@ def play(run: Callable[[Stage], Awaitable[None]], folder: Path, **options: Any) 
 Play = Callable[[Stage], Coroutine[Any, Any, None]]
 
 
+@pytest.mark.matrix
 def test_enter_takes_the_text_and_empties_the_box(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         assert stage.box.empty
@@ -387,6 +388,7 @@ def test_the_menu_has_at_most_eight_rows_and_fewer_in_a_low_terminal(folder: Pat
     play(run, folder, size=Size(9, 40))
 
 
+@pytest.mark.matrix
 def test_a_bracketed_paste_never_submits_and_a_long_one_is_one_unit(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys(f"{BEGIN}a\r\nb\rc\n{END}", "a\nb\nc\n")
@@ -492,6 +494,7 @@ def test_very_much_at_once_without_brackets_is_folded_and_never_submits(folder: 
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_a_control_key_behind_enter_is_no_paste(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("one\r\x15two")
@@ -586,6 +589,7 @@ def test_ctrl_r_searches_the_history_below_the_text(folder: Path) -> None:
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_what_a_search_has_found_is_marked_only_while_it_is_searched(folder: Path) -> None:
     def marked(stage: Stage) -> bool:
         stage.app._redraw()
@@ -610,6 +614,7 @@ def test_what_a_search_has_found_is_marked_only_while_it_is_searched(folder: Pat
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_what_is_dropped_comes_back_with_up_and_with_undo(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("sent", "sent")
@@ -643,6 +648,7 @@ def test_a_search_is_given_up_with_ctrl_g_and_ctrl_c(folder: Path, key: str) -> 
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_a_history_that_cannot_be_used_is_told_below_the_box(folder: Path) -> None:
     (folder.parent / "data").mkdir()
     (folder.parent / "data" / "history").mkdir()
@@ -709,6 +715,7 @@ def test_vi_keys_show_their_mode_and_v_opens_the_editor(folder: Path, tmp_path: 
     play(run, folder, vi=True, environ=script(tmp_path, 'echo new > "$1"'))
 
 
+@pytest.mark.matrix
 def test_with_vi_keys_each_message_begins_in_insert_mode(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("word", "word")
@@ -743,6 +750,7 @@ def test_a_filled_text_takes_the_place_of_what_stood_there_and_undo_brings_that_
     play(run, folder)
 
 
+@pytest.mark.matrix
 def test_a_hint_stands_below_the_text_until_it_changes(folder: Path) -> None:
     async def run(stage: Stage) -> None:
         stage.box.hint("careful \x1b[31m")

@@ -118,6 +118,7 @@ def test_commands_are_offered_with_their_help_those_that_begin_so_first_and_the_
     assert set(COMMONEST) <= set(discover())
 
 
+@pytest.mark.matrix
 def test_the_choices_of_a_command_are_offered_behind_it(tmp_path: Path) -> None:
     assert results("/model gpt", tmp_path) == ["/model openai/gpt-5", "/model ollama/gpt-oss"]
     assert results("/model o", tmp_path)[0] == "/model openai/gpt-5"
@@ -128,6 +129,7 @@ def test_a_command_that_fails_to_name_its_choices_offers_none(tmp_path: Path) ->
     assert results("/broken x", tmp_path) == results("/unknown x", tmp_path) == []
 
 
+@pytest.mark.matrix
 def test_a_command_without_choices_takes_files(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     assert results("/help @a", tmp_path) == ["/help @a.py"]
@@ -145,6 +147,7 @@ def test_files_are_found_by_scattered_letters_and_folders_go_on(tmp_path: Path) 
     assert results("@zzz", tmp_path) == []
 
 
+@pytest.mark.matrix
 def test_agents_are_offered_before_files(tmp_path: Path) -> None:
     (tmp_path / ".claude/agents").mkdir(parents=True)
     (tmp_path / ".claude/agents/any.md").write_text("---\nname: reviewer\n---\nReview it.\n")
@@ -155,6 +158,7 @@ def test_agents_are_offered_before_files(tmp_path: Path) -> None:
     assert results("ask @", tmp_path)[:1] != ["ask @reviewer"]
 
 
+@pytest.mark.matrix
 def test_names_with_spaces_are_quoted_and_a_folder_stays_open(tmp_path: Path) -> None:
     (tmp_path / "my docs").mkdir()
     (tmp_path / "my docs" / "a b.txt").write_text("")
@@ -178,11 +182,13 @@ def test_a_completed_mention_is_read_back_as_the_file_it_names(name: str) -> Non
             ]
 
 
+@pytest.mark.matrix
 def test_what_is_shown_of_a_name_is_harmless(tmp_path: Path) -> None:
     (tmp_path / "a\u202egpj.exe").write_text("")
     assert [one.display_text for one in offered("@a", tmp_path)] == ["a<U+202E>gpj.exe"]
 
 
+@pytest.mark.matrix
 def test_paths_outside_the_project_are_completed_in_their_folder(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "notes.md").write_text("")

@@ -94,18 +94,21 @@ def test_a_repeated_letter_takes_linear_time() -> None:
     assert NameIndex(["a" * 5000 + "b" + "a" * 5000]).best("a" * 40 + "bb") == []
 
 
+@pytest.mark.matrix
 def test_git_decides_what_is_listed_and_folders_end_in_a_slash(tmp_path: Path) -> None:
     root = repository(tmp_path, "src/a.py", "new.txt", "build/out.o", ".gitignore")
     (root / ".gitignore").write_text("build\n")
     assert set(searched(FileIndex(root, root), "") or []) == {".gitignore", "new.txt", "src/", "src/a.py"}
 
 
+@pytest.mark.matrix
 def test_without_git_ignore_files_are_heeded_all_the_same(tmp_path: Path) -> None:
     made(tmp_path, "a.py", "skip/b.py", ".gitignore")
     (tmp_path / ".gitignore").write_text("skip/\n")
     assert searched(FileIndex(tmp_path, tmp_path), "py") == ["a.py"]
 
 
+@pytest.mark.matrix
 def test_names_are_written_as_seen_from_the_working_folder(tmp_path: Path) -> None:
     root = repository(tmp_path, "top.py", "lib/x.py", "app/web/here.py", "app/web/in/deep.py")
     folder = root / "app/web"

@@ -167,6 +167,7 @@ def test_a_full_disk_is_told_once() -> None:
     assert loaded(history) == ["a"] and len(told) == 1
 
 
+@pytest.mark.matrix
 def test_only_the_end_of_a_long_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "history"
     writer, _ = opened(path)
@@ -178,6 +179,7 @@ def test_only_the_end_of_a_long_file_is_read(tmp_path: Path, monkeypatch: pytest
     assert found == [f"entry {number}" for number in range(199, 199 - len(found), -1)]
 
 
+@pytest.mark.matrix
 def test_a_file_that_grew_too_large_keeps_its_newest_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGEST", 4000)
     path = tmp_path / "history"

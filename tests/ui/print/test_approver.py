@@ -44,6 +44,7 @@ def meaning(line: str, waiting: int = 1) -> Answer | None:
     return answer
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
@@ -119,6 +120,7 @@ def test_a_block_has_the_command_once_and_only_a_reason_that_says_more() -> None
     assert question_text(outside, 80, Theme(colour=False)) == "\nread  /x   outside the project"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("command", "told", "why"),
     [
@@ -497,6 +499,7 @@ def test_a_key_or_a_typed_line_counts(typed: str, answer: str) -> None:
         assert answer in child.finish() and child.exitstatus == 0
 
 
+@pytest.mark.matrix
 def test_lines_that_come_in_one_piece_are_words_together() -> None:
     with asked() as child:
         child.send("y\nok\n")
@@ -505,6 +508,7 @@ def test_lines_that_come_in_one_piece_are_words_together() -> None:
         assert "answer Deny and y" in child.finish()
 
 
+@pytest.mark.matrix
 def test_the_end_of_input_denies() -> None:
     with asked() as child:
         child.send("\x04")

@@ -19,6 +19,7 @@ def screen(scenario: str, *arguments: str, columns: int = 80, **environ: str) ->
     return text
 
 
+@pytest.mark.matrix
 def test_the_answer_is_rendered_in_a_terminal() -> None:
     text = screen("answer")
     assert "\x1b[1" in text and "# Title" not in text and "**" not in text and " • " in text
@@ -32,6 +33,7 @@ def test_no_control_code_where_none_is_wanted(environ: dict[str, str]) -> None:
     assert "\u2713 bash ls" in texts["tools"]
 
 
+@pytest.mark.matrix
 def test_escapes_of_a_model_are_shown_not_obeyed() -> None:
     text = screen("escapes")
     assert "␛[31mred" in text and "<U+202E>txt" in text and "ls ␛[2J" in text and "\x1b[31mred" not in text
@@ -55,6 +57,7 @@ def test_progress_fits_a_narrow_terminal(columns: int) -> None:
     assert lines and max(map(len, lines)) <= columns
 
 
+@pytest.mark.matrix
 def test_json_on_a_terminal_is_plain_ascii() -> None:
     text = screen("escapes", "--stream-json", "-q")
     assert text.isascii() and "\x1b" not in text and "\\u202e" in text

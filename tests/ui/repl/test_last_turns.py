@@ -165,6 +165,7 @@ def test_a_turn_that_was_stopped_and_went_on_is_shown_with_both_ends(tmp_path: P
     assert again == seen
 
 
+@pytest.mark.matrix
 def test_a_compaction_is_shown_again_where_it_was(tmp_path: Path) -> None:
     session = begun(tmp_path, lambda: "word " * 900)
 
@@ -181,6 +182,7 @@ def test_a_compaction_is_shown_again_where_it_was(tmp_path: Path) -> None:
     assert rows and [row for row in shown_again(tmp_path, session.id) if "compacted" in row] == rows
 
 
+@pytest.mark.matrix
 def test_a_session_that_continues_at_another_level_says_so(tmp_path: Path) -> None:
     """`opened` works at the level `all`."""
     played = Played(lambda request: "ok")

@@ -117,6 +117,7 @@ def test_who_is_told_to_end_ends_the_program_first(
     assert "bye" in terminal.lines()
 
 
+@pytest.mark.matrix
 def test_a_pager_that_fails_is_told_and_the_text_is_printed(started: Callable[[str, str], Terminal]) -> None:
     terminal = started("exit 3", "page 99")
     terminal.wait_for("failed: exit status 3", back=True)

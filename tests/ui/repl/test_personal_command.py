@@ -36,6 +36,7 @@ def test_the_first_line_of_the_output_counts_without_codes(tmp_path: Path) -> No
     assert len(run("head -c 100000 /dev/zero | tr '\\0' x", tmp_path)) <= personal_command.LENGTH
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("command", "why"),
     [

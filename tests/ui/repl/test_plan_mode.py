@@ -71,6 +71,7 @@ def test_other_words_are_the_next_message_of_plan_mode(tmp_path: Path) -> None:
     assert len(stage.view.asked) == 4, "it is offered again after the next answer"
 
 
+@pytest.mark.matrix
 def test_words_behind_no_are_the_next_message_too(tmp_path: Path) -> None:
     stage = planned(tmp_path, "n, use the other file", "n")
     assert _said(stage.provider)[-1].endswith("use the other file") and stage.session.status().allow == "plan"
@@ -168,6 +169,7 @@ def test_the_question_is_taken_away_and_not_the_title_that_is_made_meanwhile(
     assert "stopped" not in stage.text and ("keys set" in stage.text) is not by_key
 
 
+@pytest.mark.matrix
 def test_outside_plan_mode_nothing_is_offered_and_slash_plan_goes_back_to_the_level_before(tmp_path: Path) -> None:
     stage = Stage(tmp_path, answer, allow="edit")
 
@@ -195,6 +197,7 @@ def test_on_and_off_are_no_message(tmp_path: Path) -> None:
     assert levels == ["edit", "plan", "plan", "edit", "edit"] and not stage.provider.seen
 
 
+@pytest.mark.matrix
 def test_what_is_pasted_behind_slash_plan_mentions_no_file_and_is_nobodys_word(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("the secret", encoding="utf-8")
     (tmp_path / "own.txt").write_text("my file", encoding="utf-8")

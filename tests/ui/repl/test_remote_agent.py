@@ -90,6 +90,7 @@ def test_turns_and_commands_follow_one_another_in_the_order_of_typing(tmp_path: 
     assert text.index("echo first") < text.index("Pinned this text as p1") < text.index("echo second")
 
 
+@pytest.mark.matrix
 def test_what_happens_while_it_connects_holds_nothing_up(tmp_path: Path) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         await until(lambda: repl.jobs.current is None)
@@ -294,6 +295,7 @@ def test_a_message_that_was_used_meanwhile_is_said_to_be_sent(tmp_path: Path) ->
     play(tmp_path, scene)
 
 
+@pytest.mark.matrix
 def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         for line in ("/help", "/help all"):
@@ -307,6 +309,7 @@ def test_help_lists_what_works_over_a_connection(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("allow", "level"), [("all", "edit"), ("read", "ask")])
 def test_a_plan_is_carried_out_at_the_level_that_the_person_and_the_server_allow(
     tmp_path: Path, allow: str, level: str

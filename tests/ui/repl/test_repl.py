@@ -252,6 +252,7 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_the_end_of_a_resumed_turn_counts_the_files_of_its_beginning(tmp_path: Path) -> None:
     written: list[Answer] = [[("write_file", {"path": "a.txt", "content": "1\n2\n"})]]
     stage = Stage(tmp_path, lambda request: written.pop() if written else "done", allow="edit")
@@ -375,6 +376,7 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
     assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("by_line", [False, True])
 def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_path: Path) -> None:
     answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
@@ -425,6 +427,7 @@ def test_a_queued_clear_comes_when_the_turn_is_stopped_and_older_words_go_to_no_
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_words_that_are_typed_while_a_turn_is_stopping_begin_the_next_one(tmp_path: Path) -> None:
     def script(request: Request) -> Answer:
         return [("bash", {"command": "sleep 30"})] if len(request.messages) < 3 else "fine"
@@ -475,6 +478,7 @@ def test_what_was_stopped_is_named_and_a_stopped_goal_stays(tmp_path: Path) -> N
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_a_new_session_says_what_its_first_request_would_take(tmp_path: Path) -> None:
     (tmp_path / "NEXUS.md").write_text("Answer in rhyme.\n" * 40)
     stage = Stage(tmp_path, lambda request: "fine")
@@ -567,6 +571,7 @@ def test_what_was_typed_during_a_turn_is_queued_again_after_leaving_and_after_a_
     stage.play(look())
 
 
+@pytest.mark.matrix
 def test_a_message_that_the_session_does_not_have_yet_survives_a_kill(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     kill, session, run = Kill(tmp_path), stage.session.id, stage.backend.run
@@ -668,6 +673,7 @@ def test_the_queue_is_kept_if_another_session_cannot_be_opened(tmp_path: Path) -
     assert Stage(tmp_path, lambda request: "fine", resume=session).repl.queued() == ["queued: later"]
 
 
+@pytest.mark.matrix
 def test_output_that_is_detached_is_not_stored(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
@@ -1004,6 +1010,7 @@ def test_a_file_that_is_mentioned_goes_along(tmp_path: Path) -> None:
     assert 'read @notes.txt please\n\n<file path="notes.txt">\nforty-two\n</file>' in _said(stage.provider)[-1]
 
 
+@pytest.mark.matrix
 def test_what_waits_goes_on_behind_a_command_that_does_not_exist(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
 
@@ -1183,6 +1190,7 @@ def test_what_belongs_to_one_session_does_not_go_to_the_next(tmp_path: Path) -> 
     assert "of-the-first" not in str(stage.provider.seen[-1])
 
 
+@pytest.mark.matrix
 def test_who_gives_no_clear_answer_has_not_said_no(tmp_path: Path) -> None:
     stage = Stage(
         tmp_path,
@@ -1376,6 +1384,7 @@ def test_escape_asks_a_turn_to_stop_once_and_the_spinner_names_it(tmp_path: Path
     stage.play(scene())
 
 
+@pytest.mark.matrix
 def test_a_session_is_named_once_by_the_model_for_titles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     named = replace(SETTINGS, ui=UiSettings(title_model="openai/other"))
     monkeypatch.setattr(sys.modules[__name__], "SETTINGS", named)
@@ -1530,6 +1539,7 @@ def test_keys_of_providers_are_listed(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "sk-hidden" not in stage.text
 
 
+@pytest.mark.matrix
 def test_help_lists_the_keys_of_ones_own(tmp_path: Path) -> None:
     stage = Stage(tmp_path, lambda request: "fine")
     stage.repl.keys = (*stage.repl.keys, ("F5", "redraw"))

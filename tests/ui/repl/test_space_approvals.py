@@ -184,6 +184,7 @@ def test_a_yes_may_be_for_the_rest_of_the_run(ledger: Ledger, run: Run) -> None:
     assert answers(ledger, run) == [("session", "", "Ana")]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("typed", ["", "ok", "/leave", "s/leave", "yes, nearest cent"])
 def test_an_unclear_answer_is_asked_about_as_everywhere(ledger: Ledger, run: Run, typed: str) -> None:
     async def work() -> None:

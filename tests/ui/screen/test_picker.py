@@ -83,6 +83,7 @@ def test_typing_searches_in_all_that_is_shown_and_esc_cancels() -> None:
     run_at_once(scene())
 
 
+@pytest.mark.matrix
 def test_a_name_with_all_words_of_the_search_comes_before_the_figures_beside_others() -> None:
     """All models of a gateway had a window of 128,000 tokens, so that "llama 12" began with the first of them."""
     models = [Choice(f"team/llama-{number}", f"team/llama-{number}  128,000?") for number in range(20)]

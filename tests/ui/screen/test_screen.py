@@ -184,6 +184,7 @@ def test_what_waits_is_taken_back_into_an_empty_box(key: str, running: bool) -> 
     assert run_at_once(play()) == ["taken back"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("draft", ["", "draft"])
 def test_escape_stops_what_runs_and_keeps_what_was_typed_however_often_it_comes(draft: str) -> None:
     async def play() -> tuple[list[str], str, list[str]]:
@@ -384,6 +385,7 @@ def test_control_l_clears_the_screen_and_keeps_what_stood_there_in_the_scrollbac
     assert run_at_once(play()) == ([">", STATUS], ["one", "two", ">", STATUS])
 
 
+@pytest.mark.matrix
 def test_control_l_leaves_what_is_asked_about_on_the_screen() -> None:
     async def play() -> list[list[str]]:
         async with stand() as on:
@@ -485,6 +487,7 @@ def test_joined_emoji_and_flags_are_shown_by_their_parts_and_shift_nothing() -> 
 KEYS = (AnswerKey("y", "yes"), AnswerKey("a", "always this exact command"), AnswerKey("n", "no"))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("prompt", "columns", "rows", "shown"),
     [
@@ -552,6 +555,7 @@ def test_one_key_answers_and_letters_that_follow_one_another_are_words(keys: lis
     assert after == ["bash  ls", ">", STATUS], "the command stands there once, and the box is back"
 
 
+@pytest.mark.matrix
 def test_a_question_has_one_prompt_and_the_same_rows_before_it_takes_keys_and_after() -> None:
     async def play() -> list[list[str]]:
         async with stand(90, theme=Theme(colour=False)) as on:
@@ -602,6 +606,7 @@ def test_an_answer_typed_before_the_keys_are_taken_is_neither_sent_nor_taken(ear
     assert (said, answer) == ([], "n")
 
 
+@pytest.mark.matrix
 def test_enter_alone_answers_nothing_before_a_key_is_marked() -> None:
     async def play() -> tuple[bool, str | None]:
         async with stand(90) as on:
@@ -627,6 +632,7 @@ def test_a_command_typed_at_a_question_is_run_and_answers_nothing(line: str) -> 
     assert run_at_once(play()) == ([f"entered {line!r}"], False, "", "y")
 
 
+@pytest.mark.matrix
 def test_a_paste_is_words_and_never_a_key() -> None:
     async def play() -> bool:
         async with stand(90) as on:
@@ -688,6 +694,7 @@ def test_a_question_with_keys_is_drawn_and_answered_in_every_size(columns: int, 
     assert run_at_once(play()) == "n"
 
 
+@pytest.mark.matrix
 def test_what_is_typed_ahead_goes_into_the_box_and_answers_nothing() -> None:
     async def play() -> tuple[list[str], str, list[str], str | None]:
         async with stand() as on:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from prompt_toolkit.keys import Keys
+from search import sample
 from terminal.terminal import Terminal
 from terminal.tmux import PRESENT, Tmux
 
@@ -103,7 +104,7 @@ def test_stopped_and_continued_everything_is_drawn_again_in_the_size_it_has_then
     assert _said(terminal) == ["ready", "words more", ">", f"30{STATUS[2:28]}"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
+@pytest.mark.parametrize("number", sample([signal.SIGTSTP, signal.SIGSTOP], 2))
 def test_stopped_from_outside_it_comes_back_as_well(terminal: Terminal, number: int) -> None:
     raw = _modes(terminal)
     terminal.signal(number)
