@@ -1,8 +1,7 @@
-"""A method of the server: a coroutine function declares it, or a verb.
+"""A method of the server: a coroutine function declares it.
 
-The first has its name, parameters and result; its texts stand in the docstring: the summary, then a line `NAME: TEXT`
-for each parameter. `Annotated` gives the JSON Schema of a parameter whose type does not say all. A verb says in
-`Verb.method` what its method has.
+It has its name, parameters and result; the texts stand in the docstring: the summary, then a line `NAME: TEXT` for each
+parameter. `Annotated` gives the JSON Schema of a parameter whose type does not say all.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ from inspect import Parameter, cleandoc, signature
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin
 
-from nexus_cli.commands.verb import Authority, Verb, read_value
 from nexus_cli.core.json_schema import NAMES, json_schema, json_type, type_hints
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, NO_SUCH_AGENT, REFUSED, RpcError
+from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, NO_SUCH_AGENT, RpcError
 
 F = TypeVar("F", bound=Callable[..., Any])
 Schema = dict[str, Any]
@@ -55,8 +53,6 @@ class Method:
     """Our error codes that it can return."""
     of_agent: bool
     """True if it acts on one agent, named by `agent_id`."""
-    verb: Verb | None = None
-    """The verb that is run; None if a function is."""
 
     def check(self, params: JsonObject) -> None:
         """Raise `RpcError` unless `params` match the method."""
@@ -73,12 +69,6 @@ class Method:
 
 
 AGENT_ID = Param(name="agent_id", description="The agent.", required=True, schema=json_schema(str))
-FOLDER = Param(
-    name="cwd",
-    description="A folder of the project; default: the server's folder.",
-    required=False,
-    schema=json_schema(str),
-)
 
 
 def rpc_method(*errors: int) -> Callable[[F], F]:
@@ -109,24 +99,6 @@ def _read_method(function: Any, of_agent: bool) -> Method:
     errors = (NO_SUCH_AGENT,) * of_agent + getattr(function, _ERRORS)
     result = json_type(hints["return"])
     return Method(function.__name__, " ".join(about.split()), params, result, errors, of_agent)
-
-
-def read_verb(verb: Verb) -> Method:
-    """Return the method that a verb declares."""
-    name, takes, read = verb.method
-    about = " ".join(verb.help.partition("\n\n")[0].split())
-    about += "" if verb.authority is Authority.READS else " Requires level edit."
-    params = {"cwd": FOLDER}
-    for parameter in verb.parameters:
-        is_required = parameter.default is Parameter.empty
-        params[parameter.name] = Param(
-            name=parameter.name,
-            description=parameter.option.help,
-            required=is_required,
-            schema=json_schema(parameter.kind),
-        )
-    result = json_type(verb.value_type if read is read_value else type_hints(read)["return"])
-    return Method(name, about, {key: params[key] for key in takes}, result, (REFUSED,), False, verb)
 
 
 def _schema(hint: Any) -> Schema:

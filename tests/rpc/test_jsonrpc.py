@@ -11,8 +11,6 @@ import pytest
 from rpc.serving import serving
 
 from nexus_cli.client import CallError, Client
-from nexus_cli.commands import discover, worktree
-from nexus_cli.commands.verb import Authority
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.rpc.jsonrpc import MEANINGS, MOST_CALLS
 from nexus_cli.rpc.methods import METHODS, PoolMethods, openrpc_document
@@ -157,7 +155,7 @@ def _parameters(function: Any) -> list[str]:
 def test_the_table_is_the_code(name: str) -> None:
     method = METHODS[name]
     function = getattr(AgentDispatcher if method.of_agent else PoolMethods, name, None)
-    assert inspect.iscoroutinefunction(function) is (method.verb is None)
+    assert inspect.iscoroutinefunction(function)
     client = getattr(Client, name)
     assert inspect.iscoroutinefunction(client)
     assert _parameters(client) == [*method.params]
@@ -165,18 +163,13 @@ def test_the_table_is_the_code(name: str) -> None:
 
 def test_nothing_else_can_be_called() -> None:
     public = {name for name, value in inspect.getmembers(PoolMethods) if inspect.iscoroutinefunction(value)}
-    own = {name for name, method in METHODS.items() if not (method.of_agent or method.verb)}
-    assert public - {"call", "run_verb"} == own
+    own = {name for name, method in METHODS.items() if not method.of_agent}
+    assert public - {"call"} == own
 
 
-def test_a_verb_that_permits_is_a_method_only_where_the_level_edit_is_enough() -> None:
-    verbs = [verb for command in discover().values() for verb in command.verbs]
-    verbs += [verb for verb in worktree.NOUN.verbs if verb not in verbs]
-    declared = {verb.method.name for verb in verbs} - {""}
-    assert declared == {name for name, method in METHODS.items() if method.verb}, "add the noun to NOUNS of methods.py"
-    permits = {verb.method.name for verb in verbs if verb.authority is not Authority.READS} - {""}
-    assert permits == {"worktree_apply", "worktree_remove"}
-    assert all(METHODS[name].about.endswith(" Requires level edit.") for name in permits)
+def test_a_method_that_changes_worktrees_needs_the_level_edit() -> None:
+    told = {name for name, method in METHODS.items() if method.about.endswith(" Requires level edit.")}
+    assert told == {"worktree_apply", "worktree_remove"}
 
 
 async def test_the_description_names_every_method_with_its_parameters_and_errors(tmp_path: Path) -> None:
