@@ -11,12 +11,10 @@ import json
 import os
 import stat
 from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.clock import utc_now
@@ -33,8 +31,6 @@ ENTRIES = 1000
 """Most entries that can be recalled."""
 LONGEST = 256 * 1024
 """Most characters of an entry that is written; longer ones are kept only while the process lives."""
-_WAIT = 0.1
-"""Seconds to wait for the lock. Without it the line is appended anyway: one write is never mixed with others."""
 
 
 class ProjectHistory(History):
@@ -121,18 +117,16 @@ class ProjectHistory(History):
 def append(path: Path, line: bytes) -> None:
     """Append a line, which ends in a newline, to a file of mode 0600 that other processes write too. Raises `OSError`.
 
-    An incomplete last line gets a newline first. A file above `LARGEST` is replaced by its newest half.
+    An incomplete last line gets a newline first. A file above `LARGEST` is replaced by its newest half, without what
+    another process appends at that moment.
     """
     real = real_path(path)
     private_dir(real.parent)
     if os.path.lexists(real) and not real.is_file():
         raise OSError(22, "not a regular file")
-    with ExitStack() as stack:
-        with suppress(OSError):
-            stack.enter_context(FileLock.wait_for(real, _WAIT))
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-        descriptor = os.open(real, flags, 0o600)
-        stack.callback(os.close, descriptor)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+    descriptor = os.open(real, flags, 0o600)
+    try:
         status = os.fstat(descriptor)
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             os.fchmod(descriptor, 0o600)
@@ -143,6 +137,8 @@ def append(path: Path, line: bytes) -> None:
         size = status.st_size + len(line)
         if size > LARGEST:
             replace_private_file(real, _whole_lines(os.pread(descriptor, LARGEST // 2, size - LARGEST // 2)))
+    finally:
+        os.close(descriptor)
 
 
 def _size(path: Path) -> int:
