@@ -422,7 +422,7 @@ async def test_a_reader_that_takes_nothing_holds_up_no_agent_and_no_memory(
 
 @pytest.mark.matrix
 async def test_a_slow_reader_is_cut_off_with_a_last_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_feed, "MOST_BYTES", 300_000)
+    monkeypatch.setattr(event_feed, "MOST_UNREAD", 600_000)
     async with serving(tmp_path, Answering(flood)) as served:
         await served.client.create_agent("a")
         one = await listen_without_reading(served, "a")

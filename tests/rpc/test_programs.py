@@ -300,7 +300,7 @@ async def test_an_event_of_any_size_arrives_whole_and_cuts_nobody_who_reads(tmp_
 
 
 async def test_large_events_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_feed, "MOST_LARGE", 10_000_000)
+    monkeypatch.setattr(event_feed, "MOST_UNREAD", 10_000_000)
     feed = event_feed.EventFeed()
     listener = feed.listen()
     for _ in range(3):
