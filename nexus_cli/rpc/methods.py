@@ -6,6 +6,7 @@ Those of an agent are in `AgentDispatcher`. A new method is one coroutine: see `
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -161,10 +162,10 @@ class PoolMethods(ServerMethods):
     def find_target(self, name: str, params: JsonObject) -> tuple[Any, JsonObject]:
         """Return the object that has the method, this or the dispatcher of an agent, and the arguments of its function.
         Raise `RpcError` if the method or the agent does not exist, or the method does not take `params`."""
-        method, given = METHODS.get(name), dict(params)
+        method = METHODS.get(name)
         if method is None:
             raise RpcError(NO_SUCH_METHOD, name[:80])
-        method.check(params)
+        given = method.check(params)
         return (self._find_agent(given.pop("agent_id")).dispatcher if method.of_agent else self), given
 
     def _find_agent(self, agent_id: str) -> Agent:
@@ -202,6 +203,8 @@ class PoolMethods(ServerMethods):
             raise RpcError(BUSY, STOPPING)
         folder = self._resolve(cwd) if cwd or not session else None
         given = Limits(**(limits or {}))
+        if any(value is not None and not 0 < value < math.inf for value in (given.max_cost, given.timeout)):
+            raise RpcError(INVALID_PARAMS, "limits.max_cost and limits.timeout must be above 0 and finite")
         config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, given, effort, strict=True)
         agent = await self.pool.create(agent_id, config)
         bound = agent.session.dispatcher.limits.to_json()
