@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.open_files import raise_file_limit
 from nexus_cli.cli.run.map_journal import MapJournal, MapLine, item_key
-from nexus_cli.cli.run.run_turn import quote_word, session_options
+from nexus_cli.cli.run.run_turn import session_options
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
@@ -284,7 +285,7 @@ class _Map:
     def _resume_line(self) -> str:
         if self._journal.path is None:
             return "The answers were not saved; with --resume FILE the next run saves its answers"
-        more = "" if self._run.resume else f" and --resume {quote_word(str(self._journal.path))}"
+        more = "" if self._run.resume else f" and --resume {shlex.quote(str(self._journal.path))}"
         return f"Resume with: the same command{more}"
 
     def _most_at_once(self) -> int:
