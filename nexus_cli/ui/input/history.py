@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 from prompt_toolkit.history import History
@@ -51,26 +51,23 @@ class ProjectHistory(History):
         self._save = save
         self._notice = notice
         self._told = False
-        self._earlier: list[str] | None = None
-        self._own: list[str] = []
         # Lines written from now on are not read; this process knows its own.
         self._end = _size(path)
 
     async def load(self) -> AsyncGenerator[str, None]:
         """Yield entries, newest first; the file is read once, in a thread."""
-        if self._earlier is None:
+        if not self._loaded:
+            self._loaded = True
             try:
-                self._earlier = await asyncio.get_running_loop().run_in_executor(None, self.read)
+                self._loaded_strings += await asyncio.get_running_loop().run_in_executor(
+                    None, self.load_history_strings
+                )
             except OSError as error:
-                self._earlier = []
                 self._trouble("cannot be read", error)
-        before = ""
-        for text in [*reversed(self._own), *self._earlier]:
-            if text != before:
-                yield text
-            before = text
+        async for text in super().load():
+            yield text
 
-    def read(self) -> list[str]:
+    def load_history_strings(self) -> list[str]:
         """Return this project's entries from before the start, newest first; raise `OSError` if they are unreadable."""
         lines: list[str] = []
         for text in reversed(list(_texts(_tail(self._path, self._end), self._project))):
@@ -80,22 +77,11 @@ class ProjectHistory(History):
                 break
         return lines
 
-    def get_strings(self) -> list[str]:
-        """Return the entries loaded so far, oldest first."""
-        return [*reversed(self._earlier or []), *self._own]
-
     def append_string(self, string: str) -> None:
         """Add an entry and write it; a repeated one counts once."""
         text = replace_surrogates(string)
-        newest = self._own[-1:] or (self._earlier or [])[:1]
-        if not text.strip() or [text] == newest:
-            return
-        self._own.append(text)
-        del self._own[:-ENTRIES]
-        self.store_string(text)
-
-    def load_history_strings(self) -> Iterable[str]:
-        return self.read()
+        if text.strip() and [text] != self._loaded_strings[:1]:
+            super().append_string(text)
 
     def store_string(self, string: str) -> None:
         """Append one line to the file."""
