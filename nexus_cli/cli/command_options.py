@@ -55,7 +55,8 @@ def whole_number(least: int = 1, most: int = MAX_INT) -> Any:
 def check_amount(context: typer.Context, option: typer.CallbackParam, value: float | None) -> float | None:
     """Return `value`; raise `NexusError("usage", ...)` unless it is above 0 and finite. A callback of typer."""
     if value is not None and not 0 < value < math.inf:
-        raise NexusError("usage", f"{option.opts[0]} {value}", "must be above 0", f"See {context.command_path} --help")
+        why = "must be above 0 and finite"
+        raise NexusError("usage", f"{option.opts[0]} {value}", why, f"See {context.command_path} --help")
     return value
 
 

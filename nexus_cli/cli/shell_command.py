@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +11,6 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from nexus_cli.cli.command_options import Json, SessionKey, check_amount, refuse_empty, whole_number
 from nexus_cli.cli.print_report import print_diff, print_for_consent, print_json, print_original, print_text, text_width
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from nexus_cli.config.settings import Settings
     from nexus_cli.ledger import Ledger
 
-NEGATIVE = re.compile(r"-[\d.][\w.]*")
-
 
 def make_command(noun: Noun) -> Any:
     """Return the click command of a noun, whose verbs are those of the shell."""
@@ -39,7 +35,7 @@ def make_command(noun: Noun) -> Any:
         if verb.name or len(verbs) == 1:
             takes_rest = any(parameter.option.takes_rest for parameter in verb.parameters)
             settings = {"ignore_unknown_options": takes_rest, "allow_interspersed_args": not takes_rest}
-            named = app.command(verb.name or noun.name, cls=_choose_class(verb), context_settings=settings)
+            named = app.command(verb.name or noun.name, context_settings=settings)
             named(_make_function(noun, verb))
         else:
             app.callback(invoke_without_command=True)(_make_function(noun, verb))
@@ -52,22 +48,6 @@ def make_command(noun: Noun) -> Any:
 
 def _do_nothing() -> None:
     """Run before the verb of a noun that has one alone."""
-
-
-class FlagCommand(TyperCommand):
-    """A command whose options are all flags, so that a negative number is an argument."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """If a word is a negative number, put the flags first and all other words after `--`."""
-        if "--" not in args and any(map(NEGATIVE.fullmatch, args)):
-            flags = [word for word in args if word.startswith("-") and not NEGATIVE.fullmatch(word)]
-            args = [*flags, "--", *(word for word in args if word not in flags)]
-        return super().parse_args(ctx, args)
-
-
-def _choose_class(verb: Verb) -> type[TyperCommand]:
-    has_values = verb.of_session or any(parameter.flags and parameter.kind is not bool for parameter in verb.parameters)
-    return TyperCommand if has_values else FlagCommand
 
 
 def _make_function(noun: Noun, verb: Verb) -> Any:

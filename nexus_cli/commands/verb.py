@@ -154,23 +154,6 @@ def report_line(name: str, line: str) -> Text:
     return report_text(name, line)._replace(line=line)
 
 
-def read_value(report: Report[V]) -> V:
-    """Return the value of a report."""
-    return report.value
-
-
-class ServerMethod(NamedTuple):
-    """The method of the server that a verb is too: it works in the folder `cwd` that a client names, and needs the
-    level edit unless the verb only reads."""
-
-    name: str = ""
-    """"" if the verb is no method."""
-    takes: tuple[str, ...] = ("cwd",)
-    """Its parameters in order: the folder, and those of the verb that it has."""
-    read: Callable[[Report[Any]], JsonObject] = read_value
-    """Returns its result, in the type that it declares; the value of the report without it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Option:
     """An argument or option of a verb; its value type is that of its parameter."""
@@ -279,7 +262,6 @@ class Verb:
     """True if words behind its name are not meant for it: such a line is that of a verb before it."""
     then: Callable[..., Coroutine[Any, Any, None]] | None = None
     """Takes the `CommandContext`: what the open session does when the verb has ended, in its event loop."""
-    method: ServerMethod = ServerMethod()  # noqa: RUF009  (frozen)
 
     def __post_init__(self) -> None:
         if self.is_live and self.authority is Authority.READS:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import ActReport, Authority, Noun, Option, Report, ServerMethod, Source, Verb
+from nexus_cli.commands.verb import ActReport, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
@@ -19,8 +19,6 @@ from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import UNDONE_FILES, WORK
-from nexus_cli.core.server_results import RemovedWorktree, WorktreeDiff
-from nexus_cli.core.surrogates import replace_surrogates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,11 +84,6 @@ def diff_value(data: bytes, most: int = MOST) -> DiffReport:
     cut = f"{len(data) - most:,} more bytes" if len(data) > most else ""
     text = data[:most].decode("utf-8", "surrogateescape")
     return diff_report(text, cut)
-
-
-def read_patch(report: Report[Any]) -> WorktreeDiff:
-    """Return the result of the server's method `worktree_diff`."""
-    return {"diff": replace_surrogates(report.value["text"])}
 
 
 def apply_changes(source: Source, name: Name) -> Applied:
@@ -208,11 +201,6 @@ def _report_removal(message: str, *names: str, note: str = "") -> Report[Removal
     return Report("", value, note=message)
 
 
-def read_removal(report: Report[RemovalReport]) -> RemovedWorktree:
-    """Return the result of the server's method `worktree_remove`."""
-    return {"removed": True, "note": report.value["note"]}
-
-
 def find_record(source: Source, name: str) -> WorktreeRecord:
     """Return a worktree of the project; raise `NexusError("usage", ...)` if there is none of this name."""
     from nexus_cli.reports.worktrees import find_project  # noqa: PLC0415
@@ -242,32 +230,11 @@ NOUN = Noun(
     "worktree",
     "run",
     (
-        Verb(build_list, "list", opens="nothing", method=ServerMethod("worktree_list")),
-        Verb(
-            build_diff,
-            "diff",
-            opens="nothing",
-            complete=_complete,
-            method=ServerMethod("worktree_diff", ("name", "cwd", "stat"), read_patch),
-        ),
-        Verb(
-            apply_changes,
-            "apply",
-            Authority.KEEPS,
-            "nothing",
-            places=("shell",),
-            complete=_complete,
-            method=ServerMethod("worktree_apply", ("name", "cwd")),
-        ),
+        Verb(build_list, "list", opens="nothing"),
+        Verb(build_diff, "diff", opens="nothing", complete=_complete),
+        Verb(apply_changes, "apply", Authority.KEEPS, "nothing", places=("shell",), complete=_complete),
         Verb(apply_in_session, "apply", Authority.KEEPS, places=("slash",), complete=_complete),
-        Verb(
-            remove,
-            "remove",
-            Authority.KEEPS,
-            "nothing",
-            complete=_complete,
-            method=ServerMethod("worktree_remove", ("name", "cwd", "force"), read_removal),
-        ),
+        Verb(remove, "remove", Authority.KEEPS, "nothing", complete=_complete),
     ),
     "List, diff, apply or remove git worktrees.",
     aliases=("worktrees",),

@@ -19,9 +19,9 @@ from nexus_cli.session.event_json import EventNumbers
 
 MOST_EVENTS = 2_000
 MOST_BYTES = 1 << 20
-"""Bytes that a feed keeps for listeners that reconnect. For one listener twice as much may wait, and larger events."""
-MOST_LARGE = 32 << 20
-"""Bytes of all events that may wait for one listener, also of those that alone exceed `MOST_BYTES`."""
+"""Bytes that a feed keeps for listeners that reconnect."""
+MOST_UNREAD = 32 << 20
+"""Bytes that may wait for one listener: a large event says nothing about the speed of its reader."""
 GAP = "gap"
 """Type of the event that replaces events no longer kept: from `first` to `last`."""
 CUT = "cut"
@@ -43,37 +43,30 @@ class BoundedQueue:
     items: deque[FeedItem] = field(default_factory=deque)
     size: int = 0
     """In bytes."""
-    large: int = 0
-    """Bytes of the events that alone exceed `MOST_BYTES`."""
 
     def append(self, item: FeedItem) -> None:
         """Add the newest event."""
         self.items.append(item)
-        self._count(len(item.data), 1)
+        self.size += len(item.data)
 
     def appendleft(self, item: FeedItem) -> None:
         """Add an event before the oldest."""
         self.items.appendleft(item)
-        self._count(len(item.data), 1)
+        self.size += len(item.data)
 
     def popleft(self) -> FeedItem:
         """Remove and return the oldest."""
         item = self.items.popleft()
-        self._count(len(item.data), -1)
+        self.size -= len(item.data)
         return item
-
-    def _count(self, size: int, sign: int) -> None:
-        self.size += sign * size
-        self.large += sign * size if size > MOST_BYTES else 0
 
     def is_beyond(self) -> bool:
         """True if it exceeds the limit of a feed; one event alone may be larger."""
         return len(self.items) > MOST_EVENTS or (self.size > MOST_BYTES and len(self.items) > 1)
 
     def is_unread(self) -> bool:
-        """True if it exceeds the limit of a listener. One large event says nothing about the speed of its reader."""
-        is_full = len(self.items) > 2 * MOST_EVENTS or self.size - self.large > 2 * MOST_BYTES
-        return is_full or (self.large > MOST_LARGE and len(self.items) > 1)
+        """True if it exceeds the limit of a listener; one event alone may be larger."""
+        return len(self.items) > 2 * MOST_EVENTS or (self.size > MOST_UNREAD and len(self.items) > 1)
 
 
 class Listener:

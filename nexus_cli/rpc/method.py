@@ -1,8 +1,7 @@
-"""A method of the server: a coroutine function declares it, or a verb.
+"""A method of the server: a coroutine function declares it.
 
-The first has its name, parameters and result; its texts stand in the docstring: the summary, then a line `NAME: TEXT`
-for each parameter. `Annotated` gives the JSON Schema of a parameter whose type does not say all. A verb says in
-`Verb.method` what its method has.
+It has its name, parameters and result; the texts stand in the docstring: the summary, then a line `NAME: TEXT` for each
+parameter. `Annotated` gives the JSON Schema of a parameter whose type does not say all.
 """
 
 from __future__ import annotations
@@ -13,23 +12,17 @@ from inspect import Parameter, cleandoc, signature
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin
 
-from nexus_cli.commands.verb import Authority, Verb, read_value
-from nexus_cli.core.json_schema import NAMES, json_schema, json_type, type_hints
-from nexus_cli.core.json_value import JsonObject
-from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, NO_SUCH_AGENT, REFUSED, RpcError
+from nexus_cli.core.elide import clip_text
+from nexus_cli.core.json_schema import json_schema, json_type, type_hints
+from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.rpc.jsonrpc import INVALID_PARAMS, NO_SUCH_AGENT, RpcError
+from nexus_cli.tools.schema import check_arguments
 
 F = TypeVar("F", bound=Callable[..., Any])
 Schema = dict[str, Any]
 _ERRORS = "rpc_errors"
-_WORDS = {
-    "string": "a string",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "a list of strings",
-    "object": "an object",
-}
-_KINDS = {**NAMES, list: "array", dict: "object"}
+MOST_FAULTS, LONGEST_FAULTS = 3, 400
+"""Most faults of the arguments of a call that its answer names, and most characters of them."""
 
 
 class Param(TypedDict):
@@ -55,30 +48,23 @@ class Method:
     """Our error codes that it can return."""
     of_agent: bool
     """True if it acts on one agent, named by `agent_id`."""
-    verb: Verb | None = None
-    """The verb that is run; None if a function is."""
 
-    def check(self, params: JsonObject) -> None:
-        """Raise `RpcError` unless `params` match the method."""
-        known = self.params
-        unknown = [name for name in params if name not in known]
-        problems = [f"{name[:80]!r} is not a parameter of {self.name}" for name in unknown[:3]]
-        problems += [
-            f"{name} is missing" for name, parameter in known.items() if parameter["required"] and name not in params
-        ]
-        found = (_problem(name, known[name]["schema"], value) for name, value in params.items() if name in known)
-        problems += filter(None, found)
-        if problems:
-            raise RpcError(INVALID_PARAMS, "; ".join(problems))
+    def check(self, params: JsonObject) -> JsonDict:
+        """Return the arguments of a call, with the common mistakes of tool calls repaired; raise `RpcError` unless they
+        match the method."""
+        schema = {
+            "type": "object",
+            "properties": {name: parameter["schema"] for name, parameter in self.params.items()},
+            "required": [name for name, parameter in self.params.items() if parameter["required"]],
+            "additionalProperties": False,
+        }
+        given, faults = check_arguments(params, schema)
+        if faults:
+            raise RpcError(INVALID_PARAMS, clip_text("; ".join(faults[:MOST_FAULTS]), LONGEST_FAULTS))
+        return JsonDict(given)
 
 
 AGENT_ID = Param(name="agent_id", description="The agent.", required=True, schema=json_schema(str))
-FOLDER = Param(
-    name="cwd",
-    description="A folder of the project; default: the server's folder.",
-    required=False,
-    schema=json_schema(str),
-)
 
 
 def rpc_method(*errors: int) -> Callable[[F], F]:
@@ -111,24 +97,6 @@ def _read_method(function: Any, of_agent: bool) -> Method:
     return Method(function.__name__, " ".join(about.split()), params, result, errors, of_agent)
 
 
-def read_verb(verb: Verb) -> Method:
-    """Return the method that a verb declares."""
-    name, takes, read = verb.method
-    about = " ".join(verb.help.partition("\n\n")[0].split())
-    about += "" if verb.authority is Authority.READS else " Requires level edit."
-    params = {"cwd": FOLDER}
-    for parameter in verb.parameters:
-        is_required = parameter.default is Parameter.empty
-        params[parameter.name] = Param(
-            name=parameter.name,
-            description=parameter.option.help,
-            required=is_required,
-            schema=json_schema(parameter.kind),
-        )
-    result = json_type(verb.value_type if read is read_value else type_hints(read)["return"])
-    return Method(name, about, {key: params[key] for key in takes}, result, (REFUSED,), False, verb)
-
-
 def _schema(hint: Any) -> Schema:
     """Return the schema that `Annotated` gives, or that of the type; None stands for an absent parameter."""
     if get_origin(hint) is Annotated:
@@ -144,27 +112,3 @@ def one_of(*texts: str) -> Schema:
 def number(least: int, most: int) -> Schema:
     """Return the schema of a whole number."""
     return {"type": "integer", "minimum": least, "maximum": most}
-
-
-def _problem(name: str, schema: Schema, value: Any) -> str:
-    """Return the reason that the value of a parameter is invalid, "" if it is valid."""
-    kind, given = schema["type"], _KINDS.get(type(value))
-    if (given != kind and (given, kind) != ("integer", "number")) or (
-        kind == "array" and not all(isinstance(element, str) for element in value)
-    ):
-        return f"{name} must be {_WORDS[kind]}"
-    if kind == "integer" and not schema["minimum"] <= value <= schema["maximum"]:
-        return f"{name} must be between {schema['minimum']} and {schema['maximum']}"
-    if kind == "number" and not 0 < value < float("inf"):
-        return f"{name} must be above 0 and finite"
-    if kind == "object":
-        parts = schema["properties"]
-        problems = (
-            _problem(f"{name}.{key}", parts[key], element)
-            if key in parts
-            else f"{key[:80]!r} is not one of {name}: {', '.join(parts)}"
-            for key, element in value.items()
-        )
-        return next(filter(None, problems), "")
-    names = schema.get("enum")
-    return f"{name} must be one of {', '.join(names)}" if names and value not in names else ""

@@ -1,11 +1,12 @@
 """The methods of the server: the table that checks calls and generates `/openrpc.json`, and those of no agent.
 
-Those of an agent are in `AgentDispatcher`. A new method is one coroutine, or a word on a verb: see `method`.
+Those of an agent are in `AgentDispatcher`. A new method is one coroutine: see `method`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -14,7 +15,7 @@ from typing import Annotated, Any, cast, get_args
 
 from nexus_cli import __version__
 from nexus_cli.commands import discover, worktree
-from nexus_cli.commands.verb import Authority, Source, Verb
+from nexus_cli.commands.verb import Report, Source
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
@@ -31,10 +32,12 @@ from nexus_cli.core.server_results import (
     CutLine,
     DestroyedAgent,
     GapLine,
+    RemovedWorktree,
+    WorktreeDiff,
 )
 from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.reports.sessions import SessionsReport, list_sessions
-from nexus_cli.reports.worktrees import find_project
+from nexus_cli.reports.worktrees import WorktreesReport, find_project
 from nexus_cli.rpc.dispatcher import MOST_MESSAGES, STOPPING, AgentDispatcher
 from nexus_cli.rpc.jsonrpc import (
     BUSY,
@@ -46,7 +49,7 @@ from nexus_cli.rpc.jsonrpc import (
     REFUSED,
     RpcError,
 )
-from nexus_cli.rpc.method import Method, number, one_of, read_methods, read_verb, rpc_method
+from nexus_cli.rpc.method import Method, number, one_of, read_methods, rpc_method
 from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
 from nexus_cli.session.event_json import ResultLine
 
@@ -68,7 +71,7 @@ EVENTS: JsonObject = {
 
 
 class ServerMethods:
-    """Methods that need no agent: the verbs that are methods, and the end of the server."""
+    """Methods that need no agent: the verbs of worktrees, and the end of the server."""
 
     def __init__(self, pool: AgentPool, folder: Path, shutdown: Callable[[], object]) -> None:
         """A caller's relative `cwd` is below `folder`; `shutdown` is called once and must not block."""
@@ -82,17 +85,60 @@ class ServerMethods:
             raise RpcError(INVALID_PARAMS, "cwd contains a NUL character")
         return self._folder / os.path.expanduser(replace_surrogates(cwd))
 
-    async def run_verb(self, verb: Verb, cwd: str = "", **given: Any) -> JsonObject:
-        """Run a verb that is a method; raise `NexusError` for a change that the level of the server forbids."""
+    def _source(self, cwd: str, *, writes: bool = False) -> Source:
+        """Return the source of a verb in a folder; raise `NexusError` if it writes and the level of the server forbids
+        that."""
         folder = self._resolve(cwd)
 
         def settings() -> Settings:
             return self.pool.shared.config or settings_in(find_project(folder))
 
-        if verb.authority is not Authority.READS:
+        if writes:
             self.pool.require_level(EDIT, settings())
-        source = Source(self.pool.open_ledger, str, str, settings, lambda: folder, is_piped=True)
-        return verb.method.read(await asyncio.to_thread(verb.run, source, **given))
+        return Source(self.pool.open_ledger, str, str, settings, lambda: folder, is_piped=True)
+
+    @rpc_method(REFUSED)
+    async def worktree_list(self, cwd: str = "") -> WorktreesReport:
+        """List the worktrees of this project and their changes.
+
+        cwd: A folder of the project; default: the server's folder.
+        """
+        report: Report[WorktreesReport] = await asyncio.to_thread(worktree.build_list, self._source(cwd))
+        return report.value
+
+    @rpc_method(REFUSED)
+    async def worktree_diff(self, name: str, cwd: str = "", stat: bool = False) -> WorktreeDiff:
+        """Show the changes made in a worktree, without changes that the project had when the worktree was created.
+
+        name: Name of the worktree.
+        cwd: A folder of the project; default: the server's folder.
+        stat: Count the changed lines of each file.
+        """
+        report = await asyncio.to_thread(worktree.build_diff, self._source(cwd), name, stat)
+        return {"diff": replace_surrogates(report.value["text"])}
+
+    @rpc_method(REFUSED)
+    async def worktree_apply(
+        self, name: str, cwd: str = ""
+    ) -> Annotated[JsonObject, "worktrees.apply_worktree.AppliedWorktree"]:
+        """Apply the changes of a worktree to the project, with a three-way merge of each file. Requires level edit.
+
+        name: Name of the worktree.
+        cwd: A folder of the project; default: the server's folder.
+        """
+        report = await asyncio.to_thread(worktree.apply_changes, self._source(cwd, writes=True), name)
+        return cast("JsonObject", report.value)
+
+    @rpc_method(REFUSED)
+    async def worktree_remove(self, name: str, cwd: str = "", force: bool = False) -> RemovedWorktree:
+        """Remove a worktree with its branch. Requires level edit.
+
+        name: Name of the worktree.
+        cwd: A folder of the project; default: the server's folder.
+        force: Discard unapplied changes.
+        """
+        report = await asyncio.to_thread(worktree.remove, self._source(cwd, writes=True), name, force)
+        return {"removed": True, "note": report.value["note"]}
 
     @rpc_method()
     async def shutdown(self) -> Acknowledged:
@@ -108,19 +154,18 @@ class PoolMethods(ServerMethods):
     async def call(self, name: str, params: JsonObject) -> Any:
         """Return the result of a method; raise `RpcError` for every failure that a caller may see."""
         target, given = self.find_target(name, params)
-        verb = METHODS[name].verb
         try:
-            return await (self.run_verb(verb, **given) if verb else getattr(target, name)(**given))
+            return await getattr(target, name)(**given)
         except NexusError as error:
             raise RpcError.of(error) from error
 
     def find_target(self, name: str, params: JsonObject) -> tuple[Any, JsonObject]:
         """Return the object that has the method, this or the dispatcher of an agent, and the arguments of its function.
         Raise `RpcError` if the method or the agent does not exist, or the method does not take `params`."""
-        method, given = METHODS.get(name), dict(params)
+        method = METHODS.get(name)
         if method is None:
             raise RpcError(NO_SUCH_METHOD, name[:80])
-        method.check(params)
+        given = method.check(params)
         return (self._find_agent(given.pop("agent_id")).dispatcher if method.of_agent else self), given
 
     def _find_agent(self, agent_id: str) -> Agent:
@@ -158,6 +203,8 @@ class PoolMethods(ServerMethods):
             raise RpcError(BUSY, STOPPING)
         folder = self._resolve(cwd) if cwd or not session else None
         given = Limits(**(limits or {}))
+        if any(value is not None and not 0 < value < math.inf for value in (given.max_cost, given.timeout)):
+            raise RpcError(INVALID_PARAMS, "limits.max_cost and limits.timeout must be above 0 and finite")
         config = AgentConfig("", system_prompt, model, allow, folder, recipe, session, given, effort, strict=True)
         agent = await self.pool.create(agent_id, config)
         bound = agent.session.dispatcher.limits.to_json()
@@ -210,15 +257,11 @@ class PoolMethods(ServerMethods):
         return {"destroyed": True}
 
 
-NOUNS = (worktree.NOUN,)
-"""The nouns with a verb that is a method; no others are loaded by the start of a server."""
-
 METHODS: Mapping[str, Method] = {
     method.name: method
     for method in (
         *read_methods(PoolMethods),
         *read_methods(AgentDispatcher, of_agent=True),
-        *(read_verb(verb) for noun in NOUNS for verb in noun.verbs if verb.method.name),
         *read_methods(ServerMethods),
     )
 }

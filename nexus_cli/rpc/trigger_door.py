@@ -14,9 +14,8 @@ from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.wire import json_text
 from nexus_cli.ledger import Ledger
-from nexus_cli.runs.seen_deliveries import digest_headers, is_replayed
+from nexus_cli.runs.seen_deliveries import is_replayed
 from nexus_cli.runs.service_triggers import (
-    DELIVERY,
     Service,
     TooManyRuns,
     parse_payload,
@@ -39,8 +38,6 @@ NO_TEXT = ("multipart", "image", "audio", "video")
 `application/x-www-form-urlencoded`."""
 MOST_EARLY, EARLY_SECONDS = 20, 120.0
 """Events that are kept for runs which begin to wait for them, and for how long: CI may be faster than a model."""
-NEWEST = 1000
-"""Most runs whose signatures count where no delivery is remembered."""
 
 
 class TriggerDoor:
@@ -121,18 +118,7 @@ class TriggerDoor:
         """Return True if a signature has come before with another id or event, which it does not cover. Blocks."""
         if not event.signature:
             return False
-        headers = event.key, event.event
-        return is_replayed(service.name, event.signature, headers, lambda: self._list_queued(service))
-
-    def _list_queued(self, service: Service) -> dict[str, str]:
-        """Return the signatures of the deliveries that queued runs, for a machine that has seen none."""
-        runs = self._ledger.runs.list_runs(limit=NEWEST, type="service", title=service.name)[::-1]
-        pairs = ((run.options.get(DELIVERY), run.trigger.get("event", "")) for run in runs)
-        return {
-            str(row[0]): digest_headers(str(row[1]), str(event))
-            for row, event in pairs
-            if isinstance(row, list) and row[1:]
-        }
+        return is_replayed(service.name, event.signature, (event.key, event.event))
 
 
 def _refuse(service: Service, request: web.Request, body: bytes) -> str:

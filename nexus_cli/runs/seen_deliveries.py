@@ -7,7 +7,6 @@ event.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,19 +19,18 @@ MOST_SEEN = 10_000
 LOCK_SECONDS = 5.0
 
 
-def is_replayed(service: str, signature: str, headers: tuple[str, str], known: Callable[[], Mapping[str, str]]) -> bool:
+def is_replayed(service: str, signature: str, headers: tuple[str, str]) -> bool:
     """Return True if a signature has come before with another id or event, else remember it with these `headers`.
 
-    `known` returns what is remembered elsewhere, by signature the digest (`digest_headers`), for a service without a
-    file. Blocks; raises `NexusError` if the file cannot be read or written.
+    Blocks; raises `NexusError` if the file cannot be read or written.
     """
     path = places().data / "serve" / "services" / f"{service}.deliveries"
-    digest = digest_headers(*headers).encode()
+    digest = sha256("\n".join(headers).encode("utf-8", "surrogatepass")).hexdigest().encode()
     with named_write_errors(path), FileLock.wait_for(path.with_name(f"{path.name}.lock"), LOCK_SECONDS):
         try:
             seen = path.read_bytes()
         except FileNotFoundError:
-            seen = b"".join(f"{one} {other}\n".encode() for one, other in known().items())
+            seen = b""
             replace_private_file(path, seen)
         head = f"{signature} ".encode()
         if (at := seen.find(head)) >= 0:
@@ -50,8 +48,3 @@ def _append(path: Path, seen: bytes, line: bytes) -> None:
         file.write(line if seen.endswith(b"\n") or not seen else b"\n" + line)  # after a write that was cut short
         file.flush()
         os.fsync(file.fileno())
-
-
-def digest_headers(key: str, event: str) -> str:
-    """Return a digest of the id and the event of a delivery."""
-    return sha256(f"{key}\n{event}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -47,8 +47,6 @@ MOST_MISSED = 100
 """Most events that are recorded for a run which does not wait for them."""
 MOST_DEPTH = 50
 """Most levels of a payload: it is parsed again wherever runs are listed, and indented for the model."""
-DELIVERY = "delivery"
-"""Option of a run: signature and key of the event that started it."""
 LONGEST_KEY = 200
 """Most characters of an idempotency key, and of the key of a cause."""
 QUIET_SECONDS = 5.0
@@ -269,9 +267,9 @@ def _queue(ledger: Ledger, service: Service, event: ServiceEvent, cause: str, re
     runs, kind, payload = ledger.runs, event.event, event.payload
     facts = {"type": "service", "service": service.name, "instruction": service.instruction, "payload": payload}
     facts |= {"event": kind} if kind else {}
-    options = {**service.options, **({DELIVERY: (event.signature, event.key)} if event.signature else {})}
     key = find_cause(service.sender, payload) if service.key is None else fill_fields(service.key, payload, kind)
-    options |= {KEY: key[:LONGEST_KEY], DEBOUNCE: options.get(DEBOUNCE, QUIET_SECONDS)} if key else {}
+    quiet = service.options.get(DEBOUNCE, QUIET_SECONDS)
+    options = {**service.options, **({KEY: key[:LONGEST_KEY], DEBOUNCE: quiet} if key else {})}
     joins = runs.find_open(service.name, key[:LONGEST_KEY]) if key else None
     if joins and f"run-{joins[0]}" in resumed:
         return {}

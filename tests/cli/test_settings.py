@@ -333,15 +333,6 @@ def test_an_effort_that_no_model_knows_is_refused_before_anything_is_sent(nexus:
         assert done.returncode == 2 and b"silly" in done.stderr and b"xhigh" in done.stderr
 
 
-@pytest.mark.matrix
-@pytest.mark.parametrize("value", ["-5", "-0.5", "-.5", "-1e3"])
-def test_a_negative_number_is_a_value_and_told_as_one(nexus: Run, value: str) -> None:
-    done = nexus("config", "set", "limits.max_cost", value)
-    assert done.returncode == 2 and b"limits.max_cost" in done.stderr and b"option" not in done.stderr
-    assert b"--unset cannot be used together" in nexus("config", "set", "limits.max_cost", value, "--unset").stderr
-    assert b"no such option: -x" in nexus("config", "set", "limits.max_cost", "-x").stderr
-
-
 def test_setting_writes_through_a_link(here: Places, tmp_path: Path) -> None:
     here.config.mkdir()
     (tmp_path / "dotfiles.toml").write_text("# kept\n")

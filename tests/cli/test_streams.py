@@ -73,9 +73,6 @@ def test_the_command_that_resumes_names_the_folder_and_is_not_told_without_savin
     (tmp_path / "a b").mkdir()
     assert engine("lost", "ask", "-C", "a b", "hi").stderr.endswith(b"nexus ask -C 'a b' -r 01FAKE\n")
     assert b"Resume" not in engine("lost", "ask", "--no-save", "hi").stderr
-    (tmp_path / "a\n  'b").mkdir()
-    resume = engine("lost", "ask", "-C", "a\n  'b", "hi").stderr.decode().splitlines()[-1]
-    assert resume == r"Resume with: nexus ask -C $'a\012\040\040\047b' -r 01FAKE"
 
 
 @pytest.mark.parametrize("scenario", ["crash", "fail"])

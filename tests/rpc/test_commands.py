@@ -559,8 +559,8 @@ async def test_images_go_with_a_message(tmp_path: Path) -> None:
         for wrong in ("no base64", base64.b64encode(b"a text").decode()):
             with pytest.raises(CallError, match="PNG"):
                 await served.client.send("a", "look", [wrong])
-        with pytest.raises(CallError, match="list of strings"):
-            await served.client.call("send", agent_id="a", content="x", images=[1])
+        with pytest.raises(CallError, match="must be a string"):
+            await served.client.call("send", agent_id="a", content="x", images=[{}])
         assert len(provider.seen) == 1
 
 

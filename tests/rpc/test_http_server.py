@@ -407,13 +407,14 @@ async def test_a_reader_that_takes_nothing_holds_up_no_agent_and_no_memory(
 ) -> None:
     monkeypatch.setattr(http_server, "WRITE_SECONDS", 1.0)
     monkeypatch.setattr(event_feed, "MOST_BYTES", 300_000)
+    monkeypatch.setattr(event_feed, "MOST_UNREAD", 600_000)
     async with serving(tmp_path, Answering(flood)) as served:
         await served.client.create_agent("a")
         one = await listen_without_reading(served, "a")
         (listener,) = _feed(served, "a")._listeners
         for _ in range(8):
             assert (await served.client.send("a", "go"))["ok"]
-            assert listener._queue.size <= 2 * event_feed.MOST_BYTES
+            assert listener._queue.size <= event_feed.MOST_UNREAD
             assert _feed(served, "a")._kept.size <= 2 * event_feed.MOST_BYTES
         await until(lambda: not _feed(served, "a")._listeners)
         one.writer.close()
@@ -422,7 +423,7 @@ async def test_a_reader_that_takes_nothing_holds_up_no_agent_and_no_memory(
 
 @pytest.mark.matrix
 async def test_a_slow_reader_is_cut_off_with_a_last_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_feed, "MOST_BYTES", 300_000)
+    monkeypatch.setattr(event_feed, "MOST_UNREAD", 600_000)
     async with serving(tmp_path, Answering(flood)) as served:
         await served.client.create_agent("a")
         one = await listen_without_reading(served, "a")

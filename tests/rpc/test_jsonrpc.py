@@ -11,8 +11,6 @@ import pytest
 from rpc.serving import serving
 
 from nexus_cli.client import CallError, Client
-from nexus_cli.commands import discover, worktree
-from nexus_cli.commands.verb import Authority
 from nexus_cli.rpc.dispatcher import AgentDispatcher
 from nexus_cli.rpc.jsonrpc import MEANINGS, MOST_CALLS
 from nexus_cli.rpc.methods import METHODS, PoolMethods, openrpc_document
@@ -73,13 +71,13 @@ async def test_what_is_no_call_at_all_is_answered_by_the_codes_of_the_standard(
         ({"params": {"": 1}}, PARAMS, 1),
         ({"method": "send"}, PARAMS, 1),
         ({"method": "send", "params": {"agent_id": "a"}}, PARAMS, 1),
-        ({"method": "send", "params": {"agent_id": 1, "content": "x"}}, PARAMS, 1),
+        ({"method": "send", "params": {"agent_id": 1, "content": "x"}}, -32001, 1),
         ({"method": "send", "params": {"agent_id": "a", "content": None}}, PARAMS, 1),
         ({"method": "send", "params": {"agent_id": "a", "content": ["x"]}}, PARAMS, 1),
         ({"method": "send", "params": {"agent_id": "a", "content": "x", "self": 1}}, PARAMS, 1),
         ({"method": "send", "params": {"agent_id": "a", "content": "x"}}, -32001, 1),
         ({"method": "get_messages", "params": {"agent_id": "a", "limit": True}}, PARAMS, 1),
-        ({"method": "get_messages", "params": {"agent_id": "a", "limit": 1.0}}, PARAMS, 1),
+        ({"method": "get_messages", "params": {"agent_id": "a", "limit": 1.0}}, -32001, 1),
         ({"method": "get_messages", "params": {"agent_id": "a", "limit": 0}}, PARAMS, 1),
         ({"method": "get_messages", "params": {"agent_id": "a", "offset": -1}}, PARAMS, 1),
         ({"method": "get_messages", "params": {"agent_id": "a", "offset": 10**30}}, PARAMS, 1),
@@ -158,7 +156,7 @@ def _parameters(function: Any) -> list[str]:
 def test_the_table_is_the_code(name: str) -> None:
     method = METHODS[name]
     function = getattr(AgentDispatcher if method.of_agent else PoolMethods, name, None)
-    assert inspect.iscoroutinefunction(function) is (method.verb is None)
+    assert inspect.iscoroutinefunction(function)
     client = getattr(Client, name)
     assert inspect.iscoroutinefunction(client)
     assert _parameters(client) == [*method.params]
@@ -166,18 +164,13 @@ def test_the_table_is_the_code(name: str) -> None:
 
 def test_nothing_else_can_be_called() -> None:
     public = {name for name, value in inspect.getmembers(PoolMethods) if inspect.iscoroutinefunction(value)}
-    own = {name for name, method in METHODS.items() if not (method.of_agent or method.verb)}
-    assert public - {"call", "run_verb"} == own
+    own = {name for name, method in METHODS.items() if not method.of_agent}
+    assert public - {"call"} == own
 
 
-def test_a_verb_that_permits_is_a_method_only_where_the_level_edit_is_enough() -> None:
-    verbs = [verb for command in discover().values() for verb in command.verbs]
-    verbs += [verb for verb in worktree.NOUN.verbs if verb not in verbs]
-    declared = {verb.method.name for verb in verbs} - {""}
-    assert declared == {name for name, method in METHODS.items() if method.verb}, "add the noun to NOUNS of methods.py"
-    permits = {verb.method.name for verb in verbs if verb.authority is not Authority.READS} - {""}
-    assert permits == {"worktree_apply", "worktree_remove"}
-    assert all(METHODS[name].about.endswith(" Requires level edit.") for name in permits)
+def test_a_method_that_changes_worktrees_needs_the_level_edit() -> None:
+    told = {name for name, method in METHODS.items() if method.about.endswith(" Requires level edit.")}
+    assert told == {"worktree_apply", "worktree_remove"}
 
 
 @pytest.mark.matrix

@@ -93,16 +93,16 @@ async def test_limits_bind_every_turn_of_an_agent_and_wrong_ones_are_named(tmp_p
             assert failed.value.code == -32004 and data["kind"] == "limit"
             assert data["usage"]["input"] > 0 and data["session"] == made["session"]
         wrong: list[tuple[Any, str]] = [
-            ({"max_steps": 0}, "limits.max_steps must be between"),
-            ({"max_steps": True}, "limits.max_steps must be a whole number"),
-            ({"max_cost": -1}, "limits.max_cost must be above 0 and finite"),
-            ({"timeout": "x"}, "limits.timeout must be a number"),
-            ({"tools": []}, "'tools' is not one of limits"),
-            ([], "limits must be an object"),
+            ({"max_steps": 0}, "`limits.max_steps` must be at least 1"),
+            ({"max_steps": True}, "`limits.max_steps` must be an integer"),
+            ({"max_cost": -1}, "limits.max_cost and limits.timeout must be above 0 and finite"),
+            ({"timeout": "x"}, "`limits.timeout` must be a number"),
+            ({"tools": []}, "`limits.tools` is unknown"),
+            ([], "`limits` must be an object"),
         ]
         for limits, why in wrong:
             assert why in await refused(served.client.create_agent("w", limits=limits), -32602)
-        assert "effort must be one of" in await refused(served.client.create_agent("w", effort="most"), -32602)
+        assert "`effort` must be one of" in await refused(served.client.create_agent("w", effort="most"), -32602)
 
 
 @pytest.mark.matrix
@@ -304,7 +304,7 @@ async def test_an_event_of_any_size_arrives_whole_and_cuts_nobody_who_reads(tmp_
 
 
 async def test_large_events_that_nobody_reads_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_feed, "MOST_LARGE", 10_000_000)
+    monkeypatch.setattr(event_feed, "MOST_UNREAD", 10_000_000)
     feed = event_feed.EventFeed()
     listener = feed.listen()
     for _ in range(3):

@@ -37,7 +37,6 @@ def test_from_claude_code(repl: Opens) -> None:
     made.send("y")
     made.wait_for("esc to stop")
     habit(made, ESCAPE, "stopped")
-    time.sleep(0.2)  # sooner it is the same key, held down
     time.sleep(1.6)  # right after the Esc that stopped the turn another one means the same
     habit(made, ESCAPE, "press Esc again")
     time.sleep(0.2)

@@ -94,8 +94,6 @@ def ask(
     configuration, 3 stopped before the end (a limit, no answer), 4 an input limit such as --no-drops would be broken
     (nothing was sent), 75 temporary failure, 130, 143 and 129 stopped by SIGINT, SIGTERM and SIGHUP.
     """
-    require_limit("--max-cost", max_cost)
-    require_limit("--timeout", timeout)
     options = AskOptions(
         tuple(prompt or ()),
         shared,
@@ -118,7 +116,6 @@ app.command("ask")(take_shared(ask))
 
 
 def _watch_options(context: typer.Context, watch: bool, lines: int, pause: float) -> WatchOptions | None:
-    require_limit("--watch-pause", pause)
     if not watch:
         for name in ("watch_lines", "watch_pause"):
             source = context.get_parameter_source(name)
@@ -129,16 +126,6 @@ def _watch_options(context: typer.Context, watch: bool, lines: int, pause: float
     from nexus_cli.cli.run.watch import WatchOptions  # noqa: PLC0415  (few runs watch a stream)
 
     return WatchOptions(lines, pause)
-
-
-def require_limit(name: str, value: float | None) -> None:
-    """Raise `NexusError("usage", ...)` if a limit is infinite or not above 0."""
-    if value == float("inf"):
-        raise NexusError("usage", f"wrong value for {name}: inf", "an infinite limit has no effect", f"Omit {name}")
-    if value is not None and not value > 0:
-        raise NexusError(
-            "usage", f"wrong value for {name}: {value:g}", "must be above 0", "Correct the value, or omit the option"
-        )
 
 
 def run_ask(options: AskOptions) -> int:

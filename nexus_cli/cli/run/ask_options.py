@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from nexus_cli.cli.command_options import refuse_empty, whole_number
+from nexus_cli.cli.command_options import check_amount, refuse_empty, whole_number
 
 if TYPE_CHECKING:
     from nexus_cli.core.context_contract import ContextContract
@@ -29,8 +29,12 @@ MaxSteps = Annotated[
 MaxTotalTokens = Annotated[
     int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum input and output tokens of the turn.")
 ]
-MaxCost = Annotated[float | None, typer.Option(metavar="USD", help="Maximum cost of the turn in dollars.")]
-Timeout = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit of the turn in seconds.")]
+MaxCost = Annotated[
+    float | None, typer.Option(callback=check_amount, metavar="USD", help="Maximum cost of the turn in dollars.")
+]
+Timeout = Annotated[
+    float | None, typer.Option(callback=check_amount, metavar="SECONDS", help="Time limit of the turn in seconds.")
+]
 Until = Annotated[
     str,
     typer.Option(
@@ -55,7 +59,10 @@ WatchLines = Annotated[
     int, typer.Option(callback=whole_number(), metavar="N", help="With --watch: maximum lines in a batch.")
 ]
 WatchPause = Annotated[
-    float, typer.Option(metavar="SECONDS", help="With --watch: seconds without input after which a batch ends.")
+    float,
+    typer.Option(
+        callback=check_amount, metavar="SECONDS", help="With --watch: seconds without input after which a batch ends."
+    ),
 ]
 RequireSave = Annotated[bool, typer.Option("--require-save", help="Fail if the session cannot be saved.")]
 ExplainContext = Annotated[

@@ -10,12 +10,12 @@ import typer
 from nexus_cli.cli.command_options import (
     NoPlugins,
     SharedOptions,
+    check_amount,
     refuse_empty,
     take_shared,
     whole_number,
 )
 from nexus_cli.cli.process import block_imports_from
-from nexus_cli.cli.run.ask import require_limit
 from nexus_cli.cli.run.ask_options import Schema
 from nexus_cli.cli.work_folder import open_work_folder
 from nexus_cli.config.project_settings import settings_in
@@ -59,11 +59,15 @@ def map_items(
     ] = False,
     resume: ResumeFile = "",
     unordered: Annotated[bool, typer.Option("--unordered", help="Print results as items finish.")] = False,
-    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="Maximum total cost in dollars.")] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(callback=check_amount, metavar="USD", help="Maximum total cost in dollars.")
+    ] = None,
     max_steps: Annotated[
         int | None, typer.Option(callback=whole_number(), metavar="N", help="Maximum number of requests per item.")
     ] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit per item in seconds.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(callback=check_amount, metavar="SECONDS", help="Time limit per item in seconds.")
+    ] = None,
     schema: Schema = "",
     *,
     shared: SharedOptions,
@@ -74,8 +78,6 @@ def map_items(
     Each file is attached to its message. Prints one JSON line per item. Exit status: 0 success, 3 if some items failed
     (see their lines), else as nexus ask. More: nexus docs map.
     """
-    require_limit("--max-cost", max_cost)
-    require_limit("--timeout", timeout)
     shared.check()
     if not prompt.strip():
         raise NexusError("usage", "nothing to ask", "the prompt is empty", "See nexus map --help")

@@ -10,18 +10,15 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, TypedDict, cast
 
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import ErrorObject, NexusError
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import json_text
 
-IN_MEMORY = 64 * 1024 * 1024
-"""Bytes of results that are kept in memory if there is no file."""
 _BEGINNING = b'{"item":'
 """Beginning of every line, also of one that was cut off when its writer was killed."""
 
@@ -50,7 +47,7 @@ def item_key(item: str, trigger: Trigger, settings: JsonObject) -> str:
 
 
 class MapJournal:
-    """Results of finished items, by key. Keeps only their places in memory."""
+    """Results of finished items, by key."""
 
     def __init__(self, path: Path | None) -> None:
         """Open and lock the file, which is created if missing; None keeps the results for this process alone.
@@ -58,30 +55,22 @@ class MapJournal:
         Raises `NexusError("usage", ...)` if it cannot be written, is locked, or is no resume file.
         """
         self.path = path
-        self.answered: set[str] = set()
-        """Keys of the items that succeeded."""
+        self.answered: dict[str, MapLine] = {}
+        """Results of the items that succeeded, by key."""
         self.begun: dict[str, str] = {}
         """Sessions of the items that have begun, by key."""
-        self._places: dict[str, tuple[int, int]] = {}
         self._is_torn = False
         """True if the last line of the file has no end."""
-        self._file = _open(path) if path else cast("IO[bytes]", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115
+        self._file = _open(path) if path else None
         try:
             self._load()
         except BaseException:
-            self._file.close()
+            self.close()
             raise
 
     def _load(self) -> None:
-        if self.path is None:
-            return
-        with open(os.dup(self._file.fileno()), "rb") as reader:
-            self._load_lines(reader)
-
-    def _load_lines(self, reader: IO[bytes]) -> None:
-        end, line = 0, b"\n"
-        for number, line in enumerate(reader, 1):
-            start, end = end, end + len(line)
+        line = b"\n"
+        for number, line in enumerate(self._file.read().splitlines(keepends=True) if self._file else (), 1):
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError):
@@ -91,16 +80,17 @@ class MapJournal:
             if not _is_entry(value):
                 why = f"line {number} is not a result of `nexus map --resume`"
                 raise NexusError("usage", f"--resume {self.path}", why, "Use a new file, or one written by --resume")
-            self._note(value, start, end - start)
+            self._note(value)
         self._is_torn = not line.endswith(b"\n")
 
-    def _note(self, value: JsonObject, start: int, length: int) -> None:
+    def _note(self, value: JsonObject) -> None:
         key = str(value["key"])
         if "ok" not in value:
             self.begun[key] = str(value["session"])
-            return
-        self._places[key] = (start, length)
-        (self.answered.add if value["ok"] else self.answered.discard)(key)
+        elif value["ok"]:
+            self.answered[key] = cast("MapLine", {name: part for name, part in value.items() if name != "key"})
+        else:
+            self.answered.pop(key, None)
 
     def add(self, key: str, line: MapLine) -> None:
         """Append a result; it is on disk when this returns. Raises `NexusError` if that fails."""
@@ -110,17 +100,10 @@ class MapJournal:
         """Record the session of an item, which continues if this process is killed."""
         self._append({"item": item, "key": key, "session": session}, sync=False)
 
-    def get(self, key: str) -> MapLine:
-        """Return the newest result of an item."""
-        start, length = self._places[key]
-        self._file.seek(start)
-        value: JsonDict = json.loads(self._file.read(length))
-        del value["key"]
-        return cast("MapLine", value)
-
     def close(self) -> None:
         """Release the file. May be called twice."""
-        self._file.close()
+        if self._file:
+            self._file.close()
 
     def remove(self) -> None:
         """Release and delete the file."""
@@ -130,19 +113,20 @@ class MapJournal:
                 self.path.unlink()
 
     def _append(self, value: JsonObject, *, sync: bool) -> None:
-        line = json_text(value, escaped=False).encode("utf-8", "replace") + b"\n"
-        left = memoryview(b"\n" * self._is_torn + line)
-        try:
-            start = self._file.seek(0, os.SEEK_END) + self._is_torn
-            self._is_torn = True
-            while left:
-                left = left[self._file.write(left) :]
-            self._is_torn = False
-            if sync and self.path:
-                os.fsync(self._file.fileno())
-        except OSError as error:
-            raise NexusError("internal", f"{self.path} cannot be written", str(error.strerror), "Make room") from error
-        self._note(value, start, len(line))
+        if self._file:
+            line = json_text(value, escaped=False).encode("utf-8", "replace") + b"\n"
+            left = memoryview(b"\n" * self._is_torn + line)
+            try:
+                self._is_torn = True
+                while left:
+                    left = left[self._file.write(left) :]
+                self._is_torn = False
+                if sync:
+                    os.fsync(self._file.fileno())
+            except OSError as error:
+                why = str(error.strerror)
+                raise NexusError("internal", f"{self.path} cannot be written", why, "Make room") from error
+        self._note(value)
 
 
 def _open(path: Path) -> IO[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from nexus_cli.cli import process
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.open_files import raise_file_limit
 from nexus_cli.cli.run.map_journal import MapJournal, MapLine, item_key
-from nexus_cli.cli.run.run_turn import quote_word, session_options
+from nexus_cli.cli.run.run_turn import session_options
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
@@ -181,15 +182,15 @@ class _Lines:
     out: Stream
     journal: MapJournal
     unordered: bool
-    ready: dict[int, tuple[str, MapLine | None, bool]] = field(default_factory=dict)
-    """Results that wait for an earlier one, by number: the key of the journal or the line itself, and True for an item
-    that occurs again."""
+    ready: dict[int, tuple[str, MapLine, bool]] = field(default_factory=dict)
+    """Results that wait for an earlier one, by number: the key of the journal, the line, and True for an item that
+    occurs again."""
     paid: set[str] = field(default_factory=set)
     """Keys of the answers that were printed with their cost."""
     next: int = 0
 
-    def add(self, number: int, key: str, line: MapLine | None = None, *, again: bool = False) -> None:
-        """Print a result, which is in the journal unless it is given, when its turn has come."""
+    def add(self, number: int, key: str, line: MapLine, *, again: bool) -> None:
+        """Print a result when its turn has come."""
         self.ready[number] = (key, line, again)
         if self.unordered:
             self._print(number)
@@ -203,8 +204,7 @@ class _Lines:
             self._print(number)
 
     def _print(self, number: int) -> None:
-        key, line, again = self.ready.pop(number)
-        map_line = line or self.journal.get(key)
+        key, map_line, again = self.ready.pop(number)
         if again or key in self.paid:
             map_line = {**map_line, "cost_usd": 0.0}
         if key in self.journal.answered:
@@ -285,7 +285,7 @@ class _Map:
     def _resume_line(self) -> str:
         if self._journal.path is None:
             return "The answers were not saved; with --resume FILE the next run saves its answers"
-        more = "" if self._run.resume else f" and --resume {quote_word(str(self._journal.path))}"
+        more = "" if self._run.resume else f" and --resume {shlex.quote(str(self._journal.path))}"
         return f"Resume with: the same command{more}"
 
     def _most_at_once(self) -> int:
@@ -345,7 +345,7 @@ class _Map:
         trigger = replace(trigger, schema=run.schema)
         key = item_key(item, trigger, self._settings())
         if key in self._journal.answered:
-            self._finish([number], key)
+            self._finish([number], key, self._journal.answered[key])
         elif key in self._running:
             self._running[key].append(number)
         elif self._budget.error is not None:
@@ -371,14 +371,14 @@ class _Map:
             "schema": schema,
         }
 
-    def _finish(self, numbers: list[int], key: str, line: MapLine | None = None) -> None:
+    def _finish(self, numbers: list[int], key: str, line: MapLine) -> None:
         self._finished += len(numbers)
-        if line is not None and line["error"] is not None:
+        if line["error"] is not None:
             self._failed += len(numbers)
             self._error = self._error or _name_item(line["item"], line["error"]["message"])
         report_share(self._finished / len(self._run.items))
         for number in numbers:
-            self._lines.add(number, key, None if key else line, again=number != numbers[0])
+            self._lines.add(number, key, line, again=number != numbers[0])
 
     async def _ask(self, key: str, item: str, trigger: Trigger) -> MapLine | None:
         """Ask for the result of one item; None if it was stopped. Raises `NexusError` for errors of every item."""

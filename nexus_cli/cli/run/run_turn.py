@@ -276,7 +276,7 @@ class AskTurn:
 
     def _resume_line(self) -> str:
         schema = self._run.options.schema
-        command = f"nexus ask --schema {quote_word(schema)}" if schema else "nexus ask"
+        command = f"nexus ask --schema {shlex.quote(schema)}" if schema else "nexus ask"
         return format_resume_line(self._session, command, self._run.options.shared, self._stored)
 
 
@@ -335,7 +335,7 @@ def format_resume_line(session: Session, command: str, shared: SharedOptions, na
     """Return the line that resumes `session` with `command` in the same folder, as `named` or by id; "" if unsaved.
 
     With `named` the ledger has entries of the session, even if a later commit failed."""
-    place = f" -C {quote_word(shared.directory)}" if shared.directory else ""
+    place = f" -C {shlex.quote(shared.directory)}" if shared.directory else ""
     place += f" -w {shared.worktree}" if shared.worktree else ""
     return f"Resume with: {command}{place} -r {named or session.id}" if named or session.saved else ""
 
@@ -348,12 +348,3 @@ def has_entries(session: Session) -> bool:
         return session.ledger.session(session.id).entries > 0
     except NexusError:
         return False
-
-
-def quote_word(text: str) -> str:
-    """Quote `text` as one shell word on one line; control characters are escaped."""
-    if text.isprintable() and "  " not in text:
-        return shlex.quote(text)
-    plain = (char if char.isprintable() and char not in "\\' " else None for char in text)
-    octal = ("".join(f"\\{byte:03o}" for byte in os.fsencode(char)) for char in text)
-    return f"$'{''.join(as_it_is or escaped for as_it_is, escaped in zip(plain, octal, strict=True))}'"

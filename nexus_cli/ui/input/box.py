@@ -239,7 +239,6 @@ class InputBox:
         shown, files = self._pastes.label_pastes(text), self._pastes.list_files(text)
         typed = TypedMessage(replace_surrogates(whole), replace_surrogates(shown), pasted, files)
         remembered = _WITH_KEY.sub(r"\1", self._pastes.for_history(text))
-        self._pastes.release()
         self.buffer.reset()
         self._history.append_string(remembered)
         self._insert()

@@ -45,25 +45,14 @@ class NameIndex:
         lower = (name.lower() for name in self.names)
         self._lower = [low if low != name else name for low, name in zip(lower, self.names, strict=True)]
         self._base = [low.rstrip("/").rpartition("/")[2] for low in self._lower]
-        self._every = range(len(self.names))
-        self._last: tuple[str, Sequence[int]] = ("", self._every)
-        self._turn = threading.Lock()
-
-    def matching(self, query: str) -> list[str]:
-        """Return every name that has the letters of `query` in this order, ignoring case."""
-        return [self.names[i] for i in self._matching(query.lower())]
 
     def best(self, query: str, most: int = SHOWN) -> list[str]:
-        """Return the best of `matching`: matches at the beginning of the last part, then in it, then in the whole name,
-        then scattered letters.
-
-        Shorter names win ties. A query that extends the last one searches only the last result.
+        """Return the best of the names that have the letters of `query` in this order, ignoring case: matches at the
+        beginning of the last part, then in it, then in the whole name, then scattered letters. Shorter names win ties.
         """
         query = query.lower()
-        found = self._matching(query)
-        if not query:
-            return [self.names[i] for i in found[:most]]
         low, base, scattered = self._lower, self._base, _scattered(query)
+        found = [i for i, name in enumerate(low) if scattered(name)]
         ranks = (
             (i for i in found if base[i].startswith(query)),
             (i for i in found if query in base[i]),
@@ -77,21 +66,6 @@ class NameIndex:
             if len(chosen) >= most:
                 break
         return [self.names[i] for i in chosen]
-
-    def _matching(self, query: str) -> Sequence[int]:
-        with self._turn:
-            before, found = self._last
-            if not query.startswith(before):
-                before, found = "", self._every
-            if query != before:
-                low = self._lower
-                for char in dict.fromkeys(query[len(before) :]):
-                    found = [i for i in found if char in low[i]]
-                if len(query) > 1:
-                    scattered = _scattered(query)
-                    found = [i for i in found if scattered(low[i])]
-                self._last = (query, found)
-            return found
 
 
 def _scattered(query: str) -> Callable[[str], object]:

@@ -10,13 +10,11 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.core.clock import utc_now
@@ -33,8 +31,6 @@ ENTRIES = 1000
 """Most entries that can be recalled."""
 LONGEST = 256 * 1024
 """Most characters of an entry that is written; longer ones are kept only while the process lives."""
-_WAIT = 0.1
-"""Seconds to wait for the lock. Without it the line is appended anyway: one write is never mixed with others."""
 
 
 class ProjectHistory(History):
@@ -55,26 +51,23 @@ class ProjectHistory(History):
         self._save = save
         self._notice = notice
         self._told = False
-        self._earlier: list[str] | None = None
-        self._own: list[str] = []
         # Lines written from now on are not read; this process knows its own.
         self._end = _size(path)
 
     async def load(self) -> AsyncGenerator[str, None]:
         """Yield entries, newest first; the file is read once, in a thread."""
-        if self._earlier is None:
+        if not self._loaded:
+            self._loaded = True
             try:
-                self._earlier = await asyncio.get_running_loop().run_in_executor(None, self.read)
+                self._loaded_strings += await asyncio.get_running_loop().run_in_executor(
+                    None, self.load_history_strings
+                )
             except OSError as error:
-                self._earlier = []
                 self._trouble("cannot be read", error)
-        before = ""
-        for text in [*reversed(self._own), *self._earlier]:
-            if text != before:
-                yield text
-            before = text
+        async for text in super().load():
+            yield text
 
-    def read(self) -> list[str]:
+    def load_history_strings(self) -> list[str]:
         """Return this project's entries from before the start, newest first; raise `OSError` if they are unreadable."""
         lines: list[str] = []
         for text in reversed(list(_texts(_tail(self._path, self._end), self._project))):
@@ -84,22 +77,11 @@ class ProjectHistory(History):
                 break
         return lines
 
-    def get_strings(self) -> list[str]:
-        """Return the entries loaded so far, oldest first."""
-        return [*reversed(self._earlier or []), *self._own]
-
     def append_string(self, string: str) -> None:
         """Add an entry and write it; a repeated one counts once."""
         text = replace_surrogates(string)
-        newest = self._own[-1:] or (self._earlier or [])[:1]
-        if not text.strip() or [text] == newest:
-            return
-        self._own.append(text)
-        del self._own[:-ENTRIES]
-        self.store_string(text)
-
-    def load_history_strings(self) -> Iterable[str]:
-        return self.read()
+        if text.strip() and [text] != self._loaded_strings[:1]:
+            super().append_string(text)
 
     def store_string(self, string: str) -> None:
         """Append one line to the file."""
@@ -121,18 +103,16 @@ class ProjectHistory(History):
 def append(path: Path, line: bytes) -> None:
     """Append a line, which ends in a newline, to a file of mode 0600 that other processes write too. Raises `OSError`.
 
-    An incomplete last line gets a newline first. A file above `LARGEST` is replaced by its newest half.
+    An incomplete last line gets a newline first. A file above `LARGEST` is replaced by its newest half, without what
+    another process appends at that moment.
     """
     real = real_path(path)
     private_dir(real.parent)
     if os.path.lexists(real) and not real.is_file():
         raise OSError(22, "not a regular file")
-    with ExitStack() as stack:
-        with suppress(OSError):
-            stack.enter_context(FileLock.wait_for(real, _WAIT))
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-        descriptor = os.open(real, flags, 0o600)
-        stack.callback(os.close, descriptor)
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+    descriptor = os.open(real, flags, 0o600)
+    try:
         status = os.fstat(descriptor)
         if status.st_mode & 0o077 and status.st_uid == os.geteuid():
             os.fchmod(descriptor, 0o600)
@@ -143,6 +123,8 @@ def append(path: Path, line: bytes) -> None:
         size = status.st_size + len(line)
         if size > LARGEST:
             replace_private_file(real, _whole_lines(os.pread(descriptor, LARGEST // 2, size - LARGEST // 2)))
+    finally:
+        os.close(descriptor)
 
 
 def _size(path: Path) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
@@ -22,8 +22,6 @@ FOLDED_CHARACTERS = 1000
 """Lines or characters above which a paste is folded."""
 REMEMBERED = 64 * 1024
 """Most characters of a folded paste that the history keeps; for longer ones it keeps the label."""
-RETAINED = 1024 * 1024
-"""Characters of pastes that are kept after their message was sent, for undo and yank."""
 
 # The last private-use plane: no font has glyphs there.
 _FIRST, _LAST = 0x100000, 0x10FFFD
@@ -59,8 +57,7 @@ class TypedMessage:
 @dataclass(frozen=True, slots=True)
 class _Paste:
     label: str
-    text: str | None
-    """None after it was released."""
+    text: str
     is_file: bool
     """True if the text is the mention of a file to attach."""
 
@@ -116,7 +113,7 @@ class Pastes:
 
     def expand(self, text: str) -> str:
         """Return `text` with all pastes unfolded."""
-        return self._replaced(text, lambda paste: paste.label if paste.text is None else paste.text)
+        return self._replaced(text, lambda paste: paste.text)
 
     def label_pastes(self, text: str) -> str:
         return self._replaced(text, lambda paste: paste.label)
@@ -125,9 +122,9 @@ class Pastes:
         """Return `text` for the history: pastes unfolded, except for long ones, whose size is given."""
 
         def kept(paste: _Paste) -> str:
-            if paste.text is not None and len(paste.text) <= REMEMBERED:
+            if len(paste.text) <= REMEMBERED:
                 return paste.text
-            if paste.text is None or "characters" in paste.label:
+            if "characters" in paste.label:
                 return paste.label
             return f"{paste.label[:-1]}: {len(paste.text):,} characters]"
 
@@ -136,20 +133,12 @@ class Pastes:
     def list_files(self, text: str) -> tuple[str, ...]:
         """Return the mentions of files that `text` has as characters."""
         pastes = (self._pastes[mark] for mark in self._marks(text))
-        return tuple(paste.text for paste in pastes if paste.is_file and paste.text)
+        return tuple(paste.text for paste in pastes if paste.is_file)
 
     def take_inserted(self, text: str) -> tuple[str, ...]:
         """Return the pastes since the last message that `text` contains, and forget them all."""
         inserted, self._inserted = self._inserted, []
         return tuple(dict.fromkeys(piece for piece in inserted if piece.strip() and piece in text))
-
-    def release(self) -> None:
-        """Release old pastes of sent messages, except for labels and the newest `RETAINED` characters."""
-        room = RETAINED
-        for mark, paste in reversed(self._pastes.items()):
-            room -= len(paste.text or "")
-            if room < 0:
-                self._pastes[mark] = replace(paste, text=None)
 
     def _replaced(self, text: str, by: Callable[[_Paste], str]) -> str:
         if text.isascii() or not self._pastes:

@@ -31,14 +31,6 @@ ESCAPE_SECONDS = 0.05
 MEANT = 1.5
 """Seconds after a Ctrl+C or Esc that stopped work in which another one can only mean the same: the work may have
 settled."""
-
-
-REPEAT = 0.1
-"""Seconds: an Esc that follows another one sooner comes from a key that is held down."""
-RELEASED = 0.5
-"""Seconds without an Esc after which a held key counts as released."""
-
-
 FIXED = (Keys.ControlC, Keys.ControlM)
 """Keys with which none of a person's begins: they stop work and send messages, and would wait for the next key."""
 
@@ -89,21 +81,6 @@ class Stops:
     def meant(self) -> bool:
         """True if the work that a key stopped has settled just now."""
         return asyncio.get_running_loop().time() - self._at < MEANT
-
-
-class HeldKey:
-    """Distinguishes a key that is held down from one that is pressed again."""
-
-    def __init__(self) -> None:
-        self._at = -RELEASED
-        self._held = False
-
-    def repeats(self) -> bool:
-        """Record a press of the key; True if the key is held down."""
-        now = asyncio.get_running_loop().time()
-        self._held = now - self._at < (RELEASED if self._held else REPEAT)
-        self._at = now
-        return self._held
 
 
 def screen_bindings(box: InputBox, panel: QuestionPanel, picker: PickerPanel, reach: ScreenActions) -> KeyBindingsBase:
@@ -227,23 +204,21 @@ def _bind_escape(bindings: KeyBindings, box: InputBox, reach: ScreenActions, sto
     """Bind Esc: stops running work, takes back queued messages, and twice on an empty box lists the messages to go back
     to.
 
-    With vi keys it first leaves the insert mode if there is text. A held key only stops running work.
+    With vi keys it first leaves the insert mode if there is text.
     """
     here, empty = has_focus(box.buffer), Condition(lambda: box.empty)
     menu = Condition(lambda: box.menu_open)
     running = Condition(lambda: reach.controller.running)
     inserting = Condition(lambda: get_app().editing_mode == EditingMode.VI) & ~vi_navigation_mode
-    held = HeldKey()
     box.buffer.on_text_changed += lambda _: setattr(stops, "typed", True)
 
     @bindings.add("escape", filter=here & running & ~menu & (empty | ~inserting))
     def _stop(event: KeyPressEvent) -> None:
-        held.repeats()
         stops.stop(gently=True)
 
     @bindings.add("escape", filter=here & empty & ~running & ~menu)
     def _back(event: KeyPressEvent) -> None:
-        if held.repeats() or reach.help_left or (stops.meant and not stops.typed and not inserting()):
+        if reach.help_left or (stops.meant and not stops.typed and not inserting()):
             return
         text = reach.controller.take_back()
         if text:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from io import StringIO
 
 RATE = 15
 """Most frames per second."""
@@ -70,35 +71,25 @@ class RedrawTimer:
 
 
 class PrintQueue:
-    """Text that is not printed yet, in order. Each text ends in a newline."""
+    """Text that is not printed yet, in order."""
 
     def __init__(self) -> None:
-        self._texts: deque[str] = deque()
-        self._at = 0
-        """Offset of the unprinted rest of the first text."""
+        self._lines: deque[str] = deque()
 
     def __bool__(self) -> bool:
-        return bool(self._texts)
+        return bool(self._lines)
 
     def add(self, text: str) -> None:
         """Append `text`, which must end in a newline."""
-        self._texts.append(text)
+        self._lines.extend(StringIO(text))
 
     def take(self, most: int) -> str:
         """Remove and return the next whole lines, of about `most` characters up to the end of a line."""
-        parts: list[str] = []
-        missing = most
-        while self._texts and missing > 0:
-            text, begin = self._texts[0], self._at
-            end = text.find("\n", begin + missing - 1) + 1 or len(text)
-            parts.append(text[begin:end])
-            missing -= end - begin
-            if end < len(text):
-                self._at = end
-            else:
-                self._texts.popleft()
-                self._at = 0
-        return "".join(parts)
+        taken: list[str] = []
+        while self._lines and most > 0:
+            taken.append(self._lines.popleft())
+            most -= len(taken[-1])
+        return "".join(taken)
 
     def all(self) -> str:
         """Remove and return all text."""

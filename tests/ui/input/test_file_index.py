@@ -54,15 +54,7 @@ def test_a_match_has_the_letters_of_the_query_in_their_order_and_every_such_name
     names: list[str], query: str
 ) -> None:
     expected = {name for name in names if scattered(query.lower(), name.lower())}
-    assert set(NameIndex(names).matching(query)) == expected
-
-
-@given(st.lists(NAME, unique=True), QUERY, QUERY)
-def test_more_letters_never_find_more(names: list[str], query: str, more: str) -> None:
-    found = NameIndex(names)
-    before = set(found.matching(query))
-    assert set(found.matching(query + more)) <= before
-    assert set(found.matching(query)) == before
+    assert set(NameIndex(names).best(query, len(names))) == expected
 
 
 @given(st.lists(NAME, unique=True), QUERY, st.integers(1, 5))
@@ -70,16 +62,9 @@ def test_the_best_are_matches_each_once_and_as_many_as_there_are_up_to_the_limit
     names: list[str], query: str, most: int
 ) -> None:
     found = NameIndex(names)
-    best, matching = found.best(query, most), found.matching(query)
+    best, matching = found.best(query, most), found.best(query, len(names))
     assert len(best) == len(set(best)) == min(most, len(matching))
     assert set(best) <= set(matching)
-
-
-@given(st.lists(NAME, unique=True), QUERY, QUERY)
-def test_narrowing_finds_what_a_search_from_the_beginning_finds(names: list[str], query: str, more: str) -> None:
-    found = NameIndex(names)
-    found.best(query)
-    assert found.best(query + more) == NameIndex(names).best(query + more)
 
 
 def test_hits_in_the_file_name_come_first_and_then_the_shorter_name() -> None:

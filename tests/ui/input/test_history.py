@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
-from time import sleep
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ui.input import history as module
-from nexus_cli.ui.input.history import ProjectHistory, append
+from nexus_cli.ui.input.history import ProjectHistory
 
 HERE = Path("/some/project")
 
@@ -209,31 +205,6 @@ def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
     assert [process.wait(120) for process in running] == [0, 0, 0]
     expected = {letter * 3000 + str(number) for letter in "abc" for number in range(60)}
     assert set(path.read_text().splitlines()) == expected and path.read_text().count("\n") == 180
-
-
-def test_a_line_written_while_the_file_is_replaced_is_in_the_new_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "_WAIT", 60.0)
-    path = tmp_path / "history"
-    path.write_bytes(b"old\n")
-    with FileLock.wait(path):
-        waiting = threading.Thread(target=append, args=(path, b"mine\n"))
-        waiting.start()
-        sleep(0.05)
-        (tmp_path / "other").write_bytes(b"new\n")
-        os.replace(tmp_path / "other", path)
-    waiting.join()
-    assert path.read_bytes() == b"new\nmine\n"
-
-
-def test_a_lock_that_nobody_gives_back_is_not_waited_for(tmp_path: Path) -> None:
-    path = tmp_path / "history"
-    path.write_bytes(b"old\n")
-    with open(path, "rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        append(path, b"mine\n")
-    assert path.read_bytes() == b"old\nmine\n"
 
 
 def test_a_link_to_the_history_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

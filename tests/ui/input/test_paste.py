@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nexus_cli.ui.input import paste as module
 from nexus_cli.ui.input.paste import Pastes, cut_to_bytes, normalize_newlines
 
 LONG = "\n".join(f"line {number}" for number in range(214))
@@ -52,14 +51,6 @@ def test_the_history_has_a_short_paste_whole_and_of_a_long_one_the_size() -> Non
     assert pastes.for_history(short) == LONG
     assert pastes.for_history("a" + long) == "a[pasted 10,000 lines: 70,000 characters]"
     assert pastes.for_history(line) == "[pasted 70,000 characters]"
-
-
-def test_what_is_let_go_leaves_its_label(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RETAINED", 3000)
-    pastes = Pastes()
-    first, second = pastes.fold_if_long(LONG, ""), pastes.fold_if_long("x" * 2000, "")
-    pastes.release()
-    assert pastes.expand(first) == "[pasted 214 lines]" and pastes.expand(second) == "x" * 2000
 
 
 @pytest.mark.matrix

@@ -229,7 +229,7 @@ def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_messages_
             on.controller.running = False
             on.controller.said.clear()
             for _ in range(2):
-                await asyncio.sleep(1.5 * key_bindings.REPEAT)
+                await asyncio.sleep(2 * key_bindings.ESCAPE_SECONDS)
                 on.type("\x1b")
             await on.still()
             assert not on.controller.said and "Esc again" not in "\n".join(on.seen())
@@ -237,29 +237,12 @@ def test_three_quick_escapes_stop_the_turn_and_two_later_ones_list_the_messages_
             on.type("\x1b")
             await on.until("press Esc again to edit an earlier message")
             first = list(on.controller.said)
-            await asyncio.sleep(1.5 * key_bindings.REPEAT)
+            await asyncio.sleep(2 * key_bindings.ESCAPE_SECONDS)
             on.type("\x1b")
             await on.until(lambda: on.controller.said)
             return first, [*on.controller.said, (await on.still())[1]]
 
     assert run_at_once(play()) == ([], ["edits", STATUS])
-
-
-def test_an_escape_that_is_held_down_stops_the_turn_and_edits_nothing() -> None:
-    async def play() -> list[str]:
-        async with stand() as on:
-            on.controller.running = True
-            on.type("\x1b")
-            await on.until(lambda: on.controller.said)
-            on.controller.running = False
-            await asyncio.sleep(2 * key_bindings.REPEAT)  # a terminal waits before it repeats a key
-            for pause in [*[0.03] * 8, 1.5 * key_bindings.REPEAT, *[0.03] * 4]:
-                on.type("\x1b")
-                await asyncio.sleep(pause)
-            await on.still()
-            return on.controller.said
-
-    assert run_at_once(play()) == ["stopped"]
 
 
 def test_esc_closes_the_list_of_keys_and_does_no_more() -> None:
@@ -787,7 +770,6 @@ def test_with_vi_keys_a_question_is_answered_by_letters_and_navigation_goes_on_a
 def test_with_vi_keys_escape_leaves_the_insert_mode_first_and_stops_and_edits_after_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(key_bindings, "REPEAT", 0.0)
 
     async def play() -> list[str]:
         async with stand() as on:
