@@ -50,8 +50,7 @@ class Method:
     """True if it acts on one agent, named by `agent_id`."""
 
     def check(self, params: JsonObject) -> JsonDict:
-        """Return the arguments of a call, with the common mistakes of tool calls repaired; raise `RpcError` unless they
-        match the method."""
+        """Return the arguments of a call; raise `RpcError` unless they match the method."""
         schema = {
             "type": "object",
             "properties": {name: parameter["schema"] for name, parameter in self.params.items()},
@@ -59,6 +58,9 @@ class Method:
             "additionalProperties": False,
         }
         given, faults = check_arguments(params, schema)
+        # A client is a program: what would be repaired of a model's call is wrong here.
+        repaired = (name for name, value in params.items() if name not in given or given[name] != value)
+        faults = faults or [f"`{name}` has another type, or is null" for name in repaired]
         if faults:
             raise RpcError(INVALID_PARAMS, clip_text("; ".join(faults[:MOST_FAULTS]), LONGEST_FAULTS))
         return JsonDict(given)

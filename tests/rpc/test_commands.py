@@ -559,8 +559,9 @@ async def test_images_go_with_a_message(tmp_path: Path) -> None:
         for wrong in ("no base64", base64.b64encode(b"a text").decode()):
             with pytest.raises(CallError, match="PNG"):
                 await served.client.send("a", "look", [wrong])
-        with pytest.raises(CallError, match="must be a string"):
-            await served.client.call("send", agent_id="a", content="x", images=[{}])
+        for images, why in (([{}], "must be a string"), ([1], "another type")):
+            with pytest.raises(CallError, match=why):
+                await served.client.call("send", agent_id="a", content="x", images=images)
         assert len(provider.seen) == 1
 
 

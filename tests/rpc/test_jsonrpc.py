@@ -71,7 +71,7 @@ async def test_what_is_no_call_at_all_is_answered_by_the_codes_of_the_standard(
         ({"params": {"": 1}}, PARAMS, 1),
         ({"method": "send"}, PARAMS, 1),
         ({"method": "send", "params": {"agent_id": "a"}}, PARAMS, 1),
-        ({"method": "send", "params": {"agent_id": 1, "content": "x"}}, -32001, 1),
+        ({"method": "send", "params": {"agent_id": 1, "content": "x"}}, PARAMS, 1),
         ({"method": "send", "params": {"agent_id": "a", "content": None}}, PARAMS, 1),
         ({"method": "send", "params": {"agent_id": "a", "content": ["x"]}}, PARAMS, 1),
         ({"method": "send", "params": {"agent_id": "a", "content": "x", "self": 1}}, PARAMS, 1),
