@@ -116,10 +116,6 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "undo/retention.py": {
         "*": (DATA, ""),
     },
-    "worktrees/apply_worktree.py": {
-        "_remove_draft": (DATA, "read_bytes unlink"),
-        "_write_result": (DATA, "write_bytes"),
-    },
     "worktrees/carry_ignored.py": {
         "find_needed": (DATA, "write_bytes"),
         "read_carried": (DATA, "read_bytes"),
