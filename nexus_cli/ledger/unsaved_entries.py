@@ -102,13 +102,6 @@ def was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
     return name == "record_start" and log.was_started(values[0])
 
 
-def describe_other_files() -> list[str]:
-    """Return a line for the person for each folder with files of another version, which this one does not read."""
-    folders = places().data / "spool", unsaved_folder()
-    line = "another version of nexus kept unsaved sessions: run that version to save them, or delete {}/*.jsonl"
-    return [line.format(folder) for folder in folders if any(folder.glob("*.jsonl"))]
-
-
 def _find_files(url: str, session: str) -> list[Path]:
     return sorted(unsaved_folder().glob(f"{session}-{hash_address(url)}-*{_SUFFIX}"))
 

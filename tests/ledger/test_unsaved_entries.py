@@ -324,14 +324,6 @@ def test_a_bad_line_sets_its_file_aside_once(line: Any, url: str) -> None:
     assert opened(url)[0] == []
 
 
-def test_the_file_of_another_version_is_told_and_waits_for_it(url: str) -> None:
-    session = keep_one(url)
-    other = the_file().rename(unsaved_folder() / f"{session}-0123abcd.jsonl")
-    (told,), words = opened(url, session)
-    assert "another version of nexus kept unsaved sessions" in told and f"or delete {unsaved_folder()}/*.jsonl" in told
-    assert words == ["words 1"] and other.exists()
-
-
 def test_a_file_writes_into_no_other_session(url: str) -> None:
     """Neither by the lane of a line nor under the name of another session."""
     ledger = Ledger.open(url)
