@@ -476,7 +476,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_957, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_888, 0, 51),
-    "config": (35_285, 0, None),
+    "config": (35_185, 0, None),
     "context": (8_981, 0, 18),
     "conversation": (46_901, 0, 54),
     "core": (43_745, 0, None),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (975_265, 49_784)
+SUM = (975_165, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
