@@ -50,6 +50,9 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "tools/builtin/grep.py": {
         "": (PACKAGE, "read_text"),
     },
+    "tools/listing.py": {
+        "_list_with_git": (NEW, "mkdir write_text"),
+    },
     "tools/web_page.py": {
         "": (PACKAGE, "read_text"),
     },

@@ -48,15 +48,15 @@ if REAL_RG is not None:
 """Stand-ins that keep the promise of `rg -l` (no file with a match is missing), and the real one where there is one."""
 
 
-@pytest.fixture(params=["git", "walk"])
+@pytest.fixture(params=["git", "folder"])
 def listed(request: pytest.FixtureRequest) -> str:
     """Who lists the files."""
     return str(request.param)
 
 
 @pytest.fixture
-def tree(listed: str, desk: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A small project, listed by git or by ourselves."""
+def tree(listed: str, desk: Any) -> Any:
+    """A small project, with a repository or without."""
     desk.write("src/a.py", "import os\n\ndef first():\n    return 1  # todox\n")
     desk.write("src/b.py", "def second():\n    pass\n")
     desk.write("src/deep/c.txt", "Def upper\r\ndef crlf\r\n")
@@ -75,11 +75,6 @@ def tree(listed: str, desk: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     if listed == "git":
         subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
         subprocess.run(["git", "add", "src/a.py"], cwd=desk.project, check=True)
-    else:
-        nowhere = desk.project.parent / "empty-path"
-        nowhere.mkdir()
-        monkeypatch.setenv("PATH", str(nowhere))
-        assert find_program("git", desk.project) is None
     return desk
 
 
@@ -175,7 +170,7 @@ GREPS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("listed", "helper"), sample([*(("git", name) for name in RG), ("walk", "none"), ("walk", "narrows")], 3)
+    ("listed", "helper"), sample([*(("git", name) for name in RG), ("folder", "none"), ("folder", "narrows")], 3)
 )
 def test_grep_gives_these_results_whoever_lists_and_helps(helped: Any, listed: str, helper: str) -> None:
     for arguments, output in GREPS if helper == "none" or (listed, helper) == ("git", "narrows") else GREPS[::3]:
@@ -380,6 +375,26 @@ def test_folders_nested_deeper_than_the_interpreter_recurses_are_listed(desk: An
         subprocess.run(["rm", "-rf", desk.project / "a"], check=True)
 
 
+def test_without_git_folders_of_tools_are_left_out_unless_they_are_asked_for(
+    desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("src/a.py", "node_modules/b/c.js", "env/pyvenv.cfg", "env/bin/x", ".git/HEAD"):
+        desk.write(name, "")
+    monkeypatch.setattr(listing, "find_program", lambda *_: None)
+    found = [list_files(desk.project / folder, desk.project, StopFlag()) for folder in ("", "node_modules")]
+    assert found == [["src/a.py"], ["b/c.js"]]
+
+
+@pytest.mark.matrix
+def test_a_repository_in_a_folder_without_one_is_listed_too_and_one_that_git_cannot_read(desk: Any) -> None:
+    subprocess.run(["git", "init", "-q", "own"], cwd=desk.project, check=True)
+    desk.write("broken/.git", "gitdir: /nowhere")
+    for name in ("own/x.py", "own/x.o", "broken/y.py", "z.o"):
+        desk.write(name, "")
+    desk.write("own/.gitignore", "*.o\n")
+    assert desk.run("glob", pattern="*").output == "broken/y.py\nown/.gitignore\nown/x.py\nz.o"
+
+
 def test_files_of_a_broken_repository_are_listed_all_the_same(desk: Any) -> None:
     desk.write(".git/HEAD", "nonsense")
     desk.write("a", "")
@@ -545,8 +560,6 @@ def test_any_tree_gives_the_same_with_and_without_rg_and_git(
             subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
         for has_rg in (False, True):
             with pytest.MonkeyPatch.context() as patch:
-                if not has_git:
-                    patch.setattr(listing, "find_program", lambda *_: None)
                 patch.setattr(grep, "find_program", lambda *_, rg=REAL_RG if has_rg else None: rg)
                 found[has_git, has_rg] = desk.run("grep", **asked), desk.run("glob", pattern="**").output
     assert len({(one.text, str(one.counts), listed) for one, listed in found.values()}) == 1, found
