@@ -17,7 +17,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.database_url import hash_address
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
@@ -28,6 +27,7 @@ from nexus_cli.core.read_event import read_value
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
+from nexus_cli.ledger.postgres_connection import hash_address
 
 _SUFFIX = ".entries"
 """Of the files that this version makes and reads; another form has another suffix."""

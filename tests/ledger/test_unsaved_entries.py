@@ -33,12 +33,12 @@ from ledger.conftest import (
 )
 from ledger.postgres import Server
 
-from nexus_cli.config.database_url import hash_address
 from nexus_cli.core.entry import ItemForm, Memo
 from nexus_cli.core.errors import LedgerAwayError
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal, unsaved_entries
 from nexus_cli.ledger.postgres import PostgresDatabase
+from nexus_cli.ledger.postgres_connection import hash_address
 from nexus_cli.ledger.unsaved_entries import unsaved_folder
 
 DEEP = "[" * 100_000
