@@ -50,6 +50,9 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     "tools/builtin/grep.py": {
         "": (PACKAGE, "read_text"),
     },
+    "tools/listing.py": {
+        "_list_with_git": (NEW, "mkdir write_text"),
+    },
     "tools/web_page.py": {
         "": (PACKAGE, "read_text"),
     },
@@ -115,10 +118,6 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     },
     "undo/retention.py": {
         "*": (DATA, ""),
-    },
-    "worktrees/apply_worktree.py": {
-        "_remove_draft": (DATA, "read_bytes unlink"),
-        "_write_result": (DATA, "write_bytes"),
     },
     "worktrees/carry_ignored.py": {
         "find_needed": (DATA, "write_bytes"),

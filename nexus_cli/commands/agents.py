@@ -186,13 +186,12 @@ async def _apply(context: CommandContext, row: JsonObject, record: WorktreeRecor
 async def _remove(session: Session, row: JsonObject, record: WorktreeRecord, *, discards: bool = False) -> str:
     """Remove a worktree whose changes are in the project, or which the person discards; return a sentence about that.
     Raises `NexusError` if it has anything else, or a session works in it."""
-    from nexus_cli.worktrees.apply_worktree import remove_applied  # noqa: PLC0415
-    from nexus_cli.worktrees.worktrees import is_in_use  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import is_in_use, remove_worktree  # noqa: PLC0415
 
     if discards and is_in_use(record):
         why = "a session is working in its worktree"
         raise usage_error("agents", f"review {row['id']}", why, "End that session first")
-    more = await asyncio.to_thread(remove_applied, record, force=discards)
+    more = await asyncio.to_thread(remove_worktree, record, force=discards)
     if running := _running(session):
         running.close_review(row["id"], "discarded" if discards else "applied")
     if discards:

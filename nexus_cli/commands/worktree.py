@@ -181,18 +181,17 @@ def remove(
 
     A worktree with unapplied changes needs --force; in a terminal nexus asks.
     """
-    from nexus_cli.worktrees.apply_worktree import remove_applied  # noqa: PLC0415
-    from nexus_cli.worktrees.worktrees import UnappliedError, is_in_use  # noqa: PLC0415
+    from nexus_cli.worktrees.worktrees import UnappliedError, is_in_use, remove_worktree  # noqa: PLC0415
 
     record = find_record(source, name)
     try:
-        more = remove_applied(record, force=force)
+        more = remove_worktree(record, force=force)
     except UnappliedError as error:
         if source.confirm is None:
             raise
         if not source.confirm(f"Worktree {name}: {error.why}. Delete it?") or is_in_use(record):
             return _report_removal("nothing was deleted.")
-        more = remove_applied(record, force=True)
+        more = remove_worktree(record, force=True)
     return _report_removal(f"worktree {name} was removed{f'; {more}' if more else ''}.", name, note=more)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from nexus_cli.config.load_settings import (
     split_key,
 )
 from nexus_cli.config.paths import places, project_root
-from nexus_cli.config.setting_rules import Rule, SettingValue
+from nexus_cli.config.setting_rules import SettingValue
 from nexus_cli.config.setting_tables import FIXED_TABLES, REMOVED_TABLES, SETTINGS, TABLES
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
@@ -110,7 +109,7 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
     table = parse_tables(decode_settings(data, where), where)
     values: dict[str, SettingValue] = {}
     refused: dict[str, None] = {}
-    wrong: list[tuple[str, Any]] = []
+    wrong: list[str] = []
     for parts, value in list_values({name: entry for name, entry in table.items() if name not in ITEMS}):
         key = join_key(parts)
         setting = SETTINGS.get(key)
@@ -118,28 +117,14 @@ def read_project(data: bytes, where: str) -> ProjectSettings:
             refused[parts[0]] = None
         elif key in TABLES or (rule_for(split_key(key)) and not (setting and setting.in_projects)):
             refused[key] = None
-        elif setting and (fit := _read_value(setting.rule, value)) is not None:
-            values[key] = fit
         else:
-            wrong.append((key, value))
-    problems = [_describe_error(_printable_key(key), value, where) for key, value in wrong[:MOST_PROBLEMS]]
+            try:
+                values[key] = check_value(key if setting else _printable_key(key), value, where)
+            except NexusError as error:
+                wrong.append(error.why)
+    problems = wrong[:MOST_PROBLEMS]
     more = [f"{len(wrong) - MOST_PROBLEMS} more like these"] if wrong[MOST_PROBLEMS:] else []
     return ProjectSettings(values, tuple(refused), (*problems, *more))
-
-
-def _read_value(rule: Rule, value: Any) -> SettingValue | None:
-    """Return a value as the setting holds it, None if it is invalid: `_describe_error` tells why."""
-    with suppress(ValueError):
-        return rule.read(value)
-    return None
-
-
-def _describe_error(key: str, value: Any, where: str) -> str:
-    try:
-        check_value(key, value, where)
-    except NexusError as error:
-        return error.why
-    return ""
 
 
 def drop_conflicts(loaded: LoadedSettings, said: ProjectSettings) -> ProjectSettings:

@@ -8,71 +8,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-
-ONE = "[^/]"
-"""Matches one character of a name."""
-
-
-@dataclass(slots=True)
-class GlobPart:
-    """A part of a pattern between two wildcards that match several folders."""
-
-    lead: str = ""
-    """The wildcard before it: "" for none, `**` for any text, `**/` for any number of folders (only after a `/` or at
-    the beginning)."""
-    texts: list[str] = field(default_factory=lambda: [""])
-    """Expressions of fixed length, separated by `*`, which matches within one name."""
-
-    def add(self, expression: str) -> None:
-        """Append an expression that matches one character."""
-        self.texts[-1] += expression
-
-    def add_star(self) -> None:
-        if len(self.texts) == 1 or self.texts[-1]:
-            self.texts.append("")
-
-    def is_empty(self) -> bool:
-        """Return True if nothing follows the leading wildcard."""
-        return self.texts == [""]
-
-
-def read_parts(signs: Iterable[str]) -> list[GlobPart]:
-    """Return the parts of a pattern that is split at its wildcards: `**/`, `**`, `*` and `?`."""
-    parts = [GlobPart()]
-    for sign in signs:
-        if sign in ("**/", "**"):
-            parts.append(GlobPart(sign))
-        elif sign == "*":
-            parts[-1].add_star()
-        else:
-            parts[-1].add(ONE if sign == "?" else re.escape(sign))
-    return parts
-
 
 _LEADS = {"": "", "**": ".*?", "**/": "(?:[^/]*+/)*?"}
+"""The expressions of the wildcards that match several folders: `**` any text, `**/` any number of folders (only after a
+`/` or at the beginning)."""
 
 
-def compile_parts(parts: Sequence[GlobPart], end: str = r"\Z") -> re.Pattern[str]:
-    """Compile the parts of a pattern to an expression for `match`; `end` must match after it."""
-    *before, last = _merge(parts)
-    source = "".join(f"(?>{_LEADS[part.lead]}{_first_fit(part.texts)})" for part in before)
-    *texts, tail = last.texts
+def compile_signs(signs: Iterable[str], end: str) -> re.Pattern[str]:
+    """Compile a pattern that is split at its wildcards (`**/`, `**`, `*` and `?`) to an expression for `match`; `end`
+    must match after it."""
+    *before, (lead, (*texts, tail)) = _read_parts(signs)
+    source = "".join(f"(?>{_LEADS[other_lead]}{_first_fit(others)})" for other_lead, others in before)
     if texts:
         tail = _first_fit(texts) + ("[^/]*+" if not tail else f"[^/]*?{tail}")
-    return re.compile(f"{source}{_LEADS[last.lead]}{tail}(?={end})", re.DOTALL)
+    return re.compile(f"{source}{_LEADS[lead]}{tail}(?={end})", re.DOTALL)
 
 
-def _merge(parts: Sequence[GlobPart]) -> list[GlobPart]:
-    """Merge wildcards that follow each other directly."""
-    merged = list(parts[:1])
-    for part in parts[1:]:
-        before = merged[-1]
-        if before.lead and before.is_empty():
-            merged[-1] = GlobPart("**" if "**" in (before.lead, part.lead) else "**/", part.texts)
+def _read_parts(signs: Iterable[str]) -> list[tuple[str, list[str]]]:
+    """Return the parts of a pattern, each with the wildcard in `_LEADS` before it, and expressions of fixed length with
+    a `*` between two of them."""
+    parts = [("", [""])]
+    for sign in signs:
+        lead, texts = parts[-1]
+        if sign in ("**/", "**"):
+            if lead and texts == [""]:  # wildcards that follow each other directly are one
+                sign = "**" if "**" in (parts.pop()[0], sign) else "**/"
+            parts.append((sign, [""]))
+        elif sign == "*":
+            if len(texts) == 1 or texts[-1]:
+                texts.append("")
         else:
-            merged.append(part)
-    return merged
+            texts[-1] += "[^/]" if sign == "?" else re.escape(sign)
+    return parts
 
 
 def _first_fit(texts: Sequence[str]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import psycopg
@@ -51,6 +53,17 @@ _STATE = (
 )
 """Whether a connection may write, the steps that the schema has taken, then number and start of its process in the
 server."""
+
+_NAMED = {
+    "host": "PGHOST",
+    "hostaddr": "PGHOSTADDR",
+    "port": "PGPORT",
+    "dbname": "PGDATABASE",
+    "user": "PGUSER",
+    "service": "PGSERVICE",
+    "options": "PGOPTIONS",
+}
+"""The options that tell databases and roles apart, each with the variable that libpq reads if it is missing."""
 
 _ESCAPE = "\U0010ffff"
 """First character of the escapes for NUL, which a server cannot store, and for itself. It belongs to no script."""
@@ -168,6 +181,15 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 RETRY_AT: dict[str, tuple[float, NexusError]] = {}
 """By address: the time before which no connection is attempted, and the error of the last attempt."""
+
+
+def hash_address(url: str) -> str:
+    """Return a hash of the database and the role that a URL means in this environment; the password is left out."""
+    given = conninfo_to_dict(url)
+    parts = {name: str(given.get(name) or os.environ.get(variable, "")) for name, variable in _NAMED.items()}
+    parts["port"] = parts["port"].strip(",") or "5432"
+    parts["user"] = parts["user"] or f"uid {os.geteuid()}"
+    return sha256(repr(sorted(parts.items())).encode()).hexdigest()[:32]
 
 
 def open_connection(url: str) -> tuple[psycopg.Connection[Any], bool, object, Row]:

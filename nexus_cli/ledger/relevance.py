@@ -1,7 +1,7 @@
 """Rank short texts (facts, titles of sessions) by the words that they share with a query or a message.
 
 SQLite's FTS5 finds and stems the words, in a table in memory filled for each call: 1,000 facts take 4 ms, and no
-index has to be kept in step with the ledger. Where SQLite lacks FTS5, only words in the same form match.
+index has to be kept in step with the ledger.
 """
 
 from __future__ import annotations
@@ -89,10 +89,6 @@ def _find(texts: Sequence[str], words: Sequence[str], limit: int) -> dict[int, s
     query = " OR ".join(f'"{word}"' for word in words)
     with _LOCK:
         index = _index()
-        if index is None:
-            found = {place: set(text.split()).intersection(words) for place, text in enumerate(texts)}
-            best = sorted(filter(found.__getitem__, found), key=lambda place: -len(found[place]))
-            return {place: found[place] for place in best[:limit]}
         try:
             index.executemany("INSERT INTO texts (rowid, text) VALUES (?, ?)", enumerate(texts))
             rows = index.execute(_MATCHING, (query, limit)).fetchall()
@@ -102,14 +98,10 @@ def _find(texts: Sequence[str], words: Sequence[str], limit: int) -> dict[int, s
 
 
 @cache
-def _index() -> sqlite3.Connection | None:
-    """Return an empty full-text table in memory, or None if this SQLite was built without FTS5."""
+def _index() -> sqlite3.Connection:
+    """Return an empty full-text table in memory."""
     index = sqlite3.connect(":memory:", check_same_thread=False)
-    try:
-        index.execute(f"CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = '{TOKENIZER}')")
-    except sqlite3.OperationalError:
-        index.close()
-        return None
+    index.execute(f"CREATE VIRTUAL TABLE texts USING fts5(text, tokenize = '{TOKENIZER}')")
     return index
 
 

@@ -123,11 +123,10 @@ class Ledger:
 
             what, why = f"the ledger {shown_place(url)} cannot be opened", f"psycopg cannot be imported ({error})"
             raise NexusError("ledger", what, why, f"Install it: {install_hint('team')}") from error
-        from nexus_cli.ledger.unsaved_entries import describe_other_files, unsaved_sessions  # noqa: PLC0415  (as above)
+        from nexus_cli.ledger.unsaved_entries import unsaved_sessions  # noqa: PLC0415  (as above)
 
         ledger = cls(open_server(url), url, [])
         if ledger.writes:
-            ledger.notices += describe_other_files()
             for session in unsaved_sessions(url):
                 with suppress(LedgerAwayError):
                     if ledger.lock(session):

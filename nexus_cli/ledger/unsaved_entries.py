@@ -17,7 +17,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.database_url import hash_address
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places, private_dir
 from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
@@ -28,6 +27,7 @@ from nexus_cli.core.read_event import read_value
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
+from nexus_cli.ledger.postgres_connection import hash_address
 
 _SUFFIX = ".entries"
 """Of the files that this version makes and reads; another form has another suffix."""
@@ -100,13 +100,6 @@ def was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
         case Drop(id=drop):
             return any(known_drop.id == drop for known_drop in log.drops())
     return name == "record_start" and log.was_started(values[0])
-
-
-def describe_other_files() -> list[str]:
-    """Return a line for the person for each folder with files of another version, which this one does not read."""
-    folders = places().data / "spool", unsaved_folder()
-    line = "another version of nexus kept unsaved sessions: run that version to save them, or delete {}/*.jsonl"
-    return [line.format(folder) for folder in folders if any(folder.glob("*.jsonl"))]
 
 
 def _find_files(url: str, session: str) -> list[Path]:

@@ -10,7 +10,6 @@ from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.reports.text.lines import Lines, filled, plural, table, wrapped
-from nexus_cli.worktrees.apply_worktree import clean_killed_apply
 from nexus_cli.worktrees.worktrees import WorktreeObject, describe_worktree, list_worktrees
 
 
@@ -28,11 +27,8 @@ def find_project(folder: Path) -> Path:
 
 
 def worktrees_report(project: Path | None) -> WorktreesReport:
-    """Return the worktrees of a project, or of all, and what is in them; first remove the draft of a killed apply."""
-    records = list_worktrees(project)
-    for record in records:
-        clean_killed_apply(record)
-    worktrees = [describe_worktree(record) for record in records]
+    """Return the worktrees of a project, or of all, and what is in them."""
+    worktrees = [describe_worktree(record) for record in list_worktrees(project)]
     return {"version": 1, "project": str(project) if project else None, "worktrees": worktrees}
 
 

@@ -27,7 +27,7 @@ from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import suggest_name
 from nexus_cli.core.limits import Decision
-from nexus_cli.core.path_globs import compile_parts, read_parts
+from nexus_cli.core.path_globs import compile_signs
 from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.core.tool import Effect, Reads, Tool
 from nexus_cli.rules.address_rules import address_matches, refuse_bad_pattern
@@ -631,7 +631,7 @@ def _compile_pattern(pattern: str, *, folds: bool = False) -> re.Pattern[str]:
     glob = fold_path(glob) if folds else glob
     while "**/**/" in glob:
         glob = glob.replace("**/**/", "**/")
-    found = [compile_parts(read_parts(signs), r"/|\Z").pattern for signs in _readings_of(_SIGNS.split(glob))]
+    found = [compile_signs(signs, r"/|\Z").pattern for signs in _readings_of(_SIGNS.split(glob))]
     return re.compile("|".join(found), re.DOTALL)
 
 

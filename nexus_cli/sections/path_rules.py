@@ -24,7 +24,7 @@ from nexus_cli.context.prompt_loader import trim_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.core.path_globs import compile_parts, read_parts
+from nexus_cli.core.path_globs import compile_signs
 from nexus_cli.core.real_files import open_folder, real_path, walk_below
 from nexus_cli.core.version_memo import VersionMemo, file_version
 from nexus_cli.text.front_matter import read_front_matter
@@ -197,4 +197,4 @@ def _compile_glob(glob: str) -> re.Pattern[str]:
     while "**/**/" in plain:
         plain = plain.replace("**/**/", "**/")
     end = r"\Z" if _SIGNS.search(plain.rpartition("/")[2]) else r"/|\Z"
-    return compile_parts(read_parts(_SIGNS.split(plain)), end)
+    return compile_signs(_SIGNS.split(plain), end)

@@ -29,30 +29,8 @@ def _fold(text: str) -> str:
     if text.isascii():
         bare = re.sub(r"[\x00-\x08\r\x0e-\x1f\x7f]", "", text)
         return re.sub(r"[ \t\v\f]+", " ", bare)
-    return "".join(form for _, form in _pieces(text))
-
-
-def _pieces(text: str) -> list[tuple[str, str]]:
-    """Split `text` into pieces that are folded as one, each with its form; consecutive blanks are one piece."""
-    found: list[tuple[str, str]] = []
-    for char in text:
-        form = _form(char)
-        if found and unicodedata.combining(char):
-            whole = found[-1][0] + char
-            found[-1] = (whole, _normal(whole) if found[-1][1].strip() else found[-1][1] + form)
-        elif found and form == found[-1][1] == " ":
-            found[-1] = (found[-1][0] + char, " ")
-        elif found and not form:
-            # An invisible character belongs to the piece before it.
-            found[-1] = (found[-1][0] + char, found[-1][1])
-        else:
-            found.append((char, form))
-    return found
-
-
-def _normal(cluster: str) -> str:
-    """Return the form of a letter with combining marks, in canonical order."""
-    return unicodedata.normalize("NFD", "".join(_form(char) for char in cluster))
+    forms = unicodedata.normalize("NFD", "".join(map(_form, text)))  # marks on a letter in one order
+    return re.sub(" +", " ", forms)
 
 
 @lru_cache(4096)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import importlib
-import io
 import json
 import os
 import re
@@ -23,7 +22,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 HARD_LIMIT = 64 * 1024 * 1024
 LONGEST_LINE = 400
@@ -38,7 +37,6 @@ MOST_MEMORY = 2 << 30
 _DECODER = "nexus_cli.core.decode"
 _SOURCES: dict[str, str] = {}
 """The source of that module, until it is needed."""
-_CHUNK = 32 * 1024
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -60,14 +58,31 @@ class BinaryFileError(Exception):
     """The file is binary."""
 
 
+_WITHIN_LINES = re.compile(
+    r"(?!.*[*+?}]\+)(?:\\[wdsSb]|\\[^\w\s]|\[(?!\^)(?:\\[wdS]|\\[^\w\s]|[^]\\\x00-\x1f])+\]|\((?!\?)|\(\?:|[^\\\[(\x00-\x1f])*"
+)
+"""A pattern that matches in a whole text where it matches in one of its lines, and takes no longer: nothing in it but
+`\\s` can match the end of a line, look around, or be possessive."""
+
+
 class NormalizedPattern:
     """A regular expression that matches composed and decomposed letters, in whichever form the pattern is written."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._plain = re.compile(pattern, flags)
+        self._whole = None
+        if _WITHIN_LINES.fullmatch(pattern):
+            inner = re.sub(r"\\.", lambda found: r"[^\S\n]" if found[0] == r"\s" else found[0], pattern)
+            self._whole = re.compile(inner, flags | re.MULTILINE)
         composed = unicodedata.normalize("NFC", pattern)
         differs = composed != unicodedata.normalize("NFD", pattern)
         self._composed = re.compile(composed, flags) if differs else None
+
+    def may_match(self, text: str) -> bool:
+        """Return False if surely no line of a text matches: most files are ruled out so, at once."""
+        if self._whole is None or "\r" in text or (self._composed is not None and not text.isascii()):
+            return True
+        return self._whole.search(text) is not None
 
     def search(self, line: str) -> re.Match[str] | None:
         """Return the first match in `line`."""
@@ -106,32 +121,23 @@ def _enter_folder(path: bytes) -> None:
     os.close(place)
 
 
-def lines_of(path: bytes) -> Iterator[str]:
-    """Yield the lines of a regular file, without their ends; raise `BinaryFileError`, or `OSError` if unreadable."""
+def lines_of(path: bytes, regex: NormalizedPattern | None = None) -> Iterator[str]:
+    """Yield the lines of a regular file, without their ends, none if surely none matches `regex`; raise
+    `BinaryFileError`, or `OSError` if unreadable."""
     with open(_open_without_links(path), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > HARD_LIMIT:
             raise OSError("not searched")
-        utf_8 = _is_utf_8(file)
-        file.seek(0)
-        head = file.read(8192)
-        if b"\0" in head and (utf_8 or not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))):
-            raise BinaryFileError
-        file.seek(0)
-        streamed = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="\n")
-        for line in streamed if utf_8 else _decode(file.read()).split("\n"):
-            yield line.removesuffix("\n").removesuffix("\r")
-
-
-def _is_utf_8(file: BinaryIO) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
+        data = file.read(HARD_LIMIT)
+    if b"\0" in data[:8192] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise BinaryFileError
     try:
-        while chunk := file.read(_CHUNK):
-            decoder.decode(chunk)
-        decoder.decode(b"", True)
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return False
-    return True
+        text = _decode(data)
+    if text and (regex is None or regex.may_match(text)):
+        for line in text.removesuffix("\n").split("\n"):
+            yield line.removesuffix("\r")
 
 
 def _decode(data: bytes) -> str:
@@ -139,10 +145,10 @@ def _decode(data: bytes) -> str:
     try:
         read = _load_decoder().decode(data)
     except ModuleNotFoundError:  # the library that guesses
-        return data.decode("utf-8", "replace").removesuffix("\n")
+        return data.decode("utf-8", "replace")
     if read is None:
         raise BinaryFileError
-    return str(read.plain).removesuffix("\n")
+    return str(read.plain)
 
 
 def _load_decoder() -> Any:
@@ -230,7 +236,7 @@ def _search_files(
         # The name comes above the first row, once there is one.
         before = ("\n\n" if shown else "") + _display_path(job, path)
         try:
-            for row in hits.rows(lines_of(path), regex):
+            for row in hits.rows(lines_of(path, regex), regex):
                 yield f"{before}\n{row}"
                 before = ""
         except (OSError, MemoryError):
@@ -278,7 +284,7 @@ def _count_matches(paths: Iterable[bytes], regex: NormalizedPattern) -> tuple[in
     try:
         for path in paths:
             with suppress(OSError, MemoryError, BinaryFileError):
-                count += sum(regex.search(line) is not None for line in lines_of(path))
+                count += sum(regex.search(line) is not None for line in lines_of(path, regex))
     except _TimeUp:
         return count, False
     finally:

@@ -1,4 +1,4 @@
-"""List the files below a folder: those that git would track, else those that no `.gitignore` ignores; of Python
+"""List the files below a folder: those that git would track, in a repository or as if there were one; of Python
 environments none that is untracked.
 
 Symbolic links are listed, never followed, even if git's index still has files below a name that became a link.
@@ -9,28 +9,24 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from tempfile import TemporaryDirectory
 
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_environment import SETTINGS, split_environments
-from nexus_cli.config.protected_places import SecretPlaces
+from nexus_cli.config.protected_places import MADE_BY_TOOLS, SecretPlaces
 from nexus_cli.core.real_files import open_folder, open_listable, real_path, stat_at, stat_real
 from nexus_cli.sandbox.own_git import Git
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
 from nexus_cli.tools.cancellable_thread import StopFlag
-from nexus_cli.tools.files import ToolError, read_file_at
-
-if TYPE_CHECKING:
-    from nexus_cli.tools.ignore_rules import IgnoreRules
+from nexus_cli.tools.files import ToolError
 
 _SECONDS = 30.0
-_RULES_LIMIT = 1024 * 1024
 _SUBMODULES = 8
 
 
@@ -43,12 +39,8 @@ def list_files(root: Path, project: Path, stop: StopFlag) -> list[str]:
     try:
         with open_folder(root) as handle:
             program = find_program("git", project)
-            # A submodule has its git folder in that of the repository above it.
-            git = Git(program, root, project=project_root(root)) if program else None
-            files = _list_by_git(git, handle, stop, 0)
-            if not files:
-                rules = _inherited_rules(root, project, stop)
-                files = list(_walk(handle, rules, stop)) or (list(_walk(handle, [], stop)) if rules else [])
+            files = _list_with_git(program, handle, root, project, stop) if program else []
+            files = files or list(_walk(handle, MADE_BY_TOOLS, stop)) or list(_walk(handle, frozenset(), stop))
     except OSError:
         return []
     secrets = SecretPlaces(places(), project)
@@ -74,17 +66,42 @@ def is_regular_file(root: Path, path: str) -> bool:
         return False
 
 
-def _list_by_git(git: Git | None, root: int, stop: StopFlag, depth: int) -> list[str]:
-    """Return the files that git lists below the folder `root`, including nested repositories; [] if git cannot."""
-    if git is None or depth > _SUBMODULES:
+def _list_with_git(program: str, handle: int, root: Path, project: Path, stop: StopFlag) -> list[str]:
+    """Return the files below the open folder `root` that git lists: in its repository; without one, or if that ignores
+    all of them, as if the project, or `root` itself, were one."""
+    with suppress(OSError), TemporaryDirectory(prefix="nexus-git-") as name:
+        # A submodule has its git folder in that of the repository above it.
+        if files := _list_by_git(Git(program, root, project=project_root(root)), handle, stop, 0):
+            return files
+        empty = real_path(name)
+        for folder in ("objects", "refs"):
+            (empty / folder).mkdir()
+        (empty / "HEAD").write_text("ref: refs/heads/none\n")
+        for top in dict.fromkeys((real_path(project), root)):
+            if root.is_relative_to(top):
+                where = f"--git-dir={empty}", f"--work-tree={top}"
+                git = Git(program, root, project=top, reads=(empty,))
+                if files := _list_by_git(git, handle, stop, 0, where):
+                    return files
+    return []
+
+
+def _list_by_git(git: Git, root: int, stop: StopFlag, depth: int, where: tuple[str, ...] = ()) -> list[str]:
+    """Return the files that git lists below the folder `root`, including nested repositories; [] if git cannot. The
+    options `where` name another repository than its own. Raises `TimeoutError`."""
+    if depth > _SUBMODULES:
         return []
     try:
         here = replace(git, cwd=_handle_path(root))
-        done = process.run_git(here, "ls-files", "-cot", "--exclude-standard", "-z", stop=stop, seconds=_SECONDS)
+        done = process.run_git(
+            here, *where, "ls-files", "-cot", "--exclude-standard", "-z", stop=stop, seconds=_SECONDS
+        )
     except OSError:
         return []
     stop.raise_if_pressed()
-    if done.status != 0 or done.timed_out or done.uncounted:
+    if done.timed_out:
+        raise TimeoutError
+    if done.status != 0 or done.uncounted:
         return []
     files = []
     folders: dict[str, list[str]] = {}
@@ -113,7 +130,8 @@ def _list_nested(git: Git, folder: int, last: str, name: str, stop: StopFlag, de
     """Return the files of the repository `last` in `folder`, each prefixed by `name`; [] if it is no folder."""
     try:
         with open_folder(last, inside=folder) as nested:
-            return [f"{name}/{inner}" for inner in _list_by_git(git, nested, stop, depth + 1)]
+            files = _list_by_git(git, nested, stop, depth + 1) or _walk(nested, MADE_BY_TOOLS, stop)
+            return [f"{name}/{inner}" for inner in files]
     except OSError:
         return []
 
@@ -126,73 +144,25 @@ def _handle_path(folder: int) -> Path:
     return Path(os.fsdecode(fcntl.fcntl(folder, told, bytes(1024)).partition(b"\0")[0]))
 
 
-Rules: TypeAlias = "Sequence[tuple[str, IgnoreRules]]"
-"""Rules of each ignore file, with the prefix from its folder to the root of the walk; outermost first."""
-
-
-def _inherited_rules(root: Path, project: Path, stop: StopFlag) -> Rules:
-    """Return the rules of the folders above `root`, up to the project; [] if they ignore `root`."""
-    top = real_path(project)
-    found: list[tuple[str, IgnoreRules]] = []
-    if root == top or not root.is_relative_to(top):
-        return found
-    steps = root.relative_to(top).parts
-    for i in range(len(steps)):
-        try:
-            with open_folder(top.joinpath(*steps[:i])) as folder:
-                rules = _read_rules(folder, stop)
-        except OSError:
-            break
-        if rules is not None:
-            found.append(("/".join(steps[i:]) + "/", rules))
-        upper = [(prefix[: len(prefix) - len("/".join(steps[i + 1 :])) - 1], one) for prefix, one in found]
-        if _is_ignored("", True, upper):
-            return []
-    return found
-
-
-def _walk(root: int, inherited: Rules, stop: StopFlag) -> Iterator[str]:
-    waiting = [("", inherited)]
+def _walk(root: int, skips: frozenset[str], stop: StopFlag) -> Iterator[str]:
+    """Yield the files of folders whose names are not in `skips`, and that are neither git's nor Python environments."""
+    waiting = [""]
     while waiting:
-        prefix, rules = waiting.pop()
+        prefix = waiting.pop()
         try:
-            with open_folder(prefix, inside=root) as folder:
-                own = _read_rules(folder, stop)
-                with open_listable(folder) as listed, os.scandir(listed) as entries:
-                    found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            with (
+                open_folder(prefix, inside=root) as folder,
+                open_listable(folder) as listed,
+                os.scandir(listed) as entries,
+            ):
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             continue
-        if own is not None:
-            rules = [*rules, (f"\0{prefix}", own)]
         if prefix and (SETTINGS, False) in found:
             continue
         for name, is_folder in found:
             stop.raise_if_pressed()
-            path = prefix + name
-            if (is_folder and name == ".git") or _is_ignored(path, is_folder, rules):
-                continue
-            if is_folder:
-                waiting.append((path + "/", rules))
-            else:
-                yield path
-
-
-def _is_ignored(path: str, is_folder: bool, rules: Rules) -> bool:
-    """Return True if `path` is ignored; the innermost file with a matching rule decides."""
-    for prefix, spec in reversed(rules):
-        relative = path[len(prefix) - 1 :] if prefix.startswith("\0") else prefix + path
-        ignored = spec.decide(relative.rstrip("/"), is_folder)
-        if ignored is not None:
-            return ignored
-    return False
-
-
-def _read_rules(folder: int, stop: StopFlag) -> IgnoreRules | None:
-    stop.raise_if_pressed()
-    try:
-        content = read_file_at(folder, ".gitignore", _RULES_LIMIT)
-    except (OSError, ToolError):
-        return None
-    from nexus_cli.tools.ignore_rules import read_ignore_rules  # noqa: PLC0415  (without git)
-
-    return read_ignore_rules(content.data, stop.raise_if_pressed)
+            if not is_folder:
+                yield prefix + name
+            elif name != ".git" and name not in skips:
+                waiting.append(f"{prefix}{name}/")

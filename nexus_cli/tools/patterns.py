@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import pairwise
 
 from nexus_cli.tools.files import ToolError
 
@@ -16,6 +15,8 @@ _MOST_TEXT = 64_000
 """Most characters of all patterns that braces expand to."""
 _LONGEST_NAME = 1000
 """Most characters of the pattern of one name."""
+_CHOICES = re.compile(r"\{((?:[^{},]*+,)++[^{},]*+)\}")
+"""Braces with a comma, in which there are no other braces."""
 _NEVER = "(?!)"
 """The expression of `fnmatch` for brackets that match no character."""
 
@@ -134,38 +135,18 @@ def _fits(segments: list[re.Pattern[str] | None], names: list[str]) -> bool:
 
 
 def _expand_braces(pattern: str) -> list[str]:
-    """Expand braces; a brace without a partner or a comma matches itself."""
+    """Expand braces, the innermost first. Those without a partner or a comma match themselves, as do those around
+    them."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:
         current = waiting.pop()
-        choice = _first_choice(current)
-        if choice is None:
-            done.append(current)
+        if braces := _CHOICES.search(current):
+            parts = [part.strip() for part in braces[1].split(",")]
+            waiting += [current[: braces.start()] + part + current[braces.end() :] for part in reversed(parts)]
         else:
-            start, end, parts = choice
-            waiting += [current[:start] + part + current[end:] for part in reversed(parts)]
+            done.append(current)
         count = len(done) + len(waiting)
         if count > _MOST or (count > 1 and count * len(pattern) > _MOST_TEXT):
             raise ToolError(f"the braces expand to more than {_MOST} patterns")
     return done
-
-
-def _first_choice(pattern: str) -> tuple[int, int, list[str]] | None:
-    """Return start, end and choices of the first braces with a comma, in one pass; None if there are none."""
-    first: tuple[int, int, list[int]] | None = None
-    waiting: list[tuple[int, list[int]]] = []
-    for place, letter in enumerate(pattern):
-        if letter == "{":
-            waiting.append((place, []))
-        elif letter == "," and waiting:
-            waiting[-1][1].append(place)
-        elif letter == "}" and waiting:
-            start, commas = waiting.pop()
-            if commas and (first is None or start < first[0]):
-                first = start, place, commas
-    if first is None:
-        return None
-    start, end, commas = first
-    cuts = [start, *commas, end]
-    return start, end + 1, [pattern[one + 1 : other].strip() for one, other in pairwise(cuts)]

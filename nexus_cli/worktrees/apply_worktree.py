@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import secrets
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -39,7 +38,6 @@ from nexus_cli.tree.file_state import (
 from nexus_cli.tree.write_state import (
     ChangedMeanwhileError,
     look_at,
-    remove_draft,
     remove_empty_folders,
     remove_path,
     write_state,
@@ -55,12 +53,8 @@ from nexus_cli.worktrees.snapshot_store import (
     SnapshotStore,
     TreeChange,
 )
-from nexus_cli.worktrees.worktrees import compare_states, remove_worktree, require_folder
+from nexus_cli.worktrees.worktrees import compare_states, require_folder
 
-DRAFT = "draft"
-"""File of a record folder that names the draft being written in the project."""
-_DRAFTS = ".nexus-"
-"""The beginning of the names of drafts."""
 _CHANGED = "the worktree has changed since it was shown"
 _FAILED = 128
 """`git merge-file` exits with at least this status on errors, below it with the number of conflicts."""
@@ -151,12 +145,6 @@ def list_unapplied(record: WorktreeRecord) -> UnappliedChanges:
     return UnappliedChanges(tree, sorted(paths), links)
 
 
-def remove_applied(record: WorktreeRecord, *, force: bool = False) -> str:
-    """Remove a worktree like `remove_worktree`, after the draft of a killed apply."""
-    clean_killed_apply(record)
-    return remove_worktree(record, force=force)
-
-
 def _list_changes(record: WorktreeRecord, store: SnapshotStore, tree: str) -> list[TreeChange]:
     """Return the changes since the last apply; if there are none, the applied ones that the project took back."""
     if tree != record.applied:
@@ -198,7 +186,6 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
             "its folder is empty; applying it would delete every project file that was copied into the worktree",
             hint,
         )
-    _remove_draft(record)
     changes = _list_changes(record, store, tree)
     result = ApplyResult(nothing_new=not changes)
     if result.nothing_new:
@@ -216,7 +203,6 @@ def _apply(record: WorktreeRecord, reviewed: str) -> ApplyResult:
                     done.append(step.change)
         finally:
             _record_applied(record, store, tree, done, is_whole=len(done) == len(steps))
-    _remove_draft(record)
     result.written.sort()
     result.conflicts.sort(key=lambda conflict: conflict.path)
     return result
@@ -379,25 +365,6 @@ def _take_step(planner: _Planner, step: _Step, blobs: BlobReader, result: ApplyR
     return False
 
 
-def clean_killed_apply(record: WorktreeRecord) -> None:
-    """Remove the file that a killed apply left in the project."""
-    if (record.home / DRAFT).exists() and (lock := FileLock.take(record.home / "apply.lock")) is not None:
-        with lock:
-            _remove_draft(record)
-
-
-def _remove_draft(record: WorktreeRecord) -> None:
-    try:
-        place = os.fsdecode((record.home / DRAFT).read_bytes())
-    except OSError:
-        return
-    draft = place.rpartition("/")[2]
-    with suppress(OSError), open_folder(record.source) as root:
-        if draft.startswith(_DRAFTS):
-            remove_draft(root, place, draft)
-    (record.home / DRAFT).unlink(missing_ok=True)
-
-
 def _make_state(record: WorktreeRecord, step: _Step, now: PresentState, root: int) -> FileState:
     """Return the state of a file after a step: the rights of the one that it replaces, or that moves there, but the
     executable bit of git.
@@ -427,15 +394,13 @@ def _write_result(record: WorktreeRecord, step: _Step, now: PresentState, blobs:
     path = os.fsdecode(step.change.path)
     if step.result.mode == MISSING:
         return _delete_file(record.source, path, now)
-    draft = f"{_DRAFTS}{secrets.token_hex(8)}"
-    (record.home / DRAFT).write_bytes(os.fsencode(os.path.join(os.path.dirname(path), draft)))
     with open_folder(record.source) as root, _open_result(record, step, blobs) as source:
         if step.result.mode == LINK:
             state = FileState(file_state.LINK, target=os.fsdecode(source.read()))
         else:
             state = _make_state(record, step, now, root)
         try:
-            write_state(root, path, state, now, source, draft)
+            write_state(root, path, state, now, source)
         except ChangedMeanwhileError:
             return False
     return True

@@ -33,12 +33,12 @@ from ledger.conftest import (
 )
 from ledger.postgres import Server
 
-from nexus_cli.config.database_url import hash_address
 from nexus_cli.core.entry import ItemForm, Memo
 from nexus_cli.core.errors import LedgerAwayError
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.ledger import Ledger, SessionLog, postgres_connection, server_journal, unsaved_entries
 from nexus_cli.ledger.postgres import PostgresDatabase
+from nexus_cli.ledger.postgres_connection import hash_address
 from nexus_cli.ledger.unsaved_entries import unsaved_folder
 
 DEEP = "[" * 100_000
@@ -322,14 +322,6 @@ def test_a_bad_line_sets_its_file_aside_once(line: Any, url: str) -> None:
     assert f"session {session} was not saved" in told and words == ["words 1"]
     assert kept() == [f"{session}.refused"]
     assert opened(url)[0] == []
-
-
-def test_the_file_of_another_version_is_told_and_waits_for_it(url: str) -> None:
-    session = keep_one(url)
-    other = the_file().rename(unsaved_folder() / f"{session}-0123abcd.jsonl")
-    (told,), words = opened(url, session)
-    assert "another version of nexus kept unsaved sessions" in told and f"or delete {unsaved_folder()}/*.jsonl" in told
-    assert words == ["words 1"] and other.exists()
 
 
 def test_a_file_writes_into_no_other_session(url: str) -> None:

@@ -22,9 +22,7 @@ from nexus_cli.worktrees import apply_worktree as applying
 from nexus_cli.worktrees.apply_worktree import (
     ApplyResult,
     apply_worktree,
-    clean_killed_apply,
     list_unapplied,
-    remove_applied,
 )
 from nexus_cli.worktrees.inspect_worktree import inspect_worktree
 from nexus_cli.worktrees.worktrees import UnappliedError, describe_worktree, enter_worktree, remove_worktree
@@ -532,27 +530,6 @@ def test_a_new_file_has_no_more_rights_than_in_the_worktree(project: Path, mode:
 
 
 @pytest.mark.matrix
-def test_a_draft_that_a_killed_apply_left_is_removed_by_the_next_command(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record, _ = make_worktree(project, "fix")
-    all_of(put("sub/one", "1\n"), put("two", "2\n"))(record.folder)
-    (project / ".nexus-mine").write_text("of the person")
-    child = os.fork()
-    if child == 0:
-        monkeypatch.setattr(write_state, "_set_rights", lambda *_: os._exit(9))
-        apply_worktree(record)
-    os.waitpid(child, 0)
-    (draft,) = (path for path in project.rglob(".nexus-*") if path.name != ".nexus-mine")
-    assert draft.parent == project / "sub"
-    clean_killed_apply(record)
-    assert not draft.exists() and (project / ".nexus-mine").read_text() == "of the person"
-    assert apply_worktree(record).written == ["sub/one", "two"]
-    clean_killed_apply(record)
-    assert sorted(path.name for path in project.rglob(".nexus-*")) == [".nexus-mine"]
-
-
-@pytest.mark.matrix
 def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) -> None:
     def work(folder: Path) -> None:
         all_of(edit(2, "theirs"), put("new", "new\n"), delete("old.txt"))(folder)
@@ -579,14 +556,14 @@ def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: 
     git(project, "checkout", "-q", "app.py")
     assert describe_worktree(record)["state"] == "changed"
     with pytest.raises(UnappliedError, match=r"no longer has its changes \(app\.py\)") as caught:
-        remove_applied(record)
+        remove_worktree(record)
     assert f"To apply its changes: nexus worktree apply {record.name}." in caught.value.hint
     apply_worktree(record)
     files = [path for path in record.home.iterdir() if path.suffix == ".json"]
     written = [path.stat().st_mtime_ns for path in files]
     assert files and apply_worktree(record).nothing_new
     assert written == [path.stat().st_mtime_ns for path in files], "nothing to write"
-    remove_applied(record)
+    remove_worktree(record)
     assert not record.folder.exists()
 
 
