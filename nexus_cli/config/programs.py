@@ -1,4 +1,4 @@
-"""Start the programs that nexus runs for itself: git, a pager, an editor, the clipboard. Never one of the project.
+"""Start the programs that nexus runs for itself: git, rg, a pager, an editor, the clipboard. Never one of the project.
 
 All go through this module. It finds a program outside the project and the worktrees of nexus, and starts it with a PATH
 that leads into neither, because git, pagers and editors start other programs. Commands of the model and of the person

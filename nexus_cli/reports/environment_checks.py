@@ -390,7 +390,7 @@ CHECKS: tuple[Callable[..., Check], ...] = (
 OF_MODEL = (_model, _network)
 """Checks that take the model too; all others take the settings alone."""
 
-PROGRAMS = {"git": "Without git, no .gitignore is obeyed"}
+PROGRAMS = {"git": "Without git, no .gitignore is obeyed", "rg": "Searching is slower without ripgrep"}
 """Programs that nexus uses, and what is so without them."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import importlib
+import io
 import json
 import os
 import re
@@ -22,7 +23,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 HARD_LIMIT = 64 * 1024 * 1024
 LONGEST_LINE = 400
@@ -37,6 +38,7 @@ MOST_MEMORY = 2 << 30
 _DECODER = "nexus_cli.core.decode"
 _SOURCES: dict[str, str] = {}
 """The source of that module, until it is needed."""
+_CHUNK = 32 * 1024
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -58,31 +60,14 @@ class BinaryFileError(Exception):
     """The file is binary."""
 
 
-_WITHIN_LINES = re.compile(
-    r"(?!.*[*+?}]\+)(?:\\[wdsSb]|\\[^\w\s]|\[(?!\^)(?:\\[wdS]|\\[^\w\s]|[^]\\\x00-\x1f])+\]|\((?!\?)|\(\?:|[^\\\[(\x00-\x1f])*"
-)
-"""A pattern that matches in a whole text where it matches in one of its lines, and takes no longer: nothing in it but
-`\\s` can match the end of a line, look around, or be possessive."""
-
-
 class NormalizedPattern:
     """A regular expression that matches composed and decomposed letters, in whichever form the pattern is written."""
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._plain = re.compile(pattern, flags)
-        self._whole = None
-        if _WITHIN_LINES.fullmatch(pattern):
-            inner = re.sub(r"\\.", lambda found: r"[^\S\n]" if found[0] == r"\s" else found[0], pattern)
-            self._whole = re.compile(inner, flags | re.MULTILINE)
         composed = unicodedata.normalize("NFC", pattern)
         differs = composed != unicodedata.normalize("NFD", pattern)
         self._composed = re.compile(composed, flags) if differs else None
-
-    def may_match(self, text: str) -> bool:
-        """Return False if surely no line of a text matches: most files are ruled out so, at once."""
-        if self._whole is None or "\r" in text or (self._composed is not None and not text.isascii()):
-            return True
-        return self._whole.search(text) is not None
 
     def search(self, line: str) -> re.Match[str] | None:
         """Return the first match in `line`."""
@@ -121,23 +106,32 @@ def _enter_folder(path: bytes) -> None:
     os.close(place)
 
 
-def lines_of(path: bytes, regex: NormalizedPattern | None = None) -> Iterator[str]:
-    """Yield the lines of a regular file, without their ends, none if surely none matches `regex`; raise
-    `BinaryFileError`, or `OSError` if unreadable."""
+def lines_of(path: bytes) -> Iterator[str]:
+    """Yield the lines of a regular file, without their ends; raise `BinaryFileError`, or `OSError` if unreadable."""
     with open(_open_without_links(path), "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > HARD_LIMIT:
             raise OSError("not searched")
-        data = file.read(HARD_LIMIT)
-    if b"\0" in data[:8192] and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise BinaryFileError
+        utf_8 = _is_utf_8(file)
+        file.seek(0)
+        head = file.read(8192)
+        if b"\0" in head and (utf_8 or not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))):
+            raise BinaryFileError
+        file.seek(0)
+        streamed = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="\n")
+        for line in streamed if utf_8 else _decode(file.read()).split("\n"):
+            yield line.removesuffix("\n").removesuffix("\r")
+
+
+def _is_utf_8(file: BinaryIO) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        text = data.decode("utf-8-sig")
+        while chunk := file.read(_CHUNK):
+            decoder.decode(chunk)
+        decoder.decode(b"", True)
     except UnicodeDecodeError:
-        text = _decode(data)
-    if text and (regex is None or regex.may_match(text)):
-        for line in text.removesuffix("\n").split("\n"):
-            yield line.removesuffix("\r")
+        return False
+    return True
 
 
 def _decode(data: bytes) -> str:
@@ -145,10 +139,10 @@ def _decode(data: bytes) -> str:
     try:
         read = _load_decoder().decode(data)
     except ModuleNotFoundError:  # the library that guesses
-        return data.decode("utf-8", "replace")
+        return data.decode("utf-8", "replace").removesuffix("\n")
     if read is None:
         raise BinaryFileError
-    return str(read.plain)
+    return str(read.plain).removesuffix("\n")
 
 
 def _load_decoder() -> Any:
@@ -236,7 +230,7 @@ def _search_files(
         # The name comes above the first row, once there is one.
         before = ("\n\n" if shown else "") + _display_path(job, path)
         try:
-            for row in hits.rows(lines_of(path, regex), regex):
+            for row in hits.rows(lines_of(path), regex):
                 yield f"{before}\n{row}"
                 before = ""
         except (OSError, MemoryError):
@@ -284,7 +278,7 @@ def _count_matches(paths: Iterable[bytes], regex: NormalizedPattern) -> tuple[in
     try:
         for path in paths:
             with suppress(OSError, MemoryError, BinaryFileError):
-                count += sum(regex.search(line) is not None for line in lines_of(path, regex))
+                count += sum(regex.search(line) is not None for line in lines_of(path))
     except _TimeUp:
         return count, False
     finally:

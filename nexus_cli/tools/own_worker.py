@@ -38,18 +38,40 @@ def run_worker(
     interpreter = own_interpreter(project)
     standard = [os.path.join(place, name) for place in {sys.base_prefix, sys.prefix} for name in ("lib", "lib64")]
     standard += [os.path.join(sys.prefix, "pyvenv.cfg"), os.path.realpath(interpreter)]
+    return run_walled(
+        # -I and -S: import nothing from the working folder, and nothing that is not named in the job.
+        [interpreter, "-I", "-S", "-c", source],
+        stdin,
+        stop=stop,
+        seconds=seconds,
+        reads=reads,
+        system=[*standard, *libraries],
+    )
+
+
+def run_walled(
+    argv: Sequence[str],
+    stdin: bytes = b"",
+    *,
+    stop: StopFlag,
+    seconds: float,
+    reads: Sequence[str],
+    system: Sequence[str] = (),
+    cwd: Path = Path(os.sep),
+) -> ProcessResult:
+    """Run a program that is not of the project inside the walls of a worker, which reads `reads` and what it needs to
+    start (`system`). Blocks; raises as `run_process`."""
     from nexus_cli.sandbox.walls import Walls  # noqa: PLC0415  (as `sandbox/`: at the first search)
 
     return run_process(
-        # -I and -S: import nothing from the working folder, and nothing that is not named in the job.
-        [interpreter, "-I", "-S", "-c", source],
-        cwd=Path(os.sep),
+        argv,
+        cwd=cwd,
         env=ENVIRONMENT,
         stop=stop,
         seconds=seconds,
         stdin=stdin,
         merge=False,
-        confinement=Walls(map(os.path.realpath, reads), system=[interpreter, *standard, *libraries]),
+        confinement=Walls(map(os.path.realpath, reads), system=[argv[0], *system]),
     )
 
 

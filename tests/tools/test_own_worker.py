@@ -82,7 +82,7 @@ def test_a_hostile_worker_reads_what_it_was_given_and_nothing_else(
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("name", sample(["grep", "html", "pdf"], 3))
+@pytest.mark.parametrize("name", sample(["grep", "rg", "html", "pdf"], 3))
 def test_no_worker_has_a_key_or_starts_without_walls(desk: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     started: list[tuple[str, dict[str, str]]] = []
     start = walls.Walls.start
@@ -96,6 +96,7 @@ def test_no_worker_has_a_key_or_starts_without_walls(desk: Any, monkeypatch: pyt
     monkeypatch.setattr(walls.Walls, "start", noted)
     use: dict[str, Callable[[], object]] = {
         "grep": lambda: desk.run("grep", pattern="x", path="a"),
+        "rg": lambda: desk.run("grep", pattern="x"),
         "html": lambda: web_page.convert_page(web_page.WebPage(200, b"<html><p>x", "text/html"), StopFlag(), Path("/")),
         "pdf": lambda: documents.read_pdf(make_pdf(["x"]), 1, None, StopFlag(), Path("/")),
     }

@@ -1,4 +1,4 @@
-"""`grep` and `glob`: the same fixed results in a repository and without one."""
+"""`grep` and `glob`: the same fixed results whoever lists the files and whether `rg` helps or not."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from programs import missing
 from search import sample
 
 from nexus_cli.config.programs import find_program
@@ -23,6 +25,27 @@ from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.listing import list_files
 from nexus_cli.tools.patterns import PathPattern
+
+REAL_RG = shutil.which("rg")
+RG = {
+    "none": None,
+    "everything": '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; printf \'%s\\0\' "$@"\n',
+    "refuses": "#!/bin/sh\nexit 2\n",
+    "narrows": f"#!/bin/sh\n'''exec' '{sys.executable}' -IS \"$0\" \"$@\"\n' '''"
+    + """
+import re, sys
+options, paths = sys.argv[1 : sys.argv.index("--")], sys.argv[sys.argv.index("--") + 1 :]
+case = re.IGNORECASE if "-i" in options else 0
+given = [options[i + 1].replace("(?-u:", "(?:") for i, option in enumerate(options) if option == "-e"]
+lines = re.compile("|".join(f"(?:{one})" for one in given).encode(), case | re.MULTILINE)
+found = [path for path in paths if lines.search(open(path, "rb").read())]
+sys.stdout.write("".join(path + chr(0) for path in found))
+sys.exit(not found)
+""",
+}
+if REAL_RG is not None:
+    RG["real"] = REAL_RG
+"""Stand-ins that keep the promise of `rg -l` (no file with a match is missing), and the real one where there is one."""
 
 
 @pytest.fixture(params=["git", "folder"])
@@ -53,6 +76,26 @@ def tree(listed: str, desk: Any) -> Any:
         subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
         subprocess.run(["git", "add", "src/a.py"], cwd=desk.project, check=True)
     return desk
+
+
+@pytest.fixture
+def helped(helper: str, tree: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The project, searched with that kind of `rg`."""
+    script = RG[helper]
+    if helper == "real":
+        assert script is not None
+        target = tmp_path / "bin"
+        target.mkdir()
+        (target / "rg").symlink_to(script)
+    elif script is not None:
+        target = tmp_path / "bin"
+        target.mkdir()
+        (target / "rg").write_text(script)
+        (target / "rg").chmod(0o755)
+    if script is not None:
+        monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+        assert find_program("rg", tree.project) == str(tmp_path / "bin/rg")
+    return tree
 
 
 @pytest.mark.matrix
@@ -126,9 +169,12 @@ GREPS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_grep_gives_these_results_in_a_repository_and_without(tree: Any) -> None:
-    for arguments, output in GREPS:
-        result = tree.run("grep", **arguments)
+@pytest.mark.parametrize(
+    ("listed", "helper"), sample([*(("git", name) for name in RG), ("folder", "none"), ("folder", "narrows")], 3)
+)
+def test_grep_gives_these_results_whoever_lists_and_helps(helped: Any, listed: str, helper: str) -> None:
+    for arguments, output in GREPS if helper == "none" or (listed, helper) == ("git", "narrows") else GREPS[::3]:
+        result = helped.run("grep", **arguments)
         assert (result.output, result.error) == (output, ""), arguments
 
 
@@ -148,6 +194,18 @@ def test_stored_keys_are_searched_only_where_they_are_asked_for(
         assert "data.d/A_KEY" in found and "keys/A_KEY" not in found
     assert desk.run("grep", pattern="sk-one", path="home/data").text.startswith("no matches")
     assert "A_KEY" in desk.run("grep", pattern="sk-one", path="home/data/keys").text
+
+
+def test_the_real_rg_was_among_those_who_helped() -> None:
+    if REAL_RG is None:
+        pytest.skip(missing("rg"))  # only stand-ins helped grep in the tests above
+    assert RG["real"] == REAL_RG
+
+
+def test_rg_is_asked_to_narrow_and_never_believed_for_odd_bytes(desk: Any) -> None:
+    assert not [p for p in ("def", "a.b", r"\w+ \d{2,3}", "(?:a|b)c$", "[a-z_]+") if grep._OTHER_DIALECT.search(p)]
+    others = ("(?i)a", "(?=a)", r"\Aa", r"\u00e9", "[a&&b]", "[[a]", r"(a)\1", "a\nb")
+    assert [p for p in others if not grep._OTHER_DIALECT.search(p)] == []
 
 
 @pytest.mark.matrix
@@ -478,9 +536,10 @@ PATTERNS = st.sampled_from(
 
 
 @pytest.mark.matrix
+@pytest.mark.skipif(REAL_RG is None or shutil.which("git") is None, reason="needs rg and git")
 @settings(max_examples=settings().max_examples // 2)
 @given(TREES, IGNORED, PATTERNS, st.booleans(), st.sampled_from([1, 3, 100]))
-def test_any_tree_gives_the_same_in_a_repository_and_without(
+def test_any_tree_gives_the_same_with_and_without_rg_and_git(
     new_desk: Callable[[], Any],
     files: dict[str, tuple[str, str]],
     ignored: dict[str, list[str]],
@@ -497,8 +556,11 @@ def test_any_tree_gives_the_same_in_a_repository_and_without(
             desk.write(f"{folder}/.gitignore", "".join(f"{rule}\n" for rule in rules))
     asked = {"pattern": pattern, "ignore_case": ignore_case, "limit": limit}
     found = {}
-    for has_repository in (False, True):
-        if has_repository:
+    for has_git in (False, True):
+        if has_git:
             subprocess.run(["git", "init", "-q"], cwd=desk.project, check=True)
-        found[has_repository] = desk.run("grep", **asked), desk.run("glob", pattern="**").output
+        for has_rg in (False, True):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(grep, "find_program", lambda *_, rg=REAL_RG if has_rg else None: rg)
+                found[has_git, has_rg] = desk.run("grep", **asked), desk.run("glob", pattern="**").output
     assert len({(one.text, str(one.counts), listed) for one, listed in found.values()}) == 1, found

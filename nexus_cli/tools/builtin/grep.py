@@ -1,14 +1,20 @@
-"""`grep`: find lines by regular expression. `tools/listing.py` lists the files, `tools/grep_worker.py` searches."""
+"""`grep`: find lines by regular expression. `tools/listing.py` finds the files, `tools/grep_worker.py` searches them.
+
+`rg`, if installed, only rules out files without a match: the result is the same without it (`tools/BEHAVIOUR.md`).
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from nexus_cli.config.programs import find_program
 from nexus_cli.core import decode
 from nexus_cli.core.elide import plural
 from nexus_cli.core.json_value import JsonDict
@@ -20,15 +26,19 @@ from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.editor_texts import find_unsaved
 from nexus_cli.tools.files import ToolError, check_regular, decided_path, describe_problem
 from nexus_cli.tools.listing import check_folder, is_regular_file, list_files
-from nexus_cli.tools.own_worker import find_library, run_worker
+from nexus_cli.tools.own_worker import find_library, run_walled, run_worker
 from nexus_cli.tools.patterns import PathPattern
 
 SECONDS = 60.0
 LIMIT = 100
 MOST_ASKED = 20
 """Most files with a match for whose text the person's editor is asked."""
+_BATCH = 60_000
 _WORKER, _DECODER = (Path(str(module.__file__)).read_text(encoding="utf-8") for module in (grep_worker, decode))
 """Read once: if nexus is installed in the project, a command may change the files."""
+_OTHER_DIALECT = re.compile(r"\\[^wWdDsSbB.+*?()\[\]{}|^$/\\-]|\(\?(?!:)|\[[^]]*(?:\[|&&|--|~~)|\n")
+_UNSURE = r"(?-u:[\x1c-\x1f\r\x80-\xff])"
+"""Bytes that dialects or encodings may treat differently: `rg` must not rule out a file with one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +89,7 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
     names = [name for name in names if not context.is_refused(root / name)]
     if not names:
         return ToolResult("no matches: a deny rule keeps these files from you", counts={"matches": 0})
+    paths = _narrow_by_rg(find_program("rg", project), root, names, arguments, stop)
     libraries = _libraries(project)
     job = {
         "pattern": arguments.pattern,
@@ -91,7 +102,7 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
         "libraries": libraries,
         "decoder": _DECODER,
     }
-    stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in names)
+    stdin = json.dumps(job).encode() + b"\n" + b"\0".join(os.fsencode(name) for name in paths)
     reads = [str(root if is_folder else target)]
     done = run_worker(_WORKER, stdin, project=project, stop=stop, seconds=SECONDS, reads=reads, libraries=libraries)
     answer, _, figures = (done.output, b"", b"") if done.uncounted else done.output.rpartition(b"\0")
@@ -117,3 +128,46 @@ def _libraries(project: Path) -> list[str]:
         return find_library("charset_normalizer", project)
     except ToolError:
         return []
+
+
+def _narrow_by_rg(
+    rg: str | None, root: Path, names: Sequence[str], arguments: GrepArguments, stop: StopFlag
+) -> Sequence[str]:
+    """Return the files that `rg` cannot rule out; all files without `rg`, or if it may read the pattern differently."""
+    pattern = arguments.pattern
+    if rg is None or len(names) < 2 or not pattern or "\0" in pattern or _OTHER_DIALECT.search(pattern):
+        return names
+    case = ["-i"] if arguments.ignore_case else []
+    fixed = [rg, "--no-config", "--no-messages", "--color=never", "-l", "-0", "-a", *case, "-e", pattern, "-e", _UNSURE]
+    paths = set[str]()
+    for batch in _batches(names):
+        argv = [*fixed, "--", *(f"./{name}" for name in batch)]
+        try:
+            done = run_walled(argv, stop=stop, seconds=SECONDS, reads=[str(root)], cwd=root)
+        except OSError:
+            return names
+        # Status 2: rg rejects the pattern, or could not read a file.
+        if done.status not in (0, 1) or done.timed_out or done.uncounted:
+            return names
+        paths.update(os.fsdecode(part).removeprefix("./") for part in done.output.split(b"\0") if part)
+    return [name for name in names if name in paths or _too_large(root / name)]
+
+
+def _too_large(path: Path) -> bool:
+    """Return True if `grep_worker` would report the file as unreadable."""
+    try:
+        return os.lstat(path).st_size > grep_worker.HARD_LIMIT
+    except OSError:
+        return True
+
+
+def _batches(names: Sequence[str]) -> list[list[str]]:
+    batches: list[list[str]] = []
+    size = _BATCH
+    for name in names:
+        size += len(os.fsencode(name)) + 3
+        if size > _BATCH:
+            batches.append([])
+            size = 0
+        batches[-1].append(name)
+    return batches
