@@ -7,6 +7,7 @@ import random
 import subprocess
 from pathlib import Path
 
+import pytest
 from search import SEARCHES
 
 from nexus_cli.tools.cancellable_thread import StopFlag
