@@ -634,9 +634,8 @@ class CallPermission:
 
         def denial(command: str, text: str, status: int | None) -> str:
             is_told, self._is_told = self._is_told, self._is_told or (status not in (None, 0, 1) and profile == "read")
-            describe = partial(describe_denial, rights, command, text, held.backend)
-            own = held.network is not None
-            return describe(asks=asks, status=status, is_told=is_told, is_auto=is_auto, has_loopback=own)
+            describe = partial(describe_denial, rights, command, text, held.backend, has_loopback=held.has_loopback)
+            return describe(asks=asks, status=status, is_told=is_told, is_auto=is_auto)
 
         return CommandSandbox(held if is_walled else None, env, untold, denial, partial(self._describe_missing, taken))
 

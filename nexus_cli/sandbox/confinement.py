@@ -70,6 +70,8 @@ class Confinement:
         if probe.backend is Backend.NONE and profile.name != "none":
             raise SandboxError(probe.why)
         self.network = network if self.backend in (Backend.LANDLOCK, Backend.BWRAP) else None
+        self.has_loopback = self.network is not None or self.backend is Backend.BWRAP
+        """True if commands have a loopback that is not the person's."""
         self._program = probe.program
         self._lock = threading.Lock()
         self._scope_lock = threading.Lock()
