@@ -485,18 +485,18 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "hooks": (7_793, 0, 21),
     "imports": (14_562, 0, 10),
     "ledger": (51_583, 0, 34),
-    "mcp": (19_570, 0, 21),
+    "mcp": (19_886, 0, 21),
     "permission": (13_526, 0, 48),
-    "plugins": (8_134, 0, 22),
+    "plugins": (8_163, 0, 22),
     "provider": (28_956, 0, 57),
     "reports": (90_585, 8_414, None),
     "rpc": (17_609, 0, 16),
     "rules": (31_680, 0, 20),
     "runs": (23_470, 0, 42),
     "sandbox": (39_675, 0, 27),
-    "sections": (37_019, 0, 46),
+    "sections": (37_028, 0, 47),
     "service_list": (303, 0, 2),
-    "session": (53_604, 0, 58),
+    "session": (53_653, 0, 58),
     "spaces": (10_348, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (975_998, 49_784)
+SUM = (976_401, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
