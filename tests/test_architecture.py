@@ -475,7 +475,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_957, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_890, 0, 51),
+    "commands": (42_899, 0, 51),
     "config": (35_285, 0, None),
     "context": (8_981, 0, 18),
     "conversation": (46_901, 0, 54),
@@ -489,7 +489,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_526, 0, 48),
     "plugins": (8_163, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (90_585, 8_414, None),
+    "reports": (90_603, 8_414, None),
     "rpc": (17_609, 0, 16),
     "rules": (31_680, 0, 20),
     "runs": (23_470, 0, 42),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (976_401, 49_784)
+SUM = (976_428, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
