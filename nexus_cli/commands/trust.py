@@ -67,7 +67,8 @@ def _trust_folder(source: Source, folder: Path) -> Report[Any]:
     value["state"] = "trusted"
     if source.confirm is None:
         return report
-    when = " /reload applies the settings; the rest applies from your next message on." if source.live else ""
+    after = "/reload applies the settings and lists skills and agents to the model"
+    when = f" {after}; the rest applies from your next message on." if source.live else ""
     note = f"{folder} is trusted. Active: {', '.join(value['active']) or 'nothing'}.{when}"
     return report._replace(form="", note=note)
 

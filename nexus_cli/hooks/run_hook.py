@@ -123,7 +123,7 @@ LENGTH = 200
 """Most characters of a hook's own words about its failure."""
 SETS_VARIABLES, ENV_FILE = "SessionStart", "CLAUDE_ENV_FILE"
 """The event at which a hook may write a script that sets variables, and the variable with its path."""
-READS_SCRIPT = f'. "${ENV_FILE}" >/dev/null 2>&1; /usr/bin/env -0'  # not what the PATH of the script has first
+READS_SCRIPT = f'set -a; . "${ENV_FILE}" >/dev/null 2>&1; /usr/bin/env -0'  # not what the PATH of the script has first
 _OF_SHELL = ("_", "PWD", "OLDPWD", "SHLVL", CHILD_OF)
 NO_PROGRAM = (126, 127)
 """Exit statuses of a shell that could not start a program."""

@@ -397,7 +397,8 @@ def _with_defaults(schema: JsonDict, content: JsonDict) -> JsonDict:
 def _describe_invalid(error: ValidationError, outer: int = 0) -> str:
     """Return the first fault with its place, without the `outer` steps that lead there."""
     first = error.errors(include_url=False)[0]
-    return f"{'.'.join(str(step) for step in first['loc'][outer:])}: {first['msg'].partition(' or instance of ')[0]}"
+    place, message = ".".join(str(step) for step in first["loc"][outer:]), first["msg"].partition(" or instance of ")[0]
+    return f"{place}: {message}" if place else message
 
 
 def _sift_lists(session: ClientSession) -> None:

@@ -92,7 +92,10 @@ def make_list(offer: ServerOffer) -> ToolList:
         tokens = _count_tokens(kept)
     prompts = tuple(sorted(offer.prompts, key=lambda prompt: prompt.name)[:MOST_TOOLS])
     resources, said = tuple(sorted(offer.resources)[:MOST_RESOURCES]), offer.instructions[: 2 * MOST_INSTRUCTIONS]
-    return ToolList(kept, tokens, utc_now(), prompts, resources, said, _describe_left_out(left_out, named))
+    lines = _describe_left_out(left_out, named)
+    if len(offer.instructions) > MOST_INSTRUCTIONS:
+        lines += (f"only the first {MOST_INSTRUCTIONS:,} characters of its instructions are sent",)
+    return ToolList(kept, tokens, utc_now(), prompts, resources, said, lines)
 
 
 def _count_tokens(tools: Sequence[ServerTool]) -> int:

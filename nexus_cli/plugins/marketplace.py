@@ -50,8 +50,12 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
     except OSError:
         return None
     rows = value.get("plugins") if isinstance(value, dict) else None
+    if not isinstance(rows, list):
+        if is_folder:
+            return None
+        raise NexusError("config", one_line(str(folder / FILE)), "is not a JSON object with a list of plugins")
     plugins_by_name = {
-        str(row["name"]): row for row in rows or () if isinstance(row, dict) and isinstance(row.get("name"), str)
+        str(row["name"]): row for row in rows if isinstance(row, dict) and isinstance(row.get("name"), str)
     }
     only = len(plugins_by_name) == 1 and not (name or is_folder)
     chosen = plugins_by_name.get(name) or (next(iter(plugins_by_name.values())) if only else None)

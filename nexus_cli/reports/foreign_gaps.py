@@ -102,7 +102,8 @@ def _permissions(table: object) -> Iterator[str]:
 
 def _plugins(table: object, project: Path) -> Iterator[str]:
     """Yield a line for each plugin that a project wants and the person does not have."""
-    there = {installed_plugin.name for installed_plugin in installed_plugins()}
+    plugins = installed_plugins()
+    there = {name for plugin in plugins for name in (plugin.name, plugin.named.inner)}  # a marketplace may call it so
     for named in (str(plugin_name) for plugin_name, on in as_table(table).items() if on is True):
         plugin, _, market = named.partition("@")
         if plugin not in there:

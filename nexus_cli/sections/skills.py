@@ -50,6 +50,8 @@ MOST_NAMES = 5000
 """Most names that are looked at for commands: a link may lead to all of the disk."""
 MOST_FILES = 100
 """Most other files of a personal skill that are listed."""
+NEEDS_TRUST = "is not trusted; run nexus trust"
+"""The reason that a guide of a project cannot be called yet."""
 LONGEST_NAME, LONGEST_LINE = 64, 400
 """Most characters of a shown name and a shown description."""
 
@@ -245,7 +247,7 @@ def explain_uncallable(cwd: Path, kinds: Sequence[GuideKind] = (GuideKind.SKILL,
     found: dict[str, str] = {}
     for folder, kind in product(project_folders(cwd), kinds):
         waiting = list_project_guides(folder, kind)[1]
-        found |= {guide.name: f"{guide.path} is not trusted; run nexus trust" for guide in waiting}
+        found |= {guide.name: f"{guide.path} {NEEDS_TRUST}" for guide in waiting}
     for guide in chain.from_iterable(find_guides(cwd, kind)[0] for kind in kinds):
         if not (guide.is_callable or guide.shadowed):
             found[guide.name] = f"{guide.path} {guide.problem or 'can only be used by the model (user-invocable)'}"

@@ -65,6 +65,8 @@ def check_agent_fields(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             is_known = name in _ALL or name.startswith(_SERVER) or find_our_tools(name) or name in known
             if not is_known:
                 yield field, f"unknown tool {one_line(name)}"
+            if field == "tools" and "agent" in find_our_tools(name):
+                yield field, "agents that this agent starts may use only its tools"
     if _read_steps(fields.get("maxturns", "1")) is None:
         yield "maxturns", "maxTurns must be a whole number above 0, with at most 6 digits"
     if fields.get("isolation", WORKTREE) != WORKTREE:

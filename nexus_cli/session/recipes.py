@@ -15,7 +15,7 @@ from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.plugins.installed_plugins import InstalledPlugin
 from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
-from nexus_cli.sections.skills import GuideKind, Skill, explain_uncallable, find_guides, index_guides
+from nexus_cli.sections.skills import NEEDS_TRUST, GuideKind, Skill, explain_uncallable, find_guides, index_guides
 from nexus_cli.session.agent_roles import make_agent_recipe
 from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import discover_tools
@@ -55,10 +55,11 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
         if agent := index_guides(agents.values()).get(name):
             return make_agent_recipe(agent, own_recipe("worker"), cwd), ()
         kinds = (GuideKind.AGENT,) * with_agents
-        why = NOT_TRUSTED.get(_trust_of(name, cwd)) or explain_uncallable(cwd, kinds).get(name)
+        untrusted, why = NOT_TRUSTED.get(_trust_of(name, cwd)), explain_uncallable(cwd, kinds).get(name, "")
         named = f"{suggest_name(name, agents, '')} Agents: {', '.join(agents)}".lstrip()
         hint = f"{named}. {error.hint}" if agents else error.hint
-        raise NexusError("usage", error.what, why or error.why, TRUST if why else hint) from error
+        hint = TRUST if untrusted or why.endswith(NEEDS_TRUST) else "Correct its file" if why else hint
+        raise NexusError("usage", error.what, untrusted or why or error.why, hint) from error
     shadowed = here is not None and name in here.names() and name in recipe_names(folders())
     notice = f"recipe {name} of this project is not used: another recipe with this name takes precedence"
     return recipe, (notice,) if shadowed else ()

@@ -213,7 +213,8 @@ def test_a_session_asks_whether_to_trust_the_project_and_then_has_its_agents(pla
             repl.wait_for(lambda one: "Trust it?" in one.text, 60)
             repl.send(keys)
             repl.idle()
-            assert ("/reload applies the settings" in repl.text) is trusted
+            said_after = " ".join(repl.text.split())
+            assert ("/reload applies the settings and lists skills and agents" in said_after) is trusted
         repl.say("review it")
         repl.send("/agents" + ENTER)
         repl.wait_for(lambda one: "@reviewer" in one.text, 60)

@@ -181,6 +181,19 @@ def test_a_folder_and_names_of_settings_lead_to_a_marketplace(place: Stage, tool
     assert listed(place)["docs"] == ["skill pdf", "skill xls"]
 
 
+def test_a_plugin_with_another_name_in_its_marketplace_counts_as_installed(place: Stage) -> None:
+    manifest = {"alias/.claude-plugin/plugin.json": '{"name": "real"}', "alias/commands/go.md": "Go.\n"}
+    listing = {".claude-plugin/marketplace.json": market({"name": "alias", "source": "./alias"})}
+    folder = write(place.home.parent / "renamed", manifest | listing)
+    known = {"tools": {"source": {"source": "directory", "path": str(folder)}}}
+    text = json.dumps({"enabledPlugins": {"alias@tools": True}, "extraKnownMarketplaces": known})
+    write(place.folder, {".claude/settings.json": text})
+    wanted = "enabledPlugins: alias@tools is not installed"
+    assert wanted in " ".join(place.run("doctor").text.split())
+    assert add(place, "alias@tools").status == 0 and [*listed(place)] == ["real"]
+    assert wanted not in " ".join(place.run("doctor").text.split())
+
+
 def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: Path) -> None:
     for name, why in (
         ("far", "lists no usable source for this plugin"),

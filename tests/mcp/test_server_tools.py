@@ -146,8 +146,11 @@ def test_a_schema_without_an_end_is_left_out() -> None:
 
 def test_a_tool_whose_schema_providers_refuse_is_left_out_if_schemas_are_sent() -> None:
     bad = [{"type": "nonsense"}, {"minLength": "three"}, {"items": [{"type": "string"}]}, {"required": "x"}]
+    bad += [{"items": {"$ref": "#/$defs/gone"}}]
     tools = [ServerTool(f"t{place}", "", {"properties": {"x": part}}) for place, part in enumerate(bad)]
-    good = ServerTool("good", "", {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "$defs": {"x": {}}})
+    good = ServerTool(
+        "good", "", {"type": "object", "properties": {"x": {"$ref": "#/$defs/x~1%79"}}, "$defs": {"x/y": {}}}
+    )
     mended = ServerTool("mended", "", {"type": "object", "properties": {"x": {}}, "required": None})
     made = make_list(ServerOffer((*tools, good, mended)))
     assert [tool.name for tool in made.tools] == ["good", "mended"], "what is sent has no fault"
@@ -155,8 +158,16 @@ def test_a_tool_whose_schema_providers_refuse_is_left_out_if_schemas_are_sent() 
     assert (
         made.left_out[1] == "tool t1 is skipped: inputSchema.properties.x.minLength: 'three' is not of type 'integer'"
     )
+    assert made.left_out[-1] == "tool t4 is skipped: inputSchema: it has no #/$defs/gone"
+    named = ServerTool("named", "", {"properties": {"$ref": {"type": "string", "default": {"$ref": "#/gone"}}}})
+    assert not make_list(ServerOffer((named,))).left_out, "a property and a value are no references"
     large = ServerTool("large", "word " * 3000, {})
-    assert len(make_list(ServerOffer((*tools, large))).tools) == 5, "only the words of its schema are sent"
+    assert len(make_list(ServerOffer((*tools, large))).tools) == 6, "only the words of its schema are sent"
+
+
+def test_instructions_that_are_cut_are_named() -> None:
+    for length, lines in ((8_000, ()), (8_001, ("only the first 8,000 characters of its instructions are sent",))):
+        assert make_list(ServerOffer((), instructions="x" * length)).left_out == lines
 
 
 def test_names_fit_every_provider_and_never_a_tool_of_ours() -> None:

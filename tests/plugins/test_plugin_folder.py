@@ -13,6 +13,7 @@ from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.hooks.hook_list import ACTIVE, UNSUPPORTED, list_plugin_hooks
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, PluginSource
+from nexus_cli.plugins.marketplace import find_market_plugin
 from nexus_cli.plugins.plugin_folder import PluginFolder, read_plugin
 from nexus_cli.reports.plugins import plugin_object
 from nexus_cli.reports.trust import describe_item
@@ -217,3 +218,11 @@ def test_a_hook_whose_command_needs_what_is_not_filled_in_does_not_run(tmp_path:
         "rm -rf ${user_config.DIR}/old": UNSUPPORTED,
         "rm -rf check_user_config.py/old": ACTIVE,
     }
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"plugins": 5}'])
+def test_a_marketplace_that_cannot_be_read_is_named_and_hides_no_plugin(tmp_path: Path, text: str) -> None:
+    write_files(tmp_path, {".claude-plugin/marketplace.json": text})
+    with pytest.raises(NexusError, match=r"marketplace\.json: is not a JSON object with a list of plugins"):
+        find_market_plugin(tmp_path, "one", is_folder=False)
+    assert find_market_plugin(tmp_path, "", is_folder=True) is None, "the folder has a plugin of its own"

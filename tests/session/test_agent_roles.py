@@ -74,8 +74,16 @@ def test_an_agent_with_the_name_of_a_recipe_is_not_offered(tmp_path: Path) -> No
 def test_a_file_without_a_description_is_no_agent(tmp_path: Path) -> None:
     put("README", "title: These are our agents")
     assert not find_agents(tmp_path)
-    with pytest.raises(NexusError, match=r"README\.md has no description"):
+    with pytest.raises(NexusError, match=r"README\.md has no description") as raised:
         recipe_for("README", tmp_path, with_agents=True)
+    assert raised.value.hint == "Correct its file"
+
+
+def test_the_tools_of_the_agents_that_an_agent_starts_are_named(tmp_path: Path) -> None:
+    put("lead", "name: lead\ndescription: Leads.\ntools: Read, Agent")
+    put("all", "name: all\ndescription: Does all.\ntools: '*'")
+    said = [line for line in check_guides(places().config) if "agents that this agent starts" in line]
+    assert len(said) == 1 and "lead.md" in said[0]
 
 
 def test_an_agent_begins_with_the_skills_that_it_names(tmp_path: Path) -> None:

@@ -94,11 +94,11 @@ def test_a_person_who_does_not_answer_is_notified_when_claude_would_do_so(tmp_pa
 def test_the_variables_of_a_start_are_read_by_no_program_of_the_project(tmp_path: Path) -> None:
     (tmp_path / "env").write_text("#!/bin/sh\ntouch ran\n")
     (tmp_path / "env").chmod(0o755)
-    script = 'export PATH=".:$PATH" TEAM=a; ls() { id; }; export -f ls'
+    script = 'export PATH=".:$PATH" TEAM=a; PLAIN=b; ls() { id; }; export -f ls'
     start = HookTable("SessionStart", f"""echo '{script}' >> "$CLAUDE_ENV_FILE\"""")
     hooks = SessionHooks((start,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "ask")
     asyncio.run(hooks.begin_turn("", is_resumed=False))
-    assert {*hooks.permission.variables} == {"PATH", "TEAM"} and not (tmp_path / "ran").exists()
+    assert {*hooks.permission.variables} == {"PATH", "TEAM", "PLAIN"} and not (tmp_path / "ran").exists()
 
 
 def test_an_asynchronous_hook_of_the_end_runs_and_one_that_the_end_stops_leaves_nothing(
