@@ -85,6 +85,17 @@ AGENT_ROWS = (
         (bash("touch made"),),
     ),
     Row(
+        "an agent starts another one with tools that it has not",
+        files("made"),
+        {
+            ".claude/agents/reviewer.md": AGENT.format(more="tools: Agent, Read"),
+            ".claude/agents/hand.md": "---\nname: hand\ndescription: Runs commands.\ntools: Bash\n---\nRun it.\n",
+        },
+        (DELEGATE, bash("touch made")),
+        (("Agent", {"description": "run", "prompt": "Make the file.", "subagent_type": "hand"}),),
+        chosen="what an agent may not do, none that it starts may do",
+    ),
+    Row(
         "an agent ends after its steps",
         files("first", "second"),
         {".claude/agents/reviewer.md": AGENT.format(more="maxTurns: 1")},
