@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from mcp_play import Play, is_gone, raw
 
+from nexus_cli.config.programs import start_program_async
+from nexus_cli.mcp import host_process
 from nexus_cli.mcp.host_process import McpHost
 from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerPrompt, ServerQuestion
 
@@ -195,21 +197,26 @@ def test_a_list_of_one_session_hides_no_change_from_another(play: Play, tmp_path
 
 
 @pytest.mark.matrix
-def test_a_host_that_is_killed_fails_what_waits_and_is_started_again(play: Play, tmp_path: Path) -> None:
+def test_a_host_that_is_killed_fails_what_waits_and_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_process, "start_program_async", start_program_async)  # a forked one outlives its starter
     notes = tmp_path / "notes"
 
-    async def kill() -> str:
-        call = asyncio.create_task(play.host.call(raw("hang", notes), "read_file", {}))
-        await wait_for_note(notes, "call")
-        process = play.host._process
-        assert process is not None
-        process.kill()
-        with pytest.raises(ServerError) as caught:
-            await call
-        return caught.value.fault
+    async def kill() -> tuple[str, str]:
+        host = McpHost()
+        try:
+            call = asyncio.create_task(host.call(raw("hang", notes), "read_file", {}))
+            await wait_for_note(notes, "call")
+            assert host._process is not None
+            host._process.kill()
+            with pytest.raises(ServerError) as caught:
+                await call
+            return caught.value.fault, (await host.call(raw("ok"), "read_file", {"text": "again"})).text
+        finally:
+            await host.aclose()
 
-    assert play.run(kill()) == "died"
-    assert play.call(raw("ok"), text="again") == "again"
+    assert asyncio.run(asyncio.wait_for(kill(), 60)) == ("died", "again")
 
 
 @pytest.mark.matrix
