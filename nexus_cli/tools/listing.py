@@ -69,20 +69,21 @@ def is_regular_file(root: Path, path: str) -> bool:
 def _list_with_git(program: str, handle: int, root: Path, project: Path, stop: StopFlag) -> list[str]:
     """Return the files below the open folder `root` that git lists: in its repository; without one, or if that ignores
     all of them, as if the project, or `root` itself, were one."""
-    with suppress(OSError), TemporaryDirectory(prefix="nexus-git-") as name:
+    with suppress(OSError):
         # A submodule has its git folder in that of the repository above it.
         if files := _list_by_git(Git(program, root, project=project_root(root)), handle, stop, 0):
             return files
-        empty = real_path(name)
-        for folder in ("objects", "refs"):
-            (empty / folder).mkdir()
-        (empty / "HEAD").write_text("ref: refs/heads/none\n")
-        for top in dict.fromkeys((real_path(project), root)):
-            if root.is_relative_to(top):
-                where = f"--git-dir={empty}", f"--work-tree={top}"
-                git = Git(program, root, project=top, reads=(empty,))
-                if files := _list_by_git(git, handle, stop, 0, where):
-                    return files
+        with TemporaryDirectory(prefix="nexus-git-") as name:
+            empty = real_path(name)
+            for folder in ("objects", "refs"):
+                (empty / folder).mkdir()
+            (empty / "HEAD").write_text("ref: refs/heads/none\n")
+            for top in dict.fromkeys((real_path(project), root)):
+                if root.is_relative_to(top):
+                    where = f"--git-dir={empty}", f"--work-tree={top}"
+                    git = Git(program, root, project=top, reads=(empty,))
+                    if files := _list_by_git(git, handle, stop, 0, where):
+                        return files
     return []
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from search import SEARCHES
 
+from nexus_cli.tools import listing
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.listing import list_files
 
@@ -87,3 +90,14 @@ def test_a_folder_that_a_file_above_ignores_is_listed_when_it_is_asked_for(tmp_p
     assert list_files(tmp_path / "out/sub", tmp_path, StopFlag()) == ["a.txt"]
     assert list_files(tmp_path / "src", tmp_path, StopFlag()) == ["a.py"]
     assert list_files(tmp_path, tmp_path, StopFlag()) == [".gitignore", "src/a.py"]
+
+
+def test_a_repository_is_listed_by_git_where_no_temporary_folder_can_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    for name in ("a", "b.log"):
+        (tmp_path / name).touch()
+    (tmp_path / ".gitignore").write_text("*.log\n")
+    monkeypatch.setattr(listing, "TemporaryDirectory", partial(TemporaryDirectory, dir=tmp_path / "nowhere"))
+    assert list_files(tmp_path, tmp_path, StopFlag()) == [".gitignore", "a"]
