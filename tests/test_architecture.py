@@ -488,7 +488,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_886, 0, 21),
     "permission": (13_593, 0, 48),
     "plugins": (8_163, 0, 22),
-    "provider": (28_863, 0, 57),
+    "provider": (28_956, 0, 57),
     "reports": (90_585, 8_414, None),
     "rpc": (17_043, 0, 16),
     "rules": (31_676, 0, 20),
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_498, 49_784)
+SUM = (971_591, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -93,6 +93,15 @@ def clean_key(provider: str, text: str) -> str:
         raise NexusError("usage", what, why if key else "it is empty", again)
     if address_from_env(f"{provider}/"):
         return key
-    if not shape.starts or key.startswith(shape.starts):
+    known = max(
+        (start for key_shape in SHAPES.values() for start in key_shape.starts if key.startswith(start)),
+        key=len,
+        default="",
+    )
+    if known in shape.starts or not (known or shape.starts):
         return key
+    if owner := next((name for name, key_shape in SHAPES.items() if known in key_shape.starts), ""):
+        raise NexusError(
+            "usage", what, f"it looks like a key for {SHAPES[owner].title}", f"To store it: nexus login {owner}"
+        )
     raise NexusError("usage", what, f"it must begin with {' or '.join(shape.starts)}", again)

@@ -59,7 +59,7 @@ REPORTS = [
         (("login",), KEY),
         (("login", "openai"), ""),
         (("login", "openai"), f"{KEY}\n{KEY}\n"),
-        (("login", "openai"), "xai-0123456789"),
+        (("login", "openai"), "sk-ant-0123456789"),
         (("login", "openai", KEY), ""),
         (("login", KEY), ""),
         (("login", "nowhere"), KEY),

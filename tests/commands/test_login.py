@@ -63,7 +63,7 @@ def test_the_provider_of_the_model_is_offered_first_and_esc_stores_nothing(conte
     assert not stored(), "an empty line cancels"
     context.secrets = [KEY]
     context.run("login anthropic")
-    assert "it must begin with sk-ant-" in " ".join(context.said) and not stored()
+    assert "To store it: /login openai" in " ".join(context.said) and not stored()
 
 
 def test_a_provider_may_be_called_by_its_whole_name(context: FakeContext) -> None:
