@@ -90,19 +90,21 @@ def test_a_compaction_stands_out_among_many_prunings() -> None:
     causes = ["pruned" if step % 10 == 0 else "compaction" if step == 75 else "" for step in range(1, 131)]
     requests: Any = [
         SimpleNamespace(
-            row=SimpleNamespace(counted=Usage(cost_usd=None), manifest=SimpleNamespace(step=step)),
+            row=SimpleNamespace(
+                counted=Usage(cost_usd=None), usage=None, manifest=SimpleNamespace(step=step, last=step)
+            ),
             used=UsedTokens(10, 10, 80, 0),
             cached=0,
-            drops=(),
+            leaves_out=False,
             rewrite=cause,
         )
         for step, cause in enumerate(causes, 1)
     ]
-    whole, strips = draw_strips(requests)
+    whole, *strips = draw_strips(requests)
     lines = dict(re.findall(r'<path class="(rewrite(?: small)?)" d="([^"]*)"/>', whole))
     assert (lines["rewrite"].count("M"), lines["rewrite small"].count("M")) == (1, 13), "three requests share a bar"
-    assert ['class="rewrite"' in strip for strip, _ in strips] == [False, True, False]
-    assert all('class="rewrite small"' in strip for strip, _ in strips)
+    assert ['class="rewrite"' in strip for strip in strips] == [False, True, False]
+    assert all('class="rewrite small"' in strip for strip in strips)
 
 
 def test_the_title_of_a_long_beginning_has_no_attachment(ledger: Ledger) -> None:

@@ -7,13 +7,12 @@ the cache is pale. The size of a strip does not depend on the screen: it is stre
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import ceil
 
-from nexus_cli.core.budget import UsedTokens
 from nexus_cli.core.entry import Cause
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
-from nexus_cli.reports.text.lines import dollars, plural, short
+from nexus_cli.reports.text.lines import dollars, number, plural, short
 
 PER_STRIP = 60
 HEIGHT, COST_HEIGHT, WIDE = 100, 24, 10
@@ -22,7 +21,8 @@ FEWEST = 12
 """A strip is at least as wide as so many requests."""
 PRUNED = Cause.PRUNED.value
 """The cause of rewrites that only take old results out: frequent, so their lines are faint."""
-LAYERS = tuple(field.name for field in fields(UsedTokens))
+LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history", "event": "event"}
+"""The layers, as the page names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +39,21 @@ class _Bar:
     """Dollars so far, of the requests with a known price."""
 
 
-def draw_strips(requests: Sequence[RequestFigures]) -> tuple[str, Sequence[tuple[str, Sequence[RequestFigures]]]]:
-    """Return the strip of the whole session, "" if one strip shows it all, and the strips with their requests."""
-    bars, cost, before = list[_Bar](), 0.0, frozenset[str]()
+def draw_strips(requests: Sequence[RequestFigures]) -> list[str]:
+    """Return the strips, below one of the whole session if there are several."""
+    bars, cost = list[_Bar](), 0.0
     for request in requests:
         cost += request.row.counted.cost_usd or 0.0
-        ids = frozenset(drop.id for drop in request.drops[-40:])
-        step = request.row.manifest.step
-        bars.append(_Bar(request, f"#r{step}", _title(request), request.rewrite, not ids <= before, cost))
-        before = ids
+        href = f"#e{request.row.manifest.last + (1 if request.row.usage else 0)}"
+        bars.append(_Bar(request, href, _title(request), request.rewrite, request.leaves_out, cost))
     top = max(1, *(request.used.total for request in requests)) * 1.06
     strips = [bars[first : first + PER_STRIP] for first in range(0, len(bars), PER_STRIP)]
     whole = plural(len(bars), "request")
     if len(strips) == 1:
-        return "", [(_strip(whole, bars, top, cost), requests)]
-    named = [(f"{_step(strip[0]):,} to {_step(strip[-1]):,}", strip) for strip in strips]
-    drawn = [(_strip(f"Requests {name}", strip, top, cost), [bar.figures for bar in strip]) for name, strip in named]
-    return _strip(whole, [*_overview(bars)], top, cost), drawn
+        return [_strip(whole, bars, top, cost)]
+    named = [(f"Requests {_step(strip[0]):,} to {_step(strip[-1]):,}", strip) for strip in strips]
+    drawn = [_strip(name, strip, top, cost, f"strip{place}") for place, (name, strip) in enumerate(named, 1)]
+    return [_strip(whole, [*_overview(bars)], top, cost), *drawn]
 
 
 def _step(bar: _Bar) -> int:
@@ -75,12 +73,13 @@ def _overview(bars: Sequence[_Bar]) -> Iterator[_Bar]:
 
 def _title(request_figures: RequestFigures) -> str:
     after = f" after {request_figures.rewrite}" if request_figures.rewrite else ""
-    return f"Request {request_figures.row.manifest.step:,}{after}: {describe_request(request_figures)}"
+    parts = ", ".join(f"{text} {number(getattr(request_figures.used, name))}" for name, text in LEGEND.items())
+    return f"Request {request_figures.row.manifest.step:,}{after}: {describe_request(request_figures)} ({parts})"
 
 
-def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:
+def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float, name: str = "whole") -> str:
     width = WIDE * max(FEWEST, len(bars))
-    paths = {(layer, cached): list[str]() for layer in LAYERS for cached in (True, False)}
+    paths = {(layer, cached): list[str]() for layer in LEGEND for cached in (True, False)}
     for place, bar in enumerate(bars):
         for key, path in _layer_paths(bar, place * WIDE, HEIGHT / top):
             paths[key].append(path)
@@ -95,7 +94,7 @@ def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:
             cuts["rewrite small" if bar.rewrites == PRUNED else "rewrite"] += f"M{place * WIDE} 0v{HEIGHT}"
     drops = "".join(f"M{place * WIDE + 3} 0h4v4h-4z" for place, bar in enumerate(bars) if bar.drops)
     marked = {**cuts, "drop": drops}
-    marks = "".join(f'<path class="{name}" d="{path}"/>' for name, path in marked.items() if path)
+    marks = "".join(f'<path class="{mark}" d="{path}"/>' for mark, path in marked.items() if path)
     links = "".join(
         f'<a href="{bar.href}"><title>{bar.title}</title>'
         f'<path class="hit" d="M{place * WIDE} 0h{WIDE}v{HEIGHT}h-{WIDE}z"/></a>'
@@ -114,7 +113,7 @@ def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:
         )
         caption += f" · {dollars(bars[-1].cost)} so far"
     return (
-        f"<figure><figcaption>{caption}</figcaption>"
+        f'<figure id="{name}"><figcaption>{caption}</figcaption>'
         f'<svg class="bars" viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none" role="group"'
         f' aria-label="{title}">'
         f"{shapes}{marks}{links}</svg>{spent}</figure>\n"
@@ -124,7 +123,7 @@ def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float) -> str:
 def _layer_paths(bar: _Bar, left: int, scale: float) -> Iterator[tuple[tuple[str, bool], str]]:
     """Yield the rectangles of one bar, each with its layer and True for the part from the cache."""
     bottom, cached = 0, bar.figures.cached
-    for layer in LAYERS:
+    for layer in LEGEND:
         size = getattr(bar.figures.used, layer)
         pale = max(0, min(size, cached - bottom))
         for part, is_cached in ((pale, True), (size - pale, False)):

@@ -130,10 +130,10 @@ class Talk:
         request = self._requests.get(entry.id)
         step = request.row.manifest.step if request else 0
         title = f"request {step:,} · {describe_request(request)}" if request else ""
-        link = f'<a class="sent" href="#r{step}">{title}</a>' if title else ""
+        sent = f'<span class="sent">{title}</span>' if title else ""
         return (
             f'<article id="e{entry.id}" class="{kind}"><header><h3>{self._markup.text(who)}{said}</h3>'
-            f'<a class="at" href="#e{entry.id}"><time>{at}</time></a>{link}</header>\n'
+            f'<a class="at" href="#e{entry.id}"><time>{at}</time></a>{sent}</header>\n'
         )
 
     def _words(self, entry: Entry, text: str) -> Block:
