@@ -7,7 +7,6 @@ ranges give the original. The session records the elided part as a drop.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,8 +27,6 @@ LONGEST_LINE = 1000
 """Most characters of `one_line`: an argument can have megabytes."""
 _TRIES = 8
 _FILLED = 0.95
-_LONGEST_SEQUENCE = 64
-_JOINER = "\u200d"
 _OVERWRITTEN = re.compile("^[^\r\n]*(?:\r+[^\r\n]+)+", re.MULTILINE)
 """A line in which text follows a carriage return, without its end."""
 SAMPLED = 1 << 20
@@ -108,9 +105,9 @@ def elide_text(text: str, cap: int, count: Count, marker: Marker, *, has_tail: b
     """Return `text` in at most `cap` tokens: unchanged, or head and (if it `has_tail`) tail around a marker line
     (law 5).
 
-    Cuts are at line ends if that costs little, and never inside a combining sequence. `count` is called once with the
-    whole text (or samples of it: `count_large`) and a bounded number of times with about `cap` tokens of it. A cap too
-    small for head and tail gives the marker alone, one too small for the marker no text.
+    Cuts are at line ends if that costs little. `count` is called once with the whole text (or samples of it:
+    `count_large`) and a bounded number of times with about `cap` tokens of it. A cap too small for head and tail gives
+    the marker alone, one too small for the marker no text.
     """
     whole = count_large(text, cap, count)
     if whole <= cap:
@@ -187,47 +184,18 @@ def _longest(limit: int, cap: int, tokens: Callable[[int], int]) -> int:
 
 
 def _snap_back(text: str, cut: int, floor: int = 0) -> int:
-    """Move a cut back to a line end if that loses at most a quarter, else to the last whole character."""
+    """Move a cut back to a line end if that loses at most a quarter."""
     if cut in (floor, len(text)):
         return cut
-    line = text.rfind("\n", floor + (cut - floor) * 3 // 4, cut) + 1
-    if line > floor:
-        return line
-    sound = cut
-    while sound > floor and cut - sound < _LONGEST_SEQUENCE and _inside(text, sound):
-        sound -= 1
-    return sound if not _inside(text, sound) else cut
+    return text.rfind("\n", floor + (cut - floor) * 3 // 4, cut) + 1 or cut
 
 
 def _snap_on(text: str, cut: int) -> int:
-    """Move the start of a tail forward to a line end or whole character, as `_snap_back` does for a head."""
+    """Move the start of a tail forward to a line end, as `_snap_back` does for a head."""
     if cut in (0, len(text)) or text[cut - 1] == "\n":
         return cut
     line = text.find("\n", cut, cut + (len(text) - cut) // 4) + 1
-    if line and line < len(text):
-        return line
-    sound = cut
-    while sound < len(text) and sound - cut < _LONGEST_SEQUENCE and _inside(text, sound):
-        sound += 1
-    return sound if sound < len(text) and not _inside(text, sound) else cut
-
-
-def _inside(text: str, cut: int) -> bool:
-    """Return True if a cut here would split one visible character."""
-    if cut <= 0 or cut >= len(text):
-        return False
-    before, after = text[cut - 1], text[cut]
-    if after.isascii():
-        return (before == "\r" and after == "\n") or before == _JOINER
-    code = ord(after)
-    return (
-        before == _JOINER
-        or after == _JOINER
-        or unicodedata.category(after) in ("Mn", "Me", "Mc")
-        or 0x1F3FB <= code <= 0x1F3FF
-        or 0xDC00 <= code <= 0xDFFF
-        or (0x1F1E6 <= code <= 0x1F1FF and 0x1F1E6 <= ord(before) <= 0x1F1FF)
-    )
+    return line if 0 < line < len(text) else cut
 
 
 LEAST_FOLDED = 20

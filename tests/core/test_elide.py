@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,15 +90,6 @@ def test_cuts_lie_at_line_ends() -> None:
     text = "".join(f"line {i} of many\n" for i in range(2000))
     shown = clip(text, 500, by_words, "d9").text.split("\n")
     assert all(re.fullmatch(r"line \d+ of many|\[\.\.\. .* \.\.\.\]|", line) for line in shown)
-
-
-@pytest.mark.parametrize("unit", ["e\u0301\u0323", "👩\u200d🚀", "👍🏽", "\r\n", "🇩🇪"])
-def test_no_cut_parts_what_reads_as_one_character(unit: str) -> None:
-    text = unit * 3000
-    for cap in range(400, 430):
-        result = clip(text, cap, by_letters, "d1")
-        assert result.start % len(unit) == 0, (cap, result.start)
-        assert result.end % len(unit) == 0, (cap, result.end)
 
 
 def test_most_of_the_cap_is_used() -> None:
