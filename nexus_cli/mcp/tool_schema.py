@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.json_value import JsonObject, is_nested_within
-from nexus_cli.core.wire import canonical
+from nexus_cli.core.wire import as_table, canonical
 from nexus_cli.text.untrusted_text import neutralize
 
 MOST_DESCRIPTION = 2000
@@ -21,8 +20,6 @@ _ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """A name of an argument that every provider takes."""
 _REFUSED_KEYS = ("oneOf", "anyOf", "allOf", "enum", "not")
 """Keys that providers refuse at the top of a schema."""
-_DATA = ("const", "default", "enum", "examples")
-"""Keys of a schema with values of arguments: a `$ref` in these refers to nothing."""
 
 
 def object_schema(parameters: Any) -> JsonObject:
@@ -74,35 +71,21 @@ def find_schema_fault(parameters: Any) -> str:
     """Return the reason for which providers refuse every request with the schema as it is sent, "" for none. Blocks the
     first time, which loads `jsonschema`."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415  (only a server that was asked has new schemas)
+    from referencing import Registry  # noqa: PLC0415  (as above)
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415  (as above)
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415  (as above)
 
     validator, schema = Draft202012Validator(Draft202012Validator.META_SCHEMA), object_schema(parameters)
     if error := next(validator.iter_errors(schema), None):
         return clip_text(f"inputSchema{error.json_path[1:]}: {error.message}", 200)
-    lost = (reference for reference in _list_references(schema) if not _has_part(schema, reference))
-    return next((clip_text(f"inputSchema: it has no {reference}", 200) for reference in lost), "")
-
-
-def _list_references(value: Any) -> Iterator[str]:
-    """Yield each `$ref` to a path in the same schema."""
-    if isinstance(value, Mapping):
-        reference = value.get("$ref")
-        if isinstance(reference, str) and reference.startswith("#/"):
-            yield reference
-        for key, part in value.items():
-            if key not in _DATA:
-                yield from _list_references(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _list_references(part)
-
-
-def _has_part(schema: Any, reference: str) -> bool:
-    for step in unquote(reference).split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(schema, list) and key.isdecimal() and int(key) < len(schema):
-            schema = schema[int(key)]
-        elif isinstance(schema, Mapping) and key in schema:
-            schema = schema[key]
-        else:
-            return False
-    return True
+    root: Any = DRAFT202012.create_resource(schema)
+    resolver, waiting = Registry().resolver_with_root(root), [root]
+    while waiting:
+        resource = waiting.pop()
+        waiting += resource.subresources()
+        reference = as_table(resource.contents).get("$ref", "")
+        try:
+            resolver.lookup(reference if reference.startswith("#/") else "")
+        except Unresolvable:
+            return clip_text(f"inputSchema: it has no {reference}", 200)
+    return ""
