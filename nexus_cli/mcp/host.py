@@ -15,6 +15,7 @@ import signal
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from mcp.client import Client
@@ -35,10 +36,7 @@ RESTARTS = 3
 BACKOFF_SECONDS = 0.5
 """Wait before the second attempt, doubled for each further one."""
 REST_SECONDS = 60.0
-"""After the last restart the server counts as failed for this long. After a request without an answer in time its
-requests have less time for this long, longer with each further one."""
-SILENT_SECONDS = 2.0
-"""Least seconds that they have then, else a tenth of the time limit of a call."""
+"""After the last restart the server counts as failed for this long."""
 PROGRESS_SECONDS = 0.1
 """Progress is passed on at most this often."""
 _MOST_PAGES = 100
@@ -60,10 +58,6 @@ class ServerMemory:
     failures: int = 0
     failed_at: float = 0.0
     last: str = ""
-    silences: int = 0
-    """Requests in a row that got no answer within the whole time limit of a call."""
-    rests_until: float = 0.0
-    """Requests have less time until then, or until one is answered."""
 
 
 class ServerHost:
@@ -124,21 +118,16 @@ class ServerHost:
         if do == "login":
             return await self._login(number, target)
 
-        async def ask(question: JsonDict) -> JsonDict | None:
-            call.seconds = target.call_seconds
-            return await self._ask(number, question)
-
         shown = 0.0
 
         def progress(text: str) -> None:
             nonlocal shown
-            call.seconds = target.call_seconds
             call.extend()
             if time.monotonic() - shown >= PROGRESS_SECONDS:
                 shown = time.monotonic()
                 self._write({"id": number, "progress": text})
 
-        call = Call(ask if message.get("asks") else None, progress, self._find_limit(target))
+        call = Call(partial(self._ask, number) if message.get("asks") else None, progress, target.call_seconds)
         request = _REQUESTS[do]
         for attempt in (1, 2):
             connection = await self._connect(target)
@@ -151,36 +140,15 @@ class ServerHost:
                 result = await connection.run(call, lambda client: request(client, message, call))
             except ServerError as error:
                 await self._settle(target, connection, error)
-                if error.fault == "silent":
-                    raise self._note_silence(target, error) from None
                 if attempt == 2 or not _may_repeat(do, call, error):
                     unsure = do == "call" and error.fault == "died" and call.may_have_arrived
                     if unsure:
                         raise ServerError("died", f"{error}; it is unknown whether the call took effect") from None
                     raise
             else:
-                state = self._state(target)
-                state.failures = 0
-                if do in ("call", "read", "prompt"):  # one whose tool hangs may list its tools
-                    state.silences, state.rests_until = 0, 0.0
+                self._state(target).failures = 0
                 return {**result, "revision": before if do == "list" else connection.revision}
         raise AssertionError("the second attempt returns or raises")
-
-    def _find_limit(self, target: Target) -> float:
-        """Return the seconds that a request has: fewer after another one got no answer, so that it fails soon."""
-        if asyncio.get_running_loop().time() >= self._state(target).rests_until:
-            return target.call_seconds
-        return min(target.call_seconds, max(SILENT_SECONDS, target.call_seconds / 10))
-
-    def _note_silence(self, target: Target, error: ServerError) -> ServerError:
-        """Note that a request got no answer in time; return its error with the time that the next ones have."""
-        state, now = self._state(target), asyncio.get_running_loop().time()
-        if now >= state.rests_until:
-            state.silences += 1
-            state.rests_until = now + REST_SECONDS * state.silences
-        limit, rest = self._find_limit(target), state.rests_until - now
-        until = f"; its calls now time out after {limit:g} s, until it answers or {rest:.0f} s have passed"
-        return ServerError("silent", f"{error}{until if limit < target.call_seconds else ''}")
 
     async def _settle(self, target: Target, connection: ServerConnection, error: ServerError) -> None:
         """Close a connection that is of no use any more, and count its failure."""

@@ -12,8 +12,7 @@ import pytest
 from mcp_play import Play, is_gone, raw
 from search import sample
 
-from nexus_cli.mcp.connection import MOST_QUESTIONS, Target
-from nexus_cli.mcp.host import ServerHost
+from nexus_cli.mcp.connection import MOST_QUESTIONS
 from nexus_cli.mcp.server_values import ServerEntry, ServerError, ServerQuestion
 
 
@@ -187,41 +186,6 @@ def test_a_server_that_asks_without_end_is_answered_for_the_person(
     said = play.run(play.host.call(raw("nags"), "read_file", {}, ask=ask)).text.split()
     assert len(asked) == (1 if answer is None else MOST_QUESTIONS) and len(said) == 1000
     assert set(said[len(asked) :]) == {"cancel"}
-
-
-def test_each_silence_shortens_the_next_calls_to_a_tenth_for_a_minute_longer() -> None:
-    async def live() -> None:
-        loop, now = asyncio.get_running_loop(), 1_000.0
-        loop.time = lambda: now  # type: ignore[method-assign]
-        host = ServerHost(lambda message: None)
-        target = Target("slow", ["slow"], {}, "/", "", {}, 10.0, 60.0, "", "key")
-        for silence in (1, 2, 3):
-            assert host._find_limit(target) == 60
-            told = str(host._note_silence(target, ServerError("silent", "no answer")))
-            assert (
-                told == f"no answer; its calls now time out after 6 s, until it answers or {60 * silence} s have passed"
-            )
-            now += 60 * silence - 1
-            assert host._find_limit(target) == 6
-            again = str(host._note_silence(target, ServerError("silent", "no answer")))
-            assert again.endswith("or 1 s have passed"), "a silence of a short call makes it no longer"
-            now += 1
-
-    asyncio.run(live())
-
-
-@pytest.mark.matrix
-def test_after_a_call_without_an_answer_the_next_ones_are_short_until_one_is_answered(
-    play: Play, tmp_path: Path
-) -> None:
-    notes = tmp_path / "notes"
-    server = raw("hang", notes, call=2.5)
-    for limits in ("within 2.5 s; its calls now time out after 2 s", "within 2 s; its calls now"):
-        error = fails(play, server)
-        assert error.fault == "silent" and limits in str(error), error
-    assert play.call(server, answer=True) == "well"
-    assert "within 2.5 s; its calls now time out" in str(fails(play, server))
-    assert notes.read_text().split().count("begin") == 3, "the server is started afresh each time"
 
 
 @pytest.mark.matrix
