@@ -121,7 +121,7 @@ def test_its_figures_are_those_of_nexus_context(place: Stage) -> None:
     titles = re.findall(r"<title>Request ([\d,]+)( after compaction)?: [\d,]+ tokens.*? \((.*?)\)</title>", text)
     assert text.count("Not in the chart: 1 request for workers, summaries and similar work.") == 1
     rewritten = [int(step) for step, after, _ in titles if after]
-    assert rewritten and 'class="rewrite"' in text and 'class="drop"' in text and 'class="cost"' in text
+    assert rewritten and 'class="rewrite"' in text and 'class="drop"' in text and " so far</figcaption>" in text
     session = place.run("sessions", "list", "--all", "--json").result["sessions"][0]["id"]
     for step in (1, rewritten[0], len(titles)):
         used = place.run("context", "--session", session, "--step", str(step), "--json").result["budget"]["used"]

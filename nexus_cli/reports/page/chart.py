@@ -1,74 +1,33 @@
-"""The context timeline as SVG: tokens by layer of each request, what came from the cache, rewrites, drops, cost.
+"""The context timeline as SVG: tokens by layer of each request, what came from the cache, rewrites, drops.
 
-A strip has a bar for each of up to `PER_STRIP` requests; one more shows the whole of a longer session. What came from
-the cache is pale. The size of a strip does not depend on the screen: it is stretched to its place.
+A strip has a bar for each of up to `PER_STRIP` requests. What came from the cache is pale. The size of a strip does not
+depend on the screen: it is stretched to its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from math import ceil
 
 from nexus_cli.core.entry import Cause
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
-from nexus_cli.reports.text.lines import dollars, number, plural, short
+from nexus_cli.reports.text.lines import dollars, number, short
 
 PER_STRIP = 60
-HEIGHT, COST_HEIGHT, WIDE = 100, 24, 10
-"""Units of a strip: its height, that of its cost line, the width of a request."""
+HEIGHT, WIDE = 100, 10
+"""Units of a strip: its height, and the width of a request."""
 FEWEST = 12
 """A strip is at least as wide as so many requests."""
-PRUNED = Cause.PRUNED.value
-"""The cause of rewrites that only take old results out: frequent, so their lines are faint."""
 LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history", "event": "event"}
 """The layers, as the page names them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Bar:
-    """One bar: a request, or several of which it shows the largest."""
-
-    figures: RequestFigures
-    href: str
-    title: str
-    rewrites: str
-    """The cause of the rewrite of the window before it, "" for none; of several preferably not `PRUNED`."""
-    drops: bool
-    cost: float
-    """Dollars so far, of the requests with a known price."""
-
-
-def draw_strips(requests: Sequence[RequestFigures]) -> list[str]:
-    """Return the strips, below one of the whole session if there are several."""
-    bars, cost = list[_Bar](), 0.0
-    for request in requests:
-        cost += request.row.counted.cost_usd or 0.0
-        href = f"#e{request.row.manifest.last + (1 if request.row.usage else 0)}"
-        bars.append(_Bar(request, href, _title(request), request.rewrite, request.leaves_out, cost))
-    top = max(1, *(request.used.total for request in requests)) * 1.06
-    strips = [bars[first : first + PER_STRIP] for first in range(0, len(bars), PER_STRIP)]
-    whole = plural(len(bars), "request")
-    if len(strips) == 1:
-        return [_strip(whole, bars, top, cost)]
-    named = [(f"Requests {_step(strip[0]):,} to {_step(strip[-1]):,}", strip) for strip in strips]
-    drawn = [_strip(name, strip, top, cost, f"strip{place}") for place, (name, strip) in enumerate(named, 1)]
-    return [_strip(whole, [*_overview(bars)], top, cost), *drawn]
-
-
-def _step(bar: _Bar) -> int:
-    return bar.figures.row.manifest.step
-
-
-def _overview(bars: Sequence[_Bar]) -> Iterator[_Bar]:
-    size = ceil(len(bars) / PER_STRIP)
-    for first in range(0, len(bars), size):
-        part = bars[first : first + size]
-        largest = max(part, key=lambda bar: bar.figures.used.total)
-        title = f"Requests {_step(part[0]):,} to {_step(part[-1]):,}"
-        causes = sorted((bar.rewrites for bar in part if bar.rewrites), key=lambda cause: cause == PRUNED)
-        marks = causes[0] if causes else "", any(bar.drops for bar in part)
-        yield _Bar(largest.figures, f"#strip{first // PER_STRIP + 1}", title, *marks, part[-1].cost)
+def draw_strips(requests: Sequence[RequestFigures]) -> Iterator[str]:
+    """Yield the strips, oldest first."""
+    top, spent = max(1, *(request.used.total for request in requests)) * 1.06, 0.0
+    for first in range(0, len(requests), PER_STRIP):
+        part = requests[first : first + PER_STRIP]
+        spent += sum(request.row.counted.cost_usd or 0.0 for request in part)
+        yield _strip(part, top, spent)
 
 
 def _title(request_figures: RequestFigures) -> str:
@@ -77,54 +36,41 @@ def _title(request_figures: RequestFigures) -> str:
     return f"Request {request_figures.row.manifest.step:,}{after}: {describe_request(request_figures)} ({parts})"
 
 
-def _strip(title: str, bars: Sequence[_Bar], top: float, cost: float, name: str = "whole") -> str:
-    width = WIDE * max(FEWEST, len(bars))
+def _strip(requests: Sequence[RequestFigures], top: float, spent: float) -> str:
+    title = f"Requests {requests[0].row.manifest.step:,} to {requests[-1].row.manifest.step:,}"
+    width = WIDE * max(FEWEST, len(requests))
     paths = {(layer, cached): list[str]() for layer in LEGEND for cached in (True, False)}
-    for place, bar in enumerate(bars):
-        for key, path in _layer_paths(bar, place * WIDE, HEIGHT / top):
+    marked, links = {"rewrite": "", "rewrite small": "", "drop": ""}, ""
+    for left, request in zip(range(0, width, WIDE), requests, strict=False):
+        for key, path in _layer_paths(request, left, HEIGHT / top):
             paths[key].append(path)
+        if request.rewrite:  # those that only take old results out are frequent: their lines are faint
+            marked["rewrite small" if request.rewrite == Cause.PRUNED.value else "rewrite"] += f"M{left} 0v{HEIGHT}"
+        if request.leaves_out:
+            marked["drop"] += f"M{left + 3} 0h4v4h-4z"
+        links += f'<a href="#e{request.row.manifest.last + bool(request.row.usage)}"><title>{_title(request)}</title>'
+        links += f'<path class="hit" d="M{left} 0h{WIDE}v{HEIGHT}h-{WIDE}z"/></a>'
     shapes = "".join(
         f'<path class="{layer}{" cached" if cached else ""}" d="{"".join(path)}"/>'
         for (layer, cached), path in paths.items()
         if path
     )
-    cuts = {"rewrite": "", "rewrite small": ""}
-    for place, bar in enumerate(bars):
-        if bar.rewrites:
-            cuts["rewrite small" if bar.rewrites == PRUNED else "rewrite"] += f"M{place * WIDE} 0v{HEIGHT}"
-    drops = "".join(f"M{place * WIDE + 3} 0h4v4h-4z" for place, bar in enumerate(bars) if bar.drops)
-    marked = {**cuts, "drop": drops}
     marks = "".join(f'<path class="{mark}" d="{path}"/>' for mark, path in marked.items() if path)
-    links = "".join(
-        f'<a href="{bar.href}"><title>{bar.title}</title>'
-        f'<path class="hit" d="M{place * WIDE} 0h{WIDE}v{HEIGHT}h-{WIDE}z"/></a>'
-        for place, bar in enumerate(bars)
-    )
-    caption = f"{title} · up to {short(max(bar.figures.used.total for bar in bars))} tokens"
-    spent = ""
-    if cost:
-        steps = "".join(
-            f"{'L' if place else 'M'}{place * WIDE + WIDE // 2} {COST_HEIGHT * (1 - 0.9 * bar.cost / cost) - 1:.1f}"
-            for place, bar in enumerate(bars)
-        )
-        spent = (
-            f'<svg class="cost" viewBox="0 0 {width} {COST_HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
-            f'<path d="{steps}"/></svg>'
-        )
-        caption += f" · {dollars(bars[-1].cost)} so far"
+    caption = f"{title} · up to {short(max(request.used.total for request in requests))} tokens"
+    caption += f" · {dollars(spent)} so far" if spent else ""
     return (
-        f'<figure id="{name}"><figcaption>{caption}</figcaption>'
+        f"<figure><figcaption>{caption}</figcaption>"
         f'<svg class="bars" viewBox="0 0 {width} {HEIGHT}" preserveAspectRatio="none" role="group"'
         f' aria-label="{title}">'
-        f"{shapes}{marks}{links}</svg>{spent}</figure>\n"
+        f"{shapes}{marks}{links}</svg></figure>\n"
     )
 
 
-def _layer_paths(bar: _Bar, left: int, scale: float) -> Iterator[tuple[tuple[str, bool], str]]:
+def _layer_paths(request: RequestFigures, left: int, scale: float) -> Iterator[tuple[tuple[str, bool], str]]:
     """Yield the rectangles of one bar, each with its layer and True for the part from the cache."""
-    bottom, cached = 0, bar.figures.cached
+    bottom, cached = 0, request.cached
     for layer in LEGEND:
-        size = getattr(bar.figures.used, layer)
+        size = getattr(request.used, layer)
         pale = max(0, min(size, cached - bottom))
         for part, is_cached in ((pale, True), (size - pale, False)):
             if part:
