@@ -14,36 +14,19 @@ from nexus_cli.sections.skills import FILE, LIMIT, GuideKind, list_guide_files
 from nexus_cli.session.agent_roles import check_agent_fields
 from nexus_cli.text.front_matter import FENCE, split_guide
 
+FLAGS = ("disable-model-invocation", "user-invocable")
 USED = frozenset(
     """
     name description license compatibility metadata argument-hint arguments version model effort allowed-tools
     """.split()
+).union(FLAGS)
+AGENT_USED = frozenset(
+    """
+    name description license compatibility metadata version tools disallowedtools model maxturns isolation color skills
+    sandbox_mode
+    """.split()
 )
-AGENT_KEYS = frozenset(
-    "name description tools disallowedtools model maxturns isolation color skills sandbox_mode".split()
-)
-AGENT_UNUSED = frozenset({"effort", "arguments", "argument-hint"})
-"""Keys of commands that an agent does not have."""
-USED_FLAGS = frozenset({"disable-model-invocation", "user-invocable"})
-UNUSED: Mapping[str, str] = {
-    "disallowed-tools": "is not applied: `nexus rules add deny TOOL` denies a tool",
-    "when_to_use": "is not read: put it into the description",
-    "context": "is not applied: the guide is read in the session itself",
-    "agent": "is not applied: the guide is read in the session itself",
-    "hooks": "of a skill or agent do not run",
-    "paths": "is not applied: the description decides when the skill is used",
-    "shell": "is not applied: commands run in bash",
-    "mode": "is not applied",
-    "permissionmode": "is not applied: a worker has its session's level, or the level in the call",
-    "background": "is not applied: the call decides whether the session waits",
-    "mcpservers": "is not applied: a worker has its session's servers",
-    "memory": "is not applied: a worker has its session's memory",
-}
-"""Keys of other programs, and what becomes of them."""
-CODEX_SETTINGS = "agents/openai.yaml"
-"""The file beside a skill with which codex decides whether the model may read the skill."""
-NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-LONGEST_NAME, LONGEST_DESCRIPTION = 64, 1024
+"""Keys of an agent, in small letters."""
 OTHER_VARIABLE = re.compile(
     r"\$\{CLAUDE_(?!SKILL_DIR\}|PROJECT_DIR\})\w+\}|\{\{args\}\}|!\{[^}]*\}|(?<!\w)@\{(?!u(?:pstream)?\}|push\}|-?\d)[^}]*\}"
 )
@@ -112,8 +95,6 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
         place = _line_of(lines, key)
         written = lines[place - 1].partition(":")[0].strip()  # the fields are in small letters
         yield f"{shown}:{place}: {said.replace(key, one_line(written), 1) if written.lower() == key else said}"
-    if path.name == FILE and (path.parent / CODEX_SETTINGS).is_file():
-        yield f"{shown}: {CODEX_SETTINGS} is not read; disable-model-invocation keeps the model from a skill"
     for number, line in enumerate(lines, 1):
         for other in OTHER_VARIABLE.findall(line):
             yield f"{shown}:{number}: {one_line(other)} is not substituted"
@@ -122,29 +103,19 @@ def _check_file(path: Path, shown: str) -> Iterator[str]:
 def _check_fields(fields: Mapping[str, str], path: Path) -> Iterator[tuple[str, str]]:
     is_skill, is_agent = path.name == FILE, GuideKind.AGENT.place in path.parts[:-1]
     for key, value in fields.items():
-        if is_agent and key in AGENT_KEYS:
-            continue
-        if key in UNUSED:
-            yield key, f"{one_line(key)} {UNUSED[key]}"
-        elif is_agent and key == "allowed-tools":
-            yield key, f"{key} is not applied to an agent: `tools` lists its tools"
-        elif key not in USED | USED_FLAGS or (is_agent and key in AGENT_UNUSED):
-            yield key, f"{one_line(key)} is unknown and ignored"
+        if key not in (AGENT_USED if is_agent else USED):
+            yield key, f"{one_line(key)} is not applied"
         elif key == "allowed-tools":
             yield from ((key, f"{key}: {problem}") for problem in read_granted(value)[1])
-        elif key in USED_FLAGS and value not in ("true", "false"):
+        elif key in FLAGS and value not in ("true", "false"):
             yield key, f"{key} must be true or false"
     if is_agent:
         yield from check_agent_fields(fields)
-    name, said = fields.get("name", ""), fields.get("description", "")
-    if is_skill and name and not (NAME.fullmatch(name) and len(name) <= LONGEST_NAME):
-        yield "name", "name should have at most 64 lower-case letters, digits and single hyphens"
+    name = fields.get("name", "")
     if is_skill and name and name != path.parent.name:
         yield "name", f"name differs from its folder {one_line(path.parent.name)}"
-    if is_skill and not said:
+    if is_skill and not fields.get("description"):
         yield "", "no description: the first paragraph is used; without a paragraph, the skill is skipped"
-    if len(said) > LONGEST_DESCRIPTION:
-        yield "description", f"description has more than {LONGEST_DESCRIPTION:,} characters"
 
 
 def _line_of(lines: list[str], key: str) -> int:

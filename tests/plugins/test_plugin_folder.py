@@ -197,7 +197,7 @@ def test_what_claude_reads_of_a_plugin_and_nexus_does_not_is_named(tmp_path: Pat
     )
     shown = plugin_object(plugin, "here", {}, {})["left_out"]
     assert [one.partition(": ")[2] for one in shown[5:]] == [
-        "hooks of a skill or agent do not run",
+        "hooks is not applied",
         "${CLAUDE_PLUGIN_DATA} is not substituted",
     ], "the plugin's own folder is filled in"
 

@@ -91,15 +91,6 @@ def test_servers_that_are_skipped_and_keys_that_are_not_read_are_named(tmp_path:
     ]
 
 
-def test_settings_of_a_skill_for_codex_are_named(tmp_path: Path) -> None:
-    skill = tmp_path / ".codex/skills/ship"
-    (skill / "agents").mkdir(parents=True)
-    (skill / "SKILL.md").write_text("---\nname: ship\ndescription: Ships.\n---\nShip.\n")
-    (skill / "agents/openai.yaml").write_text("policy:\n  allow_implicit_invocation: false\n")
-    [line] = list_gaps(tmp_path)
-    assert line.startswith(".codex/skills/ship/SKILL.md: agents/openai.yaml is not read")
-
-
 def test_instructions_that_nexus_md_takes_the_place_of_are_named(tmp_path: Path) -> None:
     for name in ("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md"):
         (tmp_path / name).write_text(f"{name}\n")
