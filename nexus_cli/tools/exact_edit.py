@@ -299,8 +299,7 @@ def _find_respelled(text: str, old: str, stop: StopFlag) -> tuple[int, int, str,
             if not differs and ["".join(line.split()) for line in found] == ["".join(part.split()) for part in parts]:
                 differs = "only white space differs"
             elif not differs and [_fold(line) for line in found] != [_fold(part) for part in parts]:
-                several = "only white space, quotes or look-alike characters differ"
-                differs = "only quotes differ" if _differ_in_quotes(found, parts) else several
+                differs = "only white space, quotes or look-alike characters differ"
             return places[0] + 1, len(found), "\n".join(found), differs or _ALIKE
     return None
 
@@ -314,10 +313,6 @@ def find_lines(lines: Sequence[str], wanted: Sequence[str], stop: StopFlag) -> l
 def _spell(line: str) -> str:
     """Return the form of a line without its white space and with one kind of quote."""
     return "".join(_fold(line).split()).replace('"', "'").replace("`", "'")
-
-
-def _differ_in_quotes(found: Sequence[str], parts: Sequence[str]) -> bool:
-    return [re.sub('["`]', "'", line) for line in found] == [re.sub('["`]', "'", part) for part in parts]
 
 
 def _without_numbers(lines: Sequence[str]) -> list[str]:

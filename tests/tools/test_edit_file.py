@@ -425,7 +425,7 @@ FILE = "def one():\n    return 1\n\n\ndef two(name):\n\tif name == 'x':\n\t\tret
 OFFERED = {
     "white space": ("if name  == 'x':\n    return 2", "only white space differs", "\tif name == 'x':\n\t\treturn 2"),
     "a blank more": ("if name=='x' :\n  return 2", "only white space differs", "\tif name == 'x':\n\t\treturn 2"),
-    "quotes": ('\tif name == "x":\n\t\treturn 2', "only quotes differ", "\tif name == 'x':\n\t\treturn 2"),
+    "quotes": ('\tif name == "x":\n\t\treturn 2', "quotes or look-alike", "\tif name == 'x':\n\t\treturn 2"),
     "quotes and a blank": ('\tif name\u00a0== "x":', "quotes or look-alike", "\tif name == 'x':"),
     "curly quotes": ("\tif name == \u2018x\u2019:", "look alike", "\tif name == 'x':"),
     "numbers": ("5: def two(name):\n6: \tif name == 'x':\n", "line numbers", "def two(name):\n\tif name == 'x':"),

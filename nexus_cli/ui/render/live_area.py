@@ -134,13 +134,11 @@ class Thought:
         self._size = 0
         self.tail = ""
         """The open line."""
-        self._in_word = False
-        self.words = 0
+        self._words = 0
 
     def feed(self, text: str) -> list[str]:
         """Return the lines that `text` finishes."""
         text = self._door.feed(text)
-        self._count(text)
         *lines, self.tail = (self.tail + text).split("\n")
         if len(self.tail) > LONG_LINE:
             lines.append(self.tail)
@@ -156,6 +154,10 @@ class Thought:
             lines.append(self.tail)
             self.tail = ""
         return lines
+
+    @property
+    def words(self) -> int:
+        return self._words + len(self.tail.split())
 
     @property
     def text(self) -> str:
@@ -174,9 +176,4 @@ class Thought:
             if self._size <= MOST:
                 self._lines.append(line)
             self._size += len(line) + 1
-
-    def _count(self, text: str) -> None:
-        if not text:
-            return
-        self.words += len(text.split()) - (self._in_word and not text[0].isspace())
-        self._in_word = not text[-1].isspace()
+            self._words += len(line.split())

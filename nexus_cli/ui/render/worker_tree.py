@@ -220,7 +220,9 @@ class WorkerTree:
         while figures and cells(tail := dot + dot.join(figures)) > room - least:
             figures.pop()
         tail = dot + dot.join(figures) if figures else ""
-        task, doing = _share(worker.task, doing, room - cells(tail), dot, mark)
+        room -= cells(tail)
+        task = cut(worker.task, max(room // 2, room - cells(dot + doing)) if doing else room, mark)
+        doing = cut(doing, max(0, room - cells(task + dot)), mark)
         role_ = "warn" if worker.asked else "dim"
         middle = theme.paint("dim", dot) + theme.paint(role_, doing) if doing else ""
         head = indent + theme.paint(role, f"{sign} ") + theme.paint("tool", name)
@@ -239,15 +241,3 @@ def _doing(worker: ShownWorker) -> str:
 def _root(worker_id: str) -> str:
     """Return the id of the session's own worker at the root of `worker_id`, possibly itself."""
     return worker_id.partition(".")[0]
-
-
-def _share(task: str, doing: str, room: int, dot: str, mark: str) -> tuple[str, str]:
-    """Cut both to fit `room` with a dot between them; a short one leaves its part to the other."""
-    if not doing:
-        return cut(task, room, mark), ""
-    room -= cells(dot)
-    if room < 8:
-        return cut(task, room + cells(dot), mark), ""
-    half = room // 2
-    doing = cut(doing, max(half, room - cells(task)), mark)
-    return cut(task, room - cells(doing), mark), doing
