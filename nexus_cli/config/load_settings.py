@@ -7,6 +7,7 @@ Precedence, lowest first: the defaults (`nexus_cli.config.settings`), the person
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -136,10 +137,9 @@ def find_line(text: str, parts: list[str]) -> int:
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if line.startswith("["):
-            table = [p.strip().strip("\"'") for p in _split_dotted(line.strip("[]").partition("#")[0].rstrip("] "))]
-            found = table
+            found = table = _parts(line.strip("[]").partition("#")[0].rstrip("] "))
         elif "=" in line:
-            found = table + [p.strip().strip("\"'") for p in _split_dotted(line.partition("=")[0])]
+            found = table + _parts(line.partition("=")[0])
         else:
             continue
         if found[: len(parts)] == parts:
@@ -147,18 +147,9 @@ def find_line(text: str, parts: list[str]) -> int:
     return 0
 
 
-def _split_dotted(text: str) -> list[str]:
-    parts = [""]
-    quote = ""
-    for char in text:
-        if quote or char in "\"'":
-            quote = "" if char == quote else quote or char
-            parts[-1] += char
-        elif char == ".":
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
+def _parts(text: str) -> list[str]:
+    """Return the parts of a dotted key without their quotes."""
+    return ["".join(part) for part in re.findall(r"\"([^\"]*)\"|'([^']*)'|([^.\s]+)", text)]
 
 
 def list_values(table: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> list[tuple[list[str], Any]]:
