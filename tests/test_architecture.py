@@ -102,7 +102,7 @@ LAZY = {
     "plugins/python_plugins.py": {"configparser", "pluggy", "nexus_cli"},  # where there is a plugin
     "plugins/installed_plugins.py": {"nexus_cli"},  # the files of plugins, which few people have
     "mcp/server_entries.py": {"tomllib"},  # where the settings name servers
-    "mcp/tool_schema.py": {"jsonschema"},  # schemas of a server that was asked
+    "mcp/tool_schema.py": {"jsonschema", "referencing"},  # schemas of a server that was asked
     "config/stored_keys.py": {"nexus_cli"},  # redaction, where there is a key
     "config/settings_file.py": {"tomlkit", "tomllib"},  # only for writing
     "config/settings.py": {"nexus_cli"},  # few settings have checks and hooks
@@ -473,23 +473,23 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_236, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_353, 0, 5),
+    "cli": (46_910, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_723, 0, 53),
-    "config": (34_875, 0, None),
+    "commands": (42_713, 0, 53),
+    "config": (34_789, 0, None),
     "context": (8_981, 0, 18),
     "conversation": (46_901, 0, 54),
-    "core": (43_595, 0, None),
+    "core": (43_309, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (51_616, 0, 37),
     "hooks": (7_793, 0, 21),
-    "imports": (14_562, 0, 10),
+    "imports": (14_449, 0, 9),
     "ledger": (51_561, 0, 34),
-    "mcp": (19_886, 0, 21),
+    "mcp": (19_439, 0, 21),
     "permission": (13_593, 0, 48),
     "plugins": (8_163, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (90_585, 8_414, None),
+    "reports": (85_528, 6_776, None),
     "rpc": (17_043, 0, 16),
     "rules": (31_676, 0, 20),
     "runs": (23_375, 0, 40),
@@ -500,9 +500,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "spaces": (10_348, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
-    "tools": (55_717, 27_256, 54),
+    "tools": (55_652, 27_256, 54),
     "tree undo worktrees": (68_552, 0, 62),
-    "ui": (95_719, 0, 46),
+    "ui": (94_326, 0, 46),
     "workers": (10_374, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -516,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_859, 49_784)
+SUM = (963_959, 48_146)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
