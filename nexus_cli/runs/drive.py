@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -150,7 +151,7 @@ class RunDriver:
     @property
     def _folder(self) -> Path:
         """The folder of the project."""
-        folder = Path(self.run.options.get("folder") or Path.home())
+        folder = Path(self.run.options.get("folder") or os.path.expanduser("~"))
         if not folder.is_dir():
             why = "there is no such folder"
             raise NexusError(

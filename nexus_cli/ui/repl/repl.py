@@ -7,9 +7,9 @@ Nothing typed is lost: if a turn is stopped, undelivered messages stay queued un
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.core import event as e
@@ -125,7 +125,7 @@ class Repl:
         return self.input_queue.lines(self.backend.undelivered)
 
     def status(self, width: int) -> str:
-        return status_line(self.backend.status, width, self.theme, str(Path.home()), self._own_status.line)
+        return status_line(self.backend.status, width, self.theme, os.path.expanduser("~"), self._own_status.line)
 
     def refresh_status(self) -> None:
         """Read the figures of the status line again."""
