@@ -88,7 +88,7 @@ async def summarise(
         except SummaryError as reason:
             reasons.append(str(reason))
     earlier = f" (previous attempt failed: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
-    raise SummaryError(f"{reasons[-1] if reasons else 'no model could summarize'}{earlier}")
+    raise SummaryError(f"{reasons[-1] if reasons else 'no model was able to write a summary'}{earlier}")
 
 
 def _ways(
