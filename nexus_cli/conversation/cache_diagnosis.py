@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nexus_cli.conversation.fingerprints import SYSTEM, Difference
-from nexus_cli.core.duration import format_duration
 from nexus_cli.provider.prompt_cache import CacheLife
 
 SLACK_SHARE = 0.01
@@ -170,3 +169,11 @@ def _expired(life: CacheLife, seconds: float) -> str:
     usual = "" if life.documented else " (undocumented)"
     surely = "the cache had expired" if seconds > life.max_seconds else "the cache had probably expired"
     return f"{surely}: unused for {format_duration(seconds)}, lifetime {kept}{usual}"
+
+
+def format_duration(seconds: float) -> str:
+    """Format a duration for display: `40 s`, `7 min`, `3 h`, `2 days`."""
+    for unit, length in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 * length if unit == "days" else length):
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nexus_cli.conversation.cache_diagnosis import (
     CacheFacts,
     expected_cached,
+    format_duration,
 )
 from nexus_cli.conversation.fingerprints import SYSTEM, Difference
 from nexus_cli.core.clock import seconds_between
@@ -118,3 +119,15 @@ def test_blame_needs_a_miss_and_ours_needs_a_change(facts: CacheFacts) -> None:
         assert verdict.missed >= 0 and bool(verdict.missed) == (verdict.kind not in ("hit", "first", "minimum", "none"))
         assert verdict.ours is not True or facts.difference is not None
         assert verdict.why or verdict.kind == "hit"
+
+
+def test_times_are_told_in_words() -> None:
+    assert [format_duration(s) for s in (0, 59, 60, 3599, 7200, 90_000, 200_000)] == [
+        "0 s",
+        "59 s",
+        "1 min",
+        "60 min",
+        "2 h",
+        "25 h",
+        "2 days",
+    ]
