@@ -94,10 +94,8 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     epoch = engine.conversation.epoch.id
     plan = await ensure_fits(engine, await prepare_request(engine))
     plan = await _send_lost_again(engine, epoch) or plan
-    dispatcher.record_limits(engine)
-    engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
-        await call_model(engine, plan)
+        await _send(engine, plan, dispatcher.record_limits(engine))
     except ProviderError as error:
         rewrite = draft_without_images(engine, error)
         if rewrite is None and error.kind != "overflow":
@@ -110,9 +108,12 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
             epoch = engine.conversation.epoch.id
             plan = await ensure_fits_after_overflow(engine, error)
             plan = await _send_lost_again(engine, epoch) or plan
-        dispatcher.record_limits(engine)
-        engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
-        await call_model(engine, plan)
+        await _send(engine, plan, dispatcher.record_limits(engine))
+
+
+async def _send(engine: Engine, plan: RequestPlan, limits: Limits) -> None:
+    engine.control.emit(event.ContextPlan(describe_request(engine, plan, limits)))
+    await call_model(engine, plan)
 
 
 async def prepare_request(engine: Engine) -> RequestPlan:

@@ -51,7 +51,6 @@ from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
 from nexus_cli.session.recipes import find_agents, find_whole_name, recipe_of, unknown_tools
@@ -428,7 +427,7 @@ class SessionFactory:
             runs=approver is not None or limits.allow in UNASKED,
             is_run=is_run,
             **facts.source_fields(),
-            permission=partial(permission_facts, dispatcher),
+            permission=dispatcher.section_facts,
             added=partial(getattr, dispatcher.permission, "added"),
             is_denied=dispatcher.permission.is_denied,
             find_denial=dispatcher.permission.find_denial,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.message import ToolResult
@@ -161,17 +161,17 @@ class CallChanges:
         try:
             result = await work()
         except Exception:  # a bug in a tool
-            self._cut.update(await self._finish(journal.end, begun, command))
+            self._cut.update(await self._finish(asyncio.to_thread(journal.end, begun, command)))
             raise
         except BaseException:
             await self._end_stopped(journal, begun, command)
             raise
         output = result.full or result.text if isinstance(result, ToolResult) else ""
-        return result, await self._finish(journal.end, begun, command, output)
+        return result, await self._finish(asyncio.to_thread(journal.end, begun, command, output))
 
-    async def _finish(self, record: Callable[..., list[str]], *about: object) -> list[str]:
-        """Record a change in a thread, for which `aclose` waits if the call is stopped meanwhile."""
-        task = asyncio.ensure_future(asyncio.to_thread(record, *about))
+    async def _finish(self, recording: Coroutine[Any, Any, list[str]]) -> list[str]:
+        """Record a change, for which `aclose` waits if the call is stopped meanwhile."""
+        task = asyncio.ensure_future(recording)
         self._note_late(task)
         return await asyncio.shield(task)
 
@@ -244,7 +244,8 @@ class CallChanges:
             has_failed = True
             raise
         finally:
-            names = await self._finish(journal.record_edit, context.project, await asyncio.shield(begun))
+            recording = asyncio.to_thread(journal.record_edit, context.project, await asyncio.shield(begun))
+            names = await self._finish(recording)
             self._cut.update(names if has_failed else ())
 
     async def report_findings(self, context: ContextManager, notices: list[str], control: Control) -> None:
