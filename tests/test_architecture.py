@@ -140,7 +140,6 @@ LAZY = {
     "session/session_facts.py": {"nexus_cli"},  # where a fact is kept
     "session/service_makers.py": {"nexus_cli"},  # services that few sessions use
     "engine/calls/call_changes.py": {"nexus_cli"},  # the first call that changes something
-    "engine/admit_trigger.py": {"nexus_cli"},  # the mark of what started a run
     "session/section_sources.py": {"nexus_cli"},  # the files of a repository
     "session/session.py": {"nexus_cli"},  # a compaction on command, the end of a turn, the status line
     "ledger/sessions.py": {"difflib"},
