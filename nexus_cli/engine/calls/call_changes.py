@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from nexus_cli.config.paths import places
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.shared_types import T, TakeText
-from nexus_cli.core.tool import Effect, ToolContext, describe_subject
+from nexus_cli.core.tool import Effect, ToolContext
 from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.permission.run_limits import CHANGES
 
@@ -122,8 +122,7 @@ class CallChanges:
         self, decision: CallDecision, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
         """Run a call with `work`; add the changed files to the result of a command that may write."""
-        tool, profile, call = decision.checked.tool, decision.profile, decision.checked.call
-        subject = describe_subject(tool, call)
+        tool, profile, subject = decision.checked.tool, decision.profile, decision.checked.subject
         what = f"{tool.name} {subject}".rstrip()
         command = str(decision.checked.arguments.get(tool.subject, "")) or subject
         if not self.session and tool.effect in CHANGES and not tool.server and profile != "read":

@@ -488,7 +488,7 @@ class CallDecider:
         uncovered = (
             "" if decision.kind == CONFIRM else await self.call_changes.find_uncovered(decision, self.project_root)
         )
-        what = f"{call.name} {describe_subject(tool, call)}"
+        what = f"{call.name} {checked.subject}"
         return await make_question(decision, what, context, self.limits, uncovered)
 
     def make_context(self, decision: CallDecision) -> ToolContext:

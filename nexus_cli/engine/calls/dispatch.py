@@ -211,7 +211,7 @@ class Dispatcher(CallDecider):
         if decision.may_run:
             conversation = self.context.conversation
             self.step.recorded[call.id] = decision
-            memo = Memo(DECISION, conversation.now(), conversation.last, self._decision_row(call, is_run=True))
+            memo = Memo(DECISION, conversation.now(), conversation.last, decision.recorded_row(is_run=True))
             conversation.log.record_start(call.id, call.name, [memo])
             if await conversation.log.save():
                 decision = await self.decide(checked)  # level and rules may have changed meanwhile
@@ -279,11 +279,6 @@ class Dispatcher(CallDecider):
         for call in calls:
             self._append(conversation, control, call, ToolResult(error=why, ran=False), ClippedText(why))
 
-    def _decision_row(self, call: ToolCall, *, is_run: bool) -> JsonObject:
-        """Return the memo `DECISION` of a call of the step."""
-        row = {"id": call.id, "tool": call.name, "subject": describe_subject(self.registry.get(call.name), call)}
-        return {**row, "ran": is_run, **self.step.decisions[call.id].to_json()}
-
     def _append(
         self,
         conversation: Conversation,
@@ -301,7 +296,6 @@ class Dispatcher(CallDecider):
         noted: dict[str, JsonObject] = {RESULT: result_note(result, took), **read_note(result, sent)}
         noted |= result.memos
         tool = self.registry.get(call.name)
-        subject = describe_subject(tool, call)
         if sent.drop:
             noted[CLIPPED_MESSAGE] = {"drop": sent.drop.id}
         if result.facts:
@@ -315,12 +309,12 @@ class Dispatcher(CallDecider):
                     editor.compared.setdefault(self.project_root / name, ("", None))
         if tool and tool.effect is Effect.EDIT and result.error:
             how = "was refused" if result.denied else "failed"
-            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {subject} before it {how}]"}
+            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {describe_subject(tool, call)} before it {how}]"}
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
         decision = self.step.decisions.get(call.id)
         if decision is not None and not (result.ran and decision == self.step.recorded.get(call.id)):
-            noted[DECISION] = self._decision_row(call, is_run=result.ran)  # no start, or it could not run after all
+            noted[DECISION] = decision.recorded_row(is_run=result.ran)  # no start, or it could not run after all
         entry = conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
             control.emit(event.ContextRecall(result.cites, entry.tokens))
