@@ -23,7 +23,6 @@ from nexus_cli.core.message import Role
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.engine.compaction.context_fit import replan_sections
-from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.user_input import record_user_message
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
 from nexus_cli.session.limits_record import describe_changed_limits
@@ -129,7 +128,7 @@ async def _finish_reply(state: SessionState, *, may_be_done: bool) -> None:
     """Let the model go on with a reply that broke off; raise `NexusError("usage", ...)` if it is complete, unless it
     `may_be_done`."""
     engine = state.engine
-    if ends_unfinished(engine.conversation.log):
+    if engine.conversation.log.ends_unfinished():
         await record_user_message(engine.context, engine.control, Kind.STEER, Trigger(GO_ON, actor="nexus"))
     elif not may_be_done:
         why = "there is no prompt, and the last answer of this session is complete"

@@ -20,6 +20,7 @@ from nexus_cli.conversation.tokens.content_kinds import (
     ByKind,
     ContentKind,
     WindowCounts,
+    kind_of,
     plus,
     times,
 )
@@ -216,9 +217,12 @@ class Estimate:
         until = f" until {ENOUGH} replies have reported their usage" if self.calibration.reports < ENOUGH else ""
         return f"margin ({self.error:.0%} for errors of the token estimate{until})"
 
-    def countable(self, tokens: int, window: WindowCounts | None = None, like: ByKind | None = None) -> int:
+    def countable(
+        self, tokens: int, window: WindowCounts | None = None, like: ByKind | None = None, *, sample: str = ""
+    ) -> int:
         """Return the counted tokens that certainly fit into `tokens`, including system text and schemas; the messages
-        are like those of the window, or like `like`."""
+        are like those of the window, like `like`, or like the text `sample`."""
+        like = kind_of(sample).alone if sample else like
         return int(self.scale(window, like).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
 
     def scale(self, window: WindowCounts | None = None, like: ByKind | None = None) -> Scale:
@@ -260,10 +264,17 @@ class Estimate:
             return self.unanchored
         return replace(self, anchor=replace(self.anchor, doubts=self.anchor.doubts + 1))
 
-    def anchored_on_newest(self, reports: Iterable[Anchor | None], window: WindowCounts) -> Estimate:
-        """Return the estimate that continues from the first plausible one of `DISTRUST` reports, newest first."""
-        for report in islice(reports, DISTRUST):
-            if (anchored := self.anchored(report, window)).anchor is not None:
+    def anchored_at(self, last: int, reported: int, window: WindowCounts) -> Estimate:
+        """Return the estimate that continues from the report on a request in the epoch of the window, which ended with
+        entry `last`; unchanged if nothing was `reported`."""
+        report = Anchor(last, reported, window.fixed + window.tokens_until(last))
+        return self.anchored(report if reported else None, window)
+
+    def anchored_on_newest(self, reports: Iterable[tuple[int, int]], window: WindowCounts) -> Estimate:
+        """Return the estimate that continues from the first plausible one of `DISTRUST` reports, newest first: `last`
+        and `reported` of each, as in `anchored_at`."""
+        for last, reported in islice(reports, DISTRUST):
+            if (anchored := self.anchored_at(last, reported, window)).anchor is not None:
                 return anchored
         return self
 
