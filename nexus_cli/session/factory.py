@@ -37,7 +37,7 @@ from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
@@ -298,10 +298,7 @@ def _load_first_info(
     """Return the info of the model as the session opens. A limit of dollars or a contract waits for its server."""
     limits, _ = compose_limits(limit_layers(settings, recipe, options))
     waits = limits.max_cost is not None or options.contract is not None
-    info = load_model_info(ledger, name, settings, log, waits=waits, saves=options.save)
-    if notice := describe_assumed_window(info, saves=options.save):
-        notices.append(notice)
-    return info
+    return load_model_info(ledger, name, settings, log, waits=waits, saves=options.save, tell=notices.append)
 
 
 def _kept_folders(log: SessionLog) -> list[str]:

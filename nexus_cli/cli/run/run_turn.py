@@ -251,10 +251,7 @@ class AskTurn:
         closed pipe."""
         if outcome.error and outcome.error["hint"].startswith(PARTIAL_KEPT) and not self._session.saved:
             outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
-        from nexus_cli.session.outcome import PARTIAL  # noqa: PLC0415  (imported already)
-
-        if outcome.error and outcome.error["kind"] in PARTIAL:
-            outcome = replace(outcome, text="")
+        outcome = outcome.without_partial()
         if self._broken is not None:
             return replace(outcome, exit=self._broken.exit_status)
         return replace(outcome, exit=self._interrupt.status) if self._interrupt.signal else outcome

@@ -6,7 +6,7 @@ begins an epoch with its items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.conversation.compaction import compaction_plan as planning
@@ -21,6 +21,7 @@ from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkRecord, fit_record
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.pruning import StaleBatch, find_batches
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.elide import Count, name_first, plural
@@ -116,6 +117,11 @@ class Compactor:
     def make_record(self) -> WorkRecord:
         """Return the record of the work from the ledger, without a look at its files."""
         return make_record(self.conversation, self.work)
+
+    def stale_batches(self) -> Iterator[StaleBatch]:
+        """Return the batches of stale results that are not pinned, see `find_batches`."""
+        pinned = {pin.entry for pin in list_pins(self.conversation)}
+        return find_batches(self.conversation, self.work.find_tool, pinned, self.truncator.measure)
 
     def plan(self, share: float, *, on_command: bool = False) -> CompactionPlan | None:
         """Plan to compact the conversation to `share` of the budget; None if too little would be removed.

@@ -218,11 +218,11 @@ class Estimate:
         return f"margin ({self.error:.0%} for errors of the token estimate{until})"
 
     def countable(
-        self, tokens: int, window: WindowCounts | None = None, like: ByKind | None = None, *, sample: str = ""
+        self, tokens: int, window: WindowCounts | None = None, like: ByKind | None = None, *, sample: str | None = None
     ) -> int:
         """Return the counted tokens that certainly fit into `tokens`, including system text and schemas; the messages
         are like those of the window, like `like`, or like the text `sample`."""
-        like = kind_of(sample).alone if sample else like
+        like = like if sample is None else kind_of(sample).alone
         return int(self.scale(window, like).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
 
     def scale(self, window: WindowCounts | None = None, like: ByKind | None = None) -> Scale:

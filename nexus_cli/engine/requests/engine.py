@@ -28,7 +28,7 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
@@ -274,12 +274,10 @@ class Engine:
         if not self.model.info.pending or self.context.calibrations is None:
             return
         name, log = self.model.info.name, self.conversation.log
-        info = load_model_info(self.context.calibrations, name, self.settings, log, saves=self.saves)
-        if info.pending:
-            return
-        self.context.size_for(info)
-        if notice := describe_assumed_window(info, saves=self.saves):
-            self.control.emit_notice(notice)
+        tell, stored = self.control.emit_notice, self.context.calibrations
+        info = load_model_info(stored, name, self.settings, log, saves=self.saves, tell=tell)
+        if not info.pending:
+            self.context.size_for(info)
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
         """Begin the epoch of a rewrite, recorded with its price, and report it."""

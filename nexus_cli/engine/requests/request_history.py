@@ -67,7 +67,7 @@ class RequestPair:
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """What the request's use of the cache shows."""
+        """The diagnosis of the request's use of the cache."""
         if not self.row.was_answered:
             why = f" ({self.row.finish})" if self.row.finish else ""
             return Diagnosis("unanswered", why=f"the request was not answered{why}")

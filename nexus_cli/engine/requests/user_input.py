@@ -131,7 +131,7 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
 def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
     window = context.conversation.counts()
-    most = context.estimate.countable(context.budget.available, window, sample=text[:SAMPLE] or " ")
+    most = context.estimate.countable(context.budget.available, window, sample=text[:SAMPLE])
     return max(LEAST_CAP, int((most - window.fixed) * REQUEST_SHARE))
 
 

@@ -15,8 +15,8 @@ from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.ledger import Ledger
 from nexus_cli.session.acts.side_run import run_in_fork, run_separately
-from nexus_cli.session.open_session import readonly_ledger
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.session.session_state import Act, SessionState
@@ -32,7 +32,7 @@ TOOL = "remember"
 
 @dataclass
 class Consolidation:
-    """The result of a consolidation."""
+    """A consolidation of the facts, and its result."""
 
     looked_at: int = 0
     left: int = 0
@@ -41,17 +41,20 @@ class Consolidation:
     forgotten: Sequence[Fact] = ()
     answer: str = ""
 
+    @staticmethod
+    def check(folder: Path) -> None:
+        """Raise `NexusError("usage", ...)` if a session in `folder` has too few facts to consolidate."""
+        with Ledger.read_personal() as ledger:
+            _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
 
-def consolidation(done: Consolidation) -> Act:
-    """Consolidate the facts; `done` receives the changes, even after an error. May raise `NexusError`."""
-
-    async def act(state: SessionState) -> None:
+    async def act(self, state: SessionState) -> None:
+        """Consolidate the facts, and note the changes, even after an error. May raise `NexusError`."""
         recipe = own_recipe("sleep_consolidate")
         before = _facts(state)
         ours = [fact for fact in before if fact.slot in SLOTS]
         _check_facts(ours)
         shown = _newest_that_fit(state, ours)
-        done.looked_at, done.left = len(shown), len(ours) - len(shown)
+        self.looked_at, self.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
         dispatcher = _merging(state.dispatcher)
         tools = [
@@ -62,20 +65,12 @@ def consolidation(done: Consolidation) -> Act:
         try:
             text = "\n".join(map(_line, shown))
             ids = [fact.id for fact in shown]
-            done.answer = await run_separately(state.engine, dispatcher, recipe, text, tools, facts=ids)
+            self.answer = await run_separately(state.engine, dispatcher, recipe, text, tools, facts=ids)
         finally:
             after = {fact.id: fact for fact in _facts(state)}
             known = {fact.id: fact for fact in before}
-            done.remembered = [fact for fact in after.values() if known.get(fact.id) != fact]
-            done.forgotten = [fact for fact in before if fact.id not in after]
-
-    return act
-
-
-def check_memory(folder: Path) -> None:
-    """Raise `NexusError("usage", ...)` if a session in `folder` has too few facts to consolidate."""
-    with readonly_ledger() as ledger:
-        _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
+            self.remembered = [fact for fact in after.values() if known.get(fact.id) != fact]
+            self.forgotten = [fact for fact in before if fact.id not in after]
 
 
 def _check_facts(facts: Sequence[Fact]) -> None:
