@@ -20,7 +20,6 @@ from nexus_cli.conversation.tokens.content_kinds import (
     ByKind,
     ContentKind,
     WindowCounts,
-    kind_of,
     plus,
     times,
 )
@@ -217,12 +216,9 @@ class Estimate:
         until = f" until {ENOUGH} replies have reported their usage" if self.calibration.reports < ENOUGH else ""
         return f"margin ({self.error:.0%} for errors of the token estimate{until})"
 
-    def countable(
-        self, tokens: int, window: WindowCounts | None = None, like: ByKind | None = None, *, sample: str | None = None
-    ) -> int:
+    def countable(self, tokens: int, window: WindowCounts | None = None, like: ByKind | None = None) -> int:
         """Return the counted tokens that certainly fit into `tokens`, including system text and schemas; the messages
-        are like those of the window, like `like`, or like the text `sample`."""
-        like = like if sample is None else kind_of(sample).alone
+        are like those of the window, or like `like`."""
         return int(self.scale(window, like).counted(max(0, tokens - ROUNDING) / (1 + self.error)))
 
     def scale(self, window: WindowCounts | None = None, like: ByKind | None = None) -> Scale:

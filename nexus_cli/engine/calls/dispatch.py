@@ -17,6 +17,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind, Memo
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memo_kinds import (
@@ -40,7 +41,15 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
 from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.permission.call_decision import CheckedCall, refuse_by_limit
-from nexus_cli.permission.run_limits import BEHIND_EDIT, CHANGES, OFF
+from nexus_cli.permission.run_limits import (
+    BEHIND_EDIT,
+    CHANGES,
+    END_AT,
+    NOTICE_AT,
+    OFF,
+    repeat_notice,
+    repeated_calls,
+)
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.editor_texts import save_text
 from nexus_cli.tools.files import project_relative
@@ -71,10 +80,16 @@ class Dispatcher(CallDecider):
 
     async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each. Raises `ApprovalDeferred` if the person defers an approval,
-        `NexusError("waiting", ...)` if the run begins to wait."""
+        `NexusError` of kind `waiting` if the run begins to wait, of another one if a call was repeated too often."""
+        conversation, requested = engine.conversation, calls
+        for call in requested:
+            if len(row := repeated_calls(conversation.items, call, self._refused())) >= END_AT:
+                error = self._repetition_error(engine, requested, row)
+                self.leave_out(conversation, engine.control, requested, REPEATED)
+                raise error
         calls = tuple(self.registry.foreign.translate(call, str(self.cwd)) for call in calls)
-        if engine.conversation.run != self.counted_run:
-            self.counted_run = engine.conversation.run
+        if conversation.run != self.counted_run:
+            self.counted_run = conversation.run
             self.errors = 0
         limits = self.run_limits(engine)
         refusals = limits.refusals({call.id: call.name for call in calls})
@@ -97,6 +112,27 @@ class Dispatcher(CallDecider):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
             engine.tell_model(FAILED.format(self.errors))
+        rows = (repeated_calls(conversation.items, call, self._refused()) for call in requested)
+        engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
+
+    def _repetition_error(self, engine: Engine, calls: Sequence[ToolCall], row: Sequence[ToolCall]) -> NexusError:
+        """Return the error that ends a turn for a `row` of same calls, newest first, the newest of which is one of the
+        `calls` that have not run."""
+        newest, *earlier = row
+        is_refused = newest.id in self.run_limits(engine).refusals({call.id: call.name for call in calls})
+        ran, refused = self._count_outcomes(engine.conversation, earlier)
+        if is_refused:
+            refused += 1
+        why = f"the model repeated the same {newest.name} call {len(row)} times"
+        if newest.raw:
+            why += ", with arguments that were cut off or are not a JSON object; none ran"
+        elif refused >= len(earlier):
+            why += f"; {refused} were refused"
+        else:
+            why += f"; {ran} ran with the same result" + f", refused: {refused}" * bool(refused)
+        _, just_refused = self._count_outcomes(engine.conversation, earlier[:1])
+        kind = "denied" if is_refused or just_refused else "limit"
+        return NexusError(kind, "the turn was stopped", why, "Rephrase the request")
 
     async def _run_all(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
         waiting, first = list(calls), len(self.denied)
@@ -145,13 +181,13 @@ class Dispatcher(CallDecider):
         if runs and (self.approver is not None or self.level in UNASKED):
             self.call_changes.look_early(self.project_root)
 
-    def refused(self) -> set[str]:
+    def _refused(self) -> set[str]:
         """Return the ids of the calls that were refused in this turn."""
         return {decision.checked.call.id for decision in self.denied}
 
-    def count_outcomes(self, conversation: Conversation, calls: Sequence[ToolCall]) -> tuple[int, int]:
+    def _count_outcomes(self, conversation: Conversation, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Count the calls that ran and the calls that were refused in this turn; the others could not run."""
-        denied = self.refused()
+        denied = self._refused()
         ran = sum(conversation.log.was_started(call.id) for call in calls)
         refused = sum(call.id in denied for call in calls)
         return ran, refused

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from nexus_cli.context.manager import ContextManager
+from nexus_cli.conversation.tokens.content_kinds import kind_of
 from nexus_cli.core import event
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.budget import share_room
@@ -131,7 +132,7 @@ def _plan_clips(context: ContextManager, text: str, cap: int, uncounted: int) ->
 def input_cap(context: ContextManager, text: str) -> int:
     """Return the most tokens of the person's message `text` that one request takes, by our own count."""
     window = context.conversation.counts()
-    most = context.estimate.countable(context.budget.available, window, sample=text[:SAMPLE])
+    most = context.estimate.countable(context.budget.available, window, kind_of(text[:SAMPLE]).alone)
     return max(LEAST_CAP, int((most - window.fixed) * REQUEST_SHARE))
 
 
