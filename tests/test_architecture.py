@@ -852,7 +852,7 @@ def test_a_protocol_with_one_implementer_gives_its_reason() -> None:
     assert found == ONE_IMPLEMENTER.keys(), f"{why}: {sorted(found ^ ONE_IMPLEMENTER.keys())}"
 
 
-WHOLE_ENGINE = 53
+WHOLE_ENGINE = 52
 """Functions of engine and session that take a whole `Engine`. Only ever lowered."""
 
 

@@ -93,7 +93,7 @@ async def record_trigger(state: SessionState, trigger: Trigger, continuations: S
         engine.control.emit(begun)
         return
     if step.calls:
-        dispatcher.settle_open(conversation, engine.control, step.calls)
+        dispatcher.settle_open(engine.context, engine.control, step.calls)
     elif not step.is_done and trigger.source != RESUME and not _shows_end(conversation):
         engine.tell_model(UNANSWERED)
     if trigger.fresh:

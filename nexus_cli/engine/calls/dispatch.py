@@ -82,20 +82,20 @@ class Dispatcher(CallDecider):
         """Run `calls` and record a result for each. Raises `ApprovalDeferred` if the person defers an approval,
         `NexusError` of kind `waiting` if the run begins to wait, of another one if a call was repeated too often."""
         conversation, requested = engine.conversation, calls
-        for call in requested:
-            if len(row := repeated_calls(conversation.items, call, self._refused())) >= END_AT:
-                error = self._repetition_error(engine, requested, row)
-                self.leave_out(conversation, engine.control, requested, REPEATED)
-                raise error
         calls = tuple(self.registry.foreign.translate(call, str(self.cwd)) for call in calls)
         if conversation.run != self.counted_run:
             self.counted_run = conversation.run
             self.errors = 0
         limits = self.run_limits(engine)
         refusals = limits.refusals({call.id: call.name for call in calls})
-        if ending := engine.spending.ending:
-            refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
         self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), engine.control, engine.context)
+        for call in requested:
+            if len(row := repeated_calls(conversation.items, call, self._refused())) >= END_AT:
+                error = self._repetition_error(row, is_refused=call.id in refusals)
+                self._leave_out(requested, REPEATED)
+                raise error
+        if ending := engine.spending.ending:
+            self.step.refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
         tools = [self.registry.get(name) for name in dict.fromkeys(call.name for call in calls)]
         for tool in tools:
             await self.permission.load_for(tool, self.level)
@@ -104,7 +104,7 @@ class Dispatcher(CallDecider):
             engine.control.emit_notice(line)
         self._room = read_room(engine.context) if any(tool and tool.reads_content for tool in tools) else 0
         self._refers = not engine.is_narrow
-        await self._run_all(engine.context, engine.control, calls)
+        await self._run_all(calls)
         if jobs := self.services.made(Jobs):
             await jobs.end_step()
         await self.call_changes.report_findings(engine.context, engine.readings.notices, engine.control)
@@ -115,12 +115,11 @@ class Dispatcher(CallDecider):
         rows = (repeated_calls(conversation.items, call, self._refused()) for call in requested)
         engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
 
-    def _repetition_error(self, engine: Engine, calls: Sequence[ToolCall], row: Sequence[ToolCall]) -> NexusError:
-        """Return the error that ends a turn for a `row` of same calls, newest first, the newest of which is one of the
-        `calls` that have not run."""
+    def _repetition_error(self, row: Sequence[ToolCall], *, is_refused: bool) -> NexusError:
+        """Return the error that ends a turn for a `row` of same calls, newest first; the limits refuse the newest one
+        if `is_refused`."""
         newest, *earlier = row
-        is_refused = newest.id in self.run_limits(engine).refusals({call.id: call.name for call in calls})
-        ran, refused = self._count_outcomes(engine.conversation, earlier)
+        ran, refused = self._count_outcomes(earlier)
         if is_refused:
             refused += 1
         why = f"the model repeated the same {newest.name} call {len(row)} times"
@@ -130,11 +129,11 @@ class Dispatcher(CallDecider):
             why += f"; {refused} were refused"
         else:
             why += f"; {ran} ran with the same result" + f", refused: {refused}" * bool(refused)
-        _, just_refused = self._count_outcomes(engine.conversation, earlier[:1])
+        _, just_refused = self._count_outcomes(earlier[:1])
         kind = "denied" if is_refused or just_refused else "limit"
         return NexusError(kind, "the turn was stopped", why, "Rephrase the request")
 
-    async def _run_all(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    async def _run_all(self, calls: tuple[ToolCall, ...]) -> None:
         waiting, first = list(calls), len(self.denied)
         places = {call.id: place for place, call in enumerate(calls)}
         try:
@@ -145,10 +144,8 @@ class Dispatcher(CallDecider):
                 later = tuple(waiting[len(batch) :])
                 if later and len(waiting) == len(calls):
                     subjects = tuple(describe_subject(self.registry.get(call.name), call) for call in later)
-                    control.emit(event.ToolQueue(later, subjects))
-                results = await asyncio.gather(
-                    *(self._one(context, control, call) for call in batch), return_exceptions=True
-                )
+                    self.step.control.emit(event.ToolQueue(later, subjects))
+                results = await asyncio.gather(*map(self._one, batch), return_exceptions=True)
                 self.denied[first:] = sorted(
                     self.denied[first:], key=lambda decision: places.get(decision.checked.call.id, 0)
                 )
@@ -157,20 +154,21 @@ class Dispatcher(CallDecider):
                     raise failures[0]
                 del waiting[: len(batch)]
                 if (waits := self.services.made(SessionWaits)) and waits.why:
-                    self.leave_out(context.conversation, control, waiting, AFTER_WAIT.format(waits.why))
+                    self._leave_out(waiting, AFTER_WAIT.format(waits.why))
                     return
         except asyncio.CancelledError:
-            await self._settle(context, control, calls)
+            await self._settle(calls)
             raise
 
-    def settle_open(self, conversation: Conversation, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    def settle_open(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result for each call that an earlier process left open, without running any."""
+        self.step = DecisionStep(calls, control=control, context=context)
         for call in calls:
-            if conversation.log.was_started(call.id):
+            if context.conversation.log.was_started(call.id):
                 result = self.recover(call, self.registry.get(call.name))
-                self._append(conversation, control, call, result, ClippedText(result.text))
+                self._append(call, result, ClippedText(result.text))
             else:
-                self.leave_out(conversation, control, [call], NOT_RUN)
+                self._leave_out([call], NOT_RUN)
 
     def look_early(self) -> None:
         """Look at the project while the model answers, if a command may then run that changes it."""
@@ -185,17 +183,17 @@ class Dispatcher(CallDecider):
         """Return the ids of the calls that were refused in this turn."""
         return {decision.checked.call.id for decision in self.denied}
 
-    def _count_outcomes(self, conversation: Conversation, calls: Sequence[ToolCall]) -> tuple[int, int]:
+    def _count_outcomes(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Count the calls that ran and the calls that were refused in this turn; the others could not run."""
         denied = self._refused()
-        ran = sum(conversation.log.was_started(call.id) for call in calls)
+        ran = sum(self.context.conversation.log.was_started(call.id) for call in calls)
         refused = sum(call.id in denied for call in calls)
         return ran, refused
 
-    async def _settle(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    async def _settle(self, calls: tuple[ToolCall, ...]) -> None:
         """Record a result with the partial output for every open call of a stopped turn."""
-        answered = {item.message.tool_call_id for item in context.conversation.tail}
-        who = STOPPED_BY[control.stopped or "end"]
+        answered = {item.message.tool_call_id for item in self.context.conversation.tail}
+        who = STOPPED_BY[self.step.control.stopped or "end"]
         for call in calls:
             if call.id in answered:
                 continue
@@ -206,32 +204,28 @@ class Dispatcher(CallDecider):
             result = ToolResult(given, why, stopped=True, ran=started_at is not None, changed=cut)
             seconds = 0.0 if started_at is None else time.monotonic() - started_at
             if given:
-                await self._record(context, control, call, result, seconds)
+                await self._record(call, result, seconds)
             else:
-                self._append(context.conversation, control, call, result, ClippedText(why), seconds)
+                self._append(call, result, ClippedText(why), seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
         return tool is not None and tool.is_parallel
 
-    async def _one(self, context: ContextManager, control: Control, call: ToolCall) -> None:
-        tool = self.registry.get(call.name)
-        control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
-        if (
-            tool
-            and tool.needs_edits
-            and call.id not in self.step.refusals
-            and (why := _failed_edit(context.conversation))
-        ):
-            self.leave_out(context.conversation, control, [call], why)
+    async def _one(self, call: ToolCall) -> None:
+        tool, conversation = self.registry.get(call.name), self.context.conversation
+        self.step.control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
+        needs_edits = tool is not None and tool.needs_edits and call.id not in self.step.refusals
+        if needs_edits and (why := _failed_edit(conversation)):
+            self._leave_out([call], why)
             return
         result = await self.execute(call, tool)
         if not result.stopped and (named := self.registry.foreign.mention(call.id, call.name)):
             result = result.with_line(named)
         result = self.hooks.add_words(call, result) if self.hooks else result
         now = time.monotonic()
-        await self._record(context, control, call, result, now - self.started_here.get(call.id, now))
-        await context.conversation.log.save()
+        await self._record(call, result, now - self.started_here.get(call.id, now))
+        await conversation.log.save()
 
     async def execute(self, call: ToolCall, tool: Tool | None) -> ToolResult:
         """Run one call of the step if it may run, and return its result without recording it."""
@@ -298,32 +292,22 @@ class Dispatcher(CallDecider):
             rows += [f"{name} ({why})"] if why else []
         return f"unsaved text in the editor is not on disk: {', '.join(rows)}" if rows else ""
 
-    async def _record(
-        self, context: ContextManager, control: Control, call: ToolCall, result: ToolResult, seconds: float
-    ) -> None:
+    async def _record(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip the result, and append it to the window."""
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
-        find = self.registry.get
+        find, control = self.registry.get, self.step.control
         async with self._recording:
-            result, sent = await clip_result(context, control, find, call, result, self._room, refers=self._refers)
-            taken = self._append(context.conversation, control, call, result, sent, seconds)
+            result, sent = await clip_result(self.context, control, find, call, result, self._room, refers=self._refers)
+            taken = self._append(call, result, sent, seconds)
             self._room -= taken if (tool := find(call.name)) and tool.reads_content else 0
 
-    def leave_out(self, conversation: Conversation, control: Control, calls: Sequence[ToolCall], why: str) -> None:
+    def _leave_out(self, calls: Sequence[ToolCall], why: str) -> None:
         """Record the results of calls that do not run."""
         for call in calls:
-            self._append(conversation, control, call, ToolResult(error=why, ran=False), ClippedText(why))
+            self._append(call, ToolResult(error=why, ran=False), ClippedText(why))
 
-    def _append(
-        self,
-        conversation: Conversation,
-        control: Control,
-        call: ToolCall,
-        result: ToolResult,
-        sent: ClippedText,
-        took: float = 0.0,
-    ) -> int:
+    def _append(self, call: ToolCall, result: ToolResult, sent: ClippedText, took: float = 0.0) -> int:
         """Append a result to the conversation with its memos, and return its tokens.
 
         What a tool changed with an effect that is not in `CHANGES` is not noted: workers record their own work.
@@ -351,10 +335,10 @@ class Dispatcher(CallDecider):
         decision = self.step.decisions.get(call.id)
         if decision is not None and not (result.ran and decision == self.step.recorded.get(call.id)):
             noted[DECISION] = decision.recorded_row(is_run=result.ran)  # no start, or it could not run after all
-        entry = conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
+        entry = self.context.conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
-            control.emit(event.ContextRecall(result.cites, entry.tokens))
-        control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
+            self.step.control.emit(event.ContextRecall(result.cites, entry.tokens))
+        self.step.control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
         return entry.tokens
 
 
