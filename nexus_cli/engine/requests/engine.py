@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
@@ -41,16 +41,19 @@ if TYPE_CHECKING:
     from nexus_cli.core.context_contract import ContextContract
 
 
-class PromptAssembler(Protocol):
-    """Assembles the system text and the preambles of a conversation."""
+class PromptAssembler:
+    """Assembles the system text and the preambles of a conversation; this one has no sections: the system text stays as
+    it is, and preambles are notices alone."""
 
     async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
         """Return the present system text and tools, for the next epoch. `words` is the first message of a
         session."""
+        return EpochDraft(context.conversation.epoch)
 
     async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         """Return the preamble of the next request: the `notices` that wait, and the event sections that changed since
         this epoch last sent them."""
+        return Preamble("\n".join(notices), notices.clear)
 
     def resume(self, conversation: Conversation) -> None:
         """Load the sections that the conversation's epoch has already sent."""
@@ -70,7 +73,7 @@ class Engine:
     """The connection to the front end."""
     settings: Settings
     """The settings of the session."""
-    prompt: PromptAssembler
+    prompt: PromptAssembler = field(default_factory=PromptAssembler)
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
     contract: ContextContract | None = None

@@ -32,7 +32,7 @@ TOOL = "remember"
 
 @dataclass
 class Consolidation:
-    """A consolidation of the facts, and its result."""
+    """The result of a consolidation."""
 
     looked_at: int = 0
     left: int = 0
@@ -47,14 +47,17 @@ class Consolidation:
         with Ledger.read_personal() as ledger:
             _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
 
-    async def act(self, state: SessionState) -> None:
-        """Consolidate the facts, and note the changes, even after an error. May raise `NexusError`."""
+
+def consolidation(done: Consolidation) -> Act:
+    """Consolidate the facts; `done` receives the changes, even after an error. May raise `NexusError`."""
+
+    async def act(state: SessionState) -> None:
         recipe = own_recipe("sleep_consolidate")
         before = _facts(state)
         ours = [fact for fact in before if fact.slot in SLOTS]
         _check_facts(ours)
         shown = _newest_that_fit(state, ours)
-        self.looked_at, self.left = len(shown), len(ours) - len(shown)
+        done.looked_at, done.left = len(shown), len(ours) - len(shown)
         wanted = recipe.limits.tools or frozenset()
         dispatcher = _merging(state.dispatcher)
         tools = [
@@ -65,12 +68,14 @@ class Consolidation:
         try:
             text = "\n".join(map(_line, shown))
             ids = [fact.id for fact in shown]
-            self.answer = await run_separately(state.engine, dispatcher, recipe, text, tools, facts=ids)
+            done.answer = await run_separately(state.engine, dispatcher, recipe, text, tools, facts=ids)
         finally:
             after = {fact.id: fact for fact in _facts(state)}
             known = {fact.id: fact for fact in before}
-            self.remembered = [fact for fact in after.values() if known.get(fact.id) != fact]
-            self.forgotten = [fact for fact in before if fact.id not in after]
+            done.remembered = [fact for fact in after.values() if known.get(fact.id) != fact]
+            done.forgotten = [fact for fact in before if fact.id not in after]
+
+    return act
 
 
 def _check_facts(facts: Sequence[Fact]) -> None:

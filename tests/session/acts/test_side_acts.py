@@ -24,7 +24,7 @@ from nexus_cli.core.request import CallDelta, Delta, Request, TextDelta
 from nexus_cli.core.services import Goal
 from nexus_cli.core.usage import Usage
 from nexus_cli.session.acts.goal import goal_closing, goal_setting, parse_steps
-from nexus_cli.session.acts.memory import Consolidation, extract_facts, reflection
+from nexus_cli.session.acts.memory import Consolidation, consolidation, extract_facts, reflection
 from nexus_cli.session.acts.title import find_title_act, make_title, parse_title
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
@@ -394,7 +394,7 @@ def test_memory_is_put_in_order_and_what_is_not_the_agents_to_forget_stays(tmp_p
     provider = Played(script)
     session = opened(provider, tmp_path, recipe="sleep_consolidate")
     done = Consolidation()
-    events = run(session, done.act)
+    events = run(session, consolidation(done))
     given = {event.call.id: event.result.text for event in events if isinstance(event, ToolResultEvent)}
     said = [given[event.call.id] for event in events if isinstance(event, ToolCallEvent)]
     assert said[0] == "m6 (agent): waits for the person; until then m1, m2 stay"
@@ -426,7 +426,7 @@ def test_what_the_person_said_of_themselves_is_not_merged_and_whatever_changes_i
     ]
     done = Consolidation()
     session = opened(Played(answering(after_calls(calls, "done"))), tmp_path, recipe="sleep_consolidate")
-    said = [event.result.text for event in run(session, done.act) if isinstance(event, ToolResultEvent)]
+    said = [event.result.text for event in run(session, consolidation(done)) if isinstance(event, ToolResultEvent)]
     assert "not merged: m3: what the person said of themselves stays as it is" in said
     assert (done.looked_at, done.left) == (2, 0)
     assert [fact.id for fact in done.forgotten] == ["m5"]
@@ -448,7 +448,7 @@ def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path
                 MemorySlot.AGENT, text, state=FactState.KEPT, at="2026-01-01T00:00:00.000Z", actor="agent", project=""
             )
     sleeping = opened(Played(lambda request: "nothing to do"), tmp_path, recipe="sleep_consolidate")
-    run(sleeping, Consolidation().act)
+    run(sleeping, consolidation(Consolidation()))
     with the_ledger() as ledger:
         newest = ledger.newest_session(str(tmp_path))
     assert newest is not None and newest.id == talk.id
@@ -457,7 +457,7 @@ def test_consolidation_never_takes_the_place_of_the_newest_conversation(tmp_path
 def test_one_fact_needs_no_order(tmp_path: Path) -> None:
     provider = Played(lambda request: "x")
     with pytest.raises(NexusError, match="nothing to consolidate"):
-        run(opened(provider, tmp_path, recipe="sleep_consolidate"), Consolidation().act)
+        run(opened(provider, tmp_path, recipe="sleep_consolidate"), consolidation(Consolidation()))
     assert not provider.seen
 
 
