@@ -12,7 +12,7 @@ from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, pri
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.goals import SessionGoals, goals_report
-from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting, goal_until
+from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting
 
 DONE, DROP = "done", "drop"
 NO_TEXT = {"add", "list", "set", "show"}
@@ -50,7 +50,7 @@ async def set_goal(
     """
     if until:
         text = text or f"Make `{one_line(until)}` exit 0."
-        await run_act(context, "goals", goal_until(text, until))
+        await run_act(context, "goals", goal_setting(text, until))
     elif text and text.casefold() not in NO_TEXT:
         _check_words(text)
         await _set(context, text)
