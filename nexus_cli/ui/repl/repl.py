@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
@@ -75,7 +76,8 @@ class Repl:
         self.status_command = ""
         """The person's command for a line of their own in the status line."""
         self._own_status = StatusCommand(self.jobs.start_background, view.invalidate)
-        self._steering = asyncio.Lock()
+        self._unsteered: deque[TypedMessage] = deque()
+        """Messages that the running turn is about to be given, in the order of typing."""
         self._next: TypedMessage | None = None
         self._command_typed = TypedMessage("", "")
         """The newest command as it was typed."""
@@ -153,7 +155,9 @@ class Repl:
         elif shell:
             self.jobs.start("shell", f"! {shell.command}", self._shell(shell))
         elif self.jobs.current is not None:
-            self.jobs.start_background(self._steer(typed))
+            self._unsteered.append(typed)
+            if len(self._unsteered) == 1:
+                self.jobs.start_background(self._steer())
         else:
             self._send(typed)
         self.view.invalidate()
@@ -406,14 +410,16 @@ class Repl:
         await asyncio.wait([reading])
         self._command(name, rest, typed)
 
-    async def _steer(self, typed: TypedMessage) -> None:
-        """Steer the running turn with `typed`, after the messages typed before; keep it if nexus ends meanwhile."""
+    async def _steer(self) -> None:
+        """Steer the running turn with the messages that were typed; keep those left over if nexus ends meanwhile."""
         try:
-            async with self._steering:
-                await self._steer_with(await self._message(typed))
-        except asyncio.CancelledError:
-            self._queue(typed)
-            raise
+            while self._unsteered:
+                await self._steer_with(await self._message(self._unsteered[0]))
+                self._unsteered.popleft()
+        finally:
+            for typed in self._unsteered:
+                self._queue(typed)
+            self._unsteered.clear()
 
     async def _steer_with(self, message: QueuedMessage) -> None:
         """Steer the running turn. Images, and messages that come too late, begin a turn of their own."""
