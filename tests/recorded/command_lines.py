@@ -147,6 +147,8 @@ ledger show
 ask --price hi [--json]
 """
 """What reads."""
+MARKING = "space read"
+"""The command of `READS` that changes what it prints next: what was read is seen."""
 
 WRITES = """
 ask --quiet 'say it'
