@@ -250,8 +250,8 @@ sessions show nobody [--json]
 sessions search
 sessions export nobody
 sessions export prices --format pdf
-sessions stop nobody --yes
 sessions stop prices --yes
+sessions stop nobody --yes
 sessions fork nobody
 sessions rename nobody name
 sessions delete nobody --yes
