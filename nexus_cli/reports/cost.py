@@ -182,7 +182,6 @@ def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) 
     priced = None not in costs and any(costs)
     bars, per_bar = plot(costs if priced else [row["tokens"] for row in series], max(1, min(BARS, width - 2)), look)
     most = max(costs) if priced else max(row["tokens"] for row in series)
-    figure = f"{dollars(most)} at most" if priced else f"{number(most)} at most"
-    title = f"{'dollars' if priced else 'tokens'} of each request, {figure}"
+    title = f"cost per request (highest {dollars(most)})" if priced else f"tokens per request (most {number(most)})"
     title += f"; a bar is {per_bar} requests" if per_bar > 1 else ""
     return ["", *filled(f"{title}:", width), *(f"  {bar}" for bar in bars)]

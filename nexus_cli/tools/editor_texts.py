@@ -38,6 +38,8 @@ from nexus_cli.tools.files import (
 LARGEST = 8 << 20
 """Most bytes of a file for whose text the editor is asked: it answers in one line of JSON."""
 UNKNOWN = "its text could not be read"
+STALE = "changed on disk since it was read: read it again"
+OTHER_CHANGES = "the file changed on disk since it was read: read it before edits that depend on other lines"
 
 
 def read_shown_file(path: Path, services: Mapping[type, Any]) -> FileContent:
@@ -48,16 +50,22 @@ def read_shown_file(path: Path, services: Mapping[type, Any]) -> FileContent:
     return content if text is None else FileContent(encode_text(None, text))
 
 
-def read_for_edit(path: Path, context: ToolContext) -> FileContent:
-    """Return the file at a real path as `read_shown_file` does; raise `ToolError` if it is too large, or is not as the
-    session last saw it."""
+def read_for_edit(path: Path, context: ToolContext) -> tuple[FileContent, bool]:
+    """Return the file at a real path as `read_shown_file` does, and whether it is not as the session last saw it; raise
+    `ToolError` if it is too large."""
     content = read_shown_file(path, context.services)
     if content.beyond:
         raise ToolError("is over 64 MiB")
     known = context.service(SeenFileStore).digest(str(path))
-    if known is not None and known != content.digest:
-        raise ToolError("changed on disk since it was read: read it again")
-    return content
+    return content, known not in (None, content.digest)
+
+
+def note_written(path: Path, before: str, digest: str, seen: SeenFileStore) -> None:
+    """Note that a call replaced the content with the digest `before` ("": no file). Of a file that had changed since it
+    was read the older digest stays noted, so that nothing overwrites what was never read."""
+    known = seen.digest(str(path))
+    is_stale = bool(before) and known not in (None, before)
+    seen.note(str(path), known if known and is_stale else digest, "changed" if before else "created")
 
 
 def write_shown_file(
@@ -96,7 +104,7 @@ async def write_noted(path: str, context: ToolContext, write: Callable[[Path, St
     seen, target = context.service(SeenFileStore), decided_path(path, context)
 
     def note(done: WrittenFile) -> None:
-        seen.note(str(target), done.digest, "changed" if done.before else "created")
+        note_written(target, done.before, done.digest, seen)
         context.replaced(target, done.before, done.digest)
 
     return (await run_in_thread(lambda stop: write(target, stop), note)).result

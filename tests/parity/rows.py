@@ -299,6 +299,24 @@ def command_row(name: str, text: str, prompt: str, chosen: str = "") -> Row:
 
 
 ROWS = (
+    Row(
+        "text that is still there is edited in a file that a command or a hook changed since it was read",
+        files("seen.txt", "hooked.txt"),
+        {
+            "seen.txt": "one\ntwo\nthree\n",
+            "hooked.txt": "one\ntwo\nthree\n",
+            **claude_hooks(**hook("sed -i s/one/ONE/ hooked.txt", "PostToolUse", matcher="Bash")),
+        },
+        (
+            ("Read", {"file_path": "TREE/seen.txt"}),
+            ("Read", {"file_path": "TREE/hooked.txt"}),
+            bash("sleep 1.5; sed -i s/one/ONE/ seen.txt"),
+            *(
+                ("Edit", {"file_path": f"TREE/{name}.txt", "old_string": "three", "new_string": "drei"})
+                for name in ("seen", "hooked")
+            ),
+        ),
+    ),
     Row("a denied path is written by no tool and no command", files(*WRITTEN), LOCKED, WRITES),
     Row("a denied path is read by no tool and no command", files("copied"), LOCKED, WRITES),
     Row(

@@ -261,12 +261,22 @@ def test_mode_and_link_stay(desk: Any) -> None:
     assert sorted(os.listdir(desk.project)) == ["link", "run.sh"]
 
 
-def test_a_file_that_changed_since_it_was_read_is_left_alone(desk: Any) -> None:
-    path = desk.write("a", "one")
+def test_a_file_that_changed_since_it_was_read_is_changed_only_where_the_quoted_text_still_is(desk: Any) -> None:
+    path = desk.write("a", "one\ntwo\n")
     desk.run("read_file", path="a")
-    path.write_text("one two")
-    assert "changed on disk" in desk.run("edit_file", path="a", edits=[_edit("one", "1")]).error
-    assert path.read_text() == "one two"
+    path.write_text("one\n2\n")
+    gone = desk.run("edit_file", path="a", edits=[_edit("two", "zwei")])
+    assert gone.error == "a: changed on disk since it was read: read it again\nNothing was changed."
+    assert desk.run("insert_lines", path="a", line=1, text="new").error.startswith("a: changed on disk since")
+    assert path.read_text() == "one\n2\n"
+    for old, new in (("one", "1"), ("1", "eins")):
+        result = desk.run("edit_file", path="a", edits=[_edit(old, new)])
+        assert result.output.startswith("[the file changed on disk since it was read: read it"), result
+    assert path.read_text() == "eins\n2\n"
+    refused = desk.run("write_file", path="a", content="all\n")
+    assert "changed on disk" in refused.error, "an edit is no reading: the other change was never seen"
+    desk.run("read_file", path="a")
+    assert desk.run("edit_file", path="a", edits=[_edit("2", "zwei")]).output == "2 zwei"
 
 
 @pytest.mark.parametrize("data", [b"\0\1\2", b"\x89PNG\r\n\x1a\n\0"])

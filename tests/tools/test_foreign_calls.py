@@ -279,6 +279,18 @@ def test_a_patch_adds_updates_moves_and_deletes(desk: Any) -> None:
     assert "+    return 2" in done.diff and "-z" in done.diff and "deleted gone.py" in done.output
 
 
+def test_a_patch_changes_or_moves_a_file_that_changed_since_it_was_read_and_does_not_delete_it(desk: Any) -> None:
+    path = desk.write("a", "one\ntwo\n")
+    desk.run("read_file", path="a")
+    path.write_text("one\n2\n")
+    assert "changed on disk since" in patch(desk, "*** Delete File: a").error and path.exists()
+    assert "changed on disk since" in patch(desk, "*** Update File: a", "@@", "-two", "+zwei").error
+    result = patch(desk, "*** Update File: a", "*** Move to: b", "@@", "-one", "+eins")
+    assert "moved a to b [the file changed on disk since it was read" in result.output, result
+    assert (desk.project / "b").read_text() == "eins\n2\n"
+    assert "was not read yet" in desk.run("write_file", path="b", content="all\n").error
+
+
 def test_line_ends_and_a_missing_last_one_stay(desk: Any) -> None:
     path = desk.write("a", b"one\r\ntwo\r\nthree")
     done = patch(desk, "*** Update File: a", "@@", " two", "-three", "+four", "+five", "*** End of File")

@@ -332,6 +332,7 @@ def test_a_time_is_by_the_clock_of_the_ledger(tmp_path: Path) -> None:
     assert wait_of(call(tmp_path, time="2100-01-01T00:00:00Z"))["until"] == 4_102_444_800.0
     assert call(tmp_path, time="2001-01-01").waits is None, "it has passed"
     assert wait_of(call(tmp_path, time="2 hours", timeout="1 h"))["until"] == NOW + 3600
+    assert wait_of(call(tmp_path, time="2 hours", timeout="3600"))["until"] == NOW + 3600
     for bad in ("soon", "", "2 fortnights", "-1 h", "9" * 12, "2027-02-30T00:00", "0 s", "4000 days"):
         for refused in (call(tmp_path, time=bad), call(tmp_path, file="x", timeout=bad)):
             assert "a duration above 0 and up to 10 years, such as '2 hours', " in str(refused.error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nexus_cli.core.decode import DecodedText
@@ -12,7 +12,14 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, preview_change, unified_diff
-from nexus_cli.tools.editor_texts import WrittenFile, read_for_edit, write_noted, write_shown_file
+from nexus_cli.tools.editor_texts import (
+    OTHER_CHANGES,
+    STALE,
+    WrittenFile,
+    read_for_edit,
+    write_noted,
+    write_shown_file,
+)
 from nexus_cli.tools.exact_edit import EditedText, ExactEdit, apply_edits
 from nexus_cli.tools.files import (
     FileContent,
@@ -111,12 +118,23 @@ def _edit(target: Path, change: Change, context: ToolContext, stop: StopFlag) ->
 def _change(
     target: Path, change: Change, context: ToolContext, stop: StopFlag
 ) -> tuple[FileContent, DecodedText, EditedText]:
-    """Return the file's content, its text, and the text after the change; raise `ToolError` if that does not apply."""
-    content = read_for_edit(target, context)
+    """Return the file's content, its text, and the text after the change; raise `ToolError` if that does not apply.
+
+    In a file that changed since it was read an edit applies if the text that it quotes is still there.
+    """
+    content, is_stale = read_for_edit(target, context)
     text = decode_file(content.data)
     if text is None:
         raise ToolError("is binary")
-    return content, text, change(text.text, stop)
+    if not is_stale:
+        return content, text, change(text.text, stop)
+    try:
+        after = change(text.text, stop)
+    except ToolError as error:
+        raise ToolError(STALE) from error
+    if not after.is_quoted:
+        raise ToolError(STALE)
+    return content, text, replace(after, notes=(*after.notes, OTHER_CHANGES))
 
 
 def _error(path: str, error: OSError | ToolError, context: ToolContext) -> ToolResult:

@@ -148,10 +148,11 @@ async def _wait_here(
 
 
 def _read_timeout(arguments: WaitForArguments) -> float | None:
-    """Return the time limit in seconds, None without one."""
+    """Return the time limit in seconds, None without one. A number alone is seconds, as in `bash`."""
     if arguments.timeout is None:
         return None
-    if (seconds := parse_duration(arguments.timeout)) is None:
+    text = arguments.timeout.strip()
+    if (seconds := parse_duration(f"{text} s" if text.replace(".", "", 1).isdecimal() else text)) is None:
         raise ToolError(f"timeout {arguments.timeout[:80]!r} is not {A_DURATION}")
     return seconds
 

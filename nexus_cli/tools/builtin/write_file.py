@@ -14,7 +14,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, preview_change, unified_diff
-from nexus_cli.tools.editor_texts import WrittenFile, read_shown_file, write_noted, write_shown_file
+from nexus_cli.tools.editor_texts import STALE, WrittenFile, read_shown_file, write_noted, write_shown_file
 from nexus_cli.tools.files import (
     FileContent,
     ToolError,
@@ -101,7 +101,7 @@ def _change(target: Path, content: str, context: ToolContext) -> tuple[FileConte
         if old.data and known is None:
             raise ToolError("exists and was not read yet: read it first, or use edit_file")
         if old.data and known != old.digest:
-            raise ToolError("changed on disk since it was read: read it again")
+            raise ToolError(STALE)
     before = decode_file(old.data) if old is not None else None
     total = count_lines(before.model_text) if before else 0
     if unread := context.unread(target, total):

@@ -20,7 +20,7 @@ from nexus_cli.core.tool import EditPreview, ToolContext
 from nexus_cli.tools.atomic_write import locked_folder, replace_file
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import check_before, describe_edit, name_changed_lines, unified_diff
-from nexus_cli.tools.editor_texts import read_for_edit, write_shown_file
+from nexus_cli.tools.editor_texts import OTHER_CHANGES, STALE, note_written, read_for_edit, write_shown_file
 from nexus_cli.tools.exact_edit import ExactEdit, apply_edits, describe_nearest, find_lines
 from nexus_cli.tools.files import (
     ToolError,
@@ -82,6 +82,8 @@ class _Change:
     """The new text; None if the file is deleted."""
     data: bytes
     moved: Path | None = None
+    is_stale: bool = False
+    """True if the file changed since it was read."""
 
 
 async def run(arguments: ApplyPatchArguments, context: ToolContext) -> ToolResult:
@@ -232,16 +234,24 @@ def _change(file: _FilePatch, named: Sequence[Path], context: ToolContext, stop:
     if file.kind == ADD:
         text = "".join(f"{line}\n" for hunk in file.hunks for line in hunk.new)
         return _Change(file.path, target, "", None, text, encode_text(None, text))
-    content = read_for_edit(target, context)
+    content, is_stale = read_for_edit(target, context)
     decoded = decode_file(content.data)
     if file.kind == DELETE:
+        if is_stale:
+            raise ToolError(STALE)
         return _Change(file.path, target, content.digest, decoded.text if decoded else "", None, b"")
     if decoded is None:
         raise ToolError("is binary")
     if not file.hunks and moved is None:
         raise ToolError("the patch does not change this file")
-    after = _apply_hunks(decoded.text, file.hunks, stop)
-    return _Change(file.path, target, content.digest, decoded.text, after, encode_text(decoded, after), moved)
+    try:
+        after = _apply_hunks(decoded.text, file.hunks, stop)
+    except ToolError as error:
+        if is_stale:
+            raise ToolError(STALE) from error
+        raise
+    data = encode_text(decoded, after)
+    return _Change(file.path, target, content.digest, decoded.text, after, data, moved, is_stale)
 
 
 def _apply_hunks(text: str, hunks: Sequence[_Hunk], stop: StopFlag) -> str:
@@ -329,8 +339,8 @@ def _write(change: _Change, stop: StopFlag, context: ToolContext) -> None:
 
 def _note(change: _Change, seen: SeenFileStore, context: ToolContext) -> None:
     digest = sha256_hex(change.data)
-    if change.after is not None:
-        seen.note(str(change.moved or change.target), digest, "changed" if change.digest else "created")
+    if change.after is not None and not (change.moved and change.is_stale):
+        note_written(change.moved or change.target, change.digest, digest, seen)
     context.replaced(change.target, change.digest, "" if change.after is None or change.moved else digest)
     if change.moved:
         context.replaced(change.moved, "", digest)
@@ -341,9 +351,10 @@ def _digest(changes: Sequence[_Change]) -> str:
 
 
 def _title(change: _Change) -> str:
+    note = f" [{OTHER_CHANGES}]" if change.is_stale else ""
     if change.moved is not None:
-        return f"moved {change.path} to {change.moved.name}"
-    return f"{'deleted' if change.after is None else 'updated' if change.digest else 'created'} {change.path}"
+        return f"moved {change.path} to {change.moved.name}{note}"
+    return f"{'deleted' if change.after is None else 'updated' if change.digest else 'created'} {change.path}{note}"
 
 
 def _diff(changes: Sequence[_Change], context: ToolContext) -> str:

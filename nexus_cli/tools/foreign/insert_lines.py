@@ -53,4 +53,5 @@ def _insert(arguments: InsertLinesArguments, text: str, _stop: StopFlag) -> Edit
     end = near_line_end(text, at, at)
     added = keep_line_ends("", arguments.text.removesuffix("\n") + "\n", end)
     begun = at and not text[:at].endswith(("\n", "\r"))
-    return EditedText(text[:at] + (end + added.removesuffix(end) if begun else added) + text[at:], ())
+    after = text[:at] + (end + added.removesuffix(end) if begun else added) + text[at:]
+    return EditedText(after, (), is_quoted=False)

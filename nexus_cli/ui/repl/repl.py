@@ -7,9 +7,9 @@ Nothing typed is lost: if a turn is stopped, undelivered messages stay queued un
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.core import event as e
@@ -18,7 +18,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import next_levels
-from nexus_cli.reports.event_texts import format_duration
+from nexus_cli.reports.event_texts import format_elapsed
 from nexus_cli.reports.help import KEYS, LINE_KEYS
 from nexus_cli.reports.transcript import transcript_text
 from nexus_cli.text.cells import cells, without_codes
@@ -125,7 +125,7 @@ class Repl:
         return self.input_queue.lines(self.backend.undelivered)
 
     def status(self, width: int) -> str:
-        return status_line(self.backend.status, width, self.theme, str(Path.home()), self._own_status.line)
+        return status_line(self.backend.status, width, self.theme, os.path.expanduser("~"), self._own_status.line)
 
     def refresh_status(self) -> None:
         """Read the figures of the status line again."""
@@ -498,7 +498,7 @@ class Repl:
                 self.view.notify("")
             case e.TurnEnd() if not (worker or self.input_queue.later):
                 how = "done" if event.outcome.ok else "stopped short"
-                self.view.notify(f"{how} after {format_duration(event.outcome.seconds)} in {folder}")
+                self.view.notify(f"{how} after {format_elapsed(event.outcome.seconds)} in {folder}")
             case _:
                 pass
 

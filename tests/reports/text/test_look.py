@@ -35,7 +35,7 @@ def test_a_long_session_fits_because_a_bar_sums_several_requests(width: int) -> 
 def test_the_cost_of_a_session_has_a_plot_of_its_requests() -> None:
     text = find_form("cost")(COST, 80, PLAIN)
     assert text.startswith("$0.0600 for 3 requests: 900 tokens in (50.0% cached), 90 out")
-    assert "\ndollars of each request, $0.0400 at most:\n   #\n   #\n  :# :\n\nby model:\n" in text and "?" not in text
+    assert "\ncost per request (highest $0.0400):\n   #\n   #\n  :# :\n\nby model:\n" in text and "?" not in text
     painted = find_form("cost")(COST, 80, Theme().look)
     assert "█" in painted and "\x1b[36m" in painted
 
@@ -45,7 +45,7 @@ def test_where_a_price_is_unknown_one_line_says_how_to_set_it() -> None:
     row = {"name": "local/odd", **FIGURES, **part}
     series = [*COST["series"], {"tokens": 660, "cost_usd": None}]
     text = find_form("cost")({**COST, "total": {**FIGURES, **part}, "models": [row], "series": series}, 80, PLAIN)
-    assert text.startswith("$0.0200+ for 3 requests") and "tokens of each request, 660 at most" in text
+    assert text.startswith("$0.0200+ for 3 requests") and "tokens per request (most 660)" in text
     assert text.count("No known price") == 1
     assert "\n  nexus config set 'models.\"local/odd\".input_price' DOLLARS_PER_MILLION" in text, "can be pasted"
     assert "?" not in text
