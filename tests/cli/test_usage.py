@@ -105,6 +105,7 @@ def test_control_characters_in_a_wrong_argument_are_shown_not_sent(nexus: Run) -
     assert b"\x1b" not in done.stderr and "␛[31m".encode() in done.stderr
 
 
+@pytest.mark.matrix
 def test_a_shell_takes_the_aliases_of_the_slash_commands(nexus: Run) -> None:
     for alias, name in {"skills": "skill", "settings": "config", "cost": "usage", "worktrees": "worktree"}.items():
         done, named = nexus(alias, "--help"), nexus(name, "--help")

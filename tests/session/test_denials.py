@@ -188,6 +188,7 @@ def test_a_command_that_reads_outside_the_project_names_that_folder_or_that_file
     assert other["rule"] == f"bash(cat {beside}/other.txt)", "though nothing is there"
 
 
+@pytest.mark.matrix
 def test_a_rule_of_this_run_lets_one_command_out_of_the_sandbox_and_no_other(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     project = tmp_path / "project"
@@ -252,6 +253,7 @@ def test_a_path_that_no_rule_can_name_is_refused_without_one(tmp_path: Path) -> 
     assert (row["rule"], row["level"]) == (None, "all")
 
 
+@pytest.mark.matrix
 def test_a_call_in_a_run_that_began_without_tools_is_a_refused_one(tmp_path: Path) -> None:
     (row,) = refused(tmp_path, LOOK, no_tools=True)
     assert (row["tool"], row["subject"], row["limit"]) == ("read_file", "a.txt", "tools")

@@ -36,6 +36,7 @@ SAME = (
 FACT = {"id": "m1", "slot": "project", "at": "2025-01-14T10:00:00.000Z", "source": "the model", "text": "tea is hot"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("told", "here"),
     [
