@@ -27,6 +27,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from ledger.postgres import Server, run_server
 from programs import describe_left_out
+from search import is_frozen_variant
 from surroundings import replace_inherited
 
 from nexus_cli.ledger import database, schema
@@ -70,6 +71,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def is_gate(config: pytest.Config) -> bool:
     """Return whether variants are left to the full matrix."""
     return bool(config.option.markexpr == "not matrix")
+
+
+@pytest.fixture(scope="session")
+def in_gate(pytestconfig: pytest.Config) -> bool:
+    """Whether a test whose work is in a fixture may leave rows to the full matrix."""
+    return is_gate(pytestconfig)
 
 
 def pytest_sessionstart() -> None:
@@ -276,7 +283,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     named = set(re.findall(r"`(test_\w+)`", "".join((TESTS / page).read_text("utf-8") for page in PROMISES)))
     for item in items:
         is_story = item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).parts[0] in STORIES
-        if is_story and getattr(item, "originalname", item.name) not in named:
+        if is_frozen_variant(item.name) or (is_story and getattr(item, "originalname", item.name) not in named):
             item.add_marker("matrix")
         if settings.default is settings.get_profile("gate"):
             look_at_fewer(item)

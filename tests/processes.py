@@ -15,12 +15,13 @@ import atexit
 import gc
 import json
 import os
+import resource
 import selectors
 import socket
 import sys
 import time
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -35,6 +36,11 @@ DEADLINE = pytest.StashKey[float]()
 """When the seconds of `--seconds` are over. A quarter of them is for the tests, however long collecting takes."""
 NOT_RUN = pytest.StashKey[list[Path]]()
 """Files of which no test, or not every test, has begun in time."""
+COSTS = pytest.StashKey[Counter[Path]]()
+"""CPU seconds of the tests of each file."""
+DEAREST = 10
+"""So many files are named at the end of a run with their CPU seconds, if it took `LONG` of them."""
+LONG = 60.0
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,6 +68,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if left := terminalreporter.config.stash.get(NOT_RUN, []):
         names = " ".join(dict.fromkeys(os.path.relpath(path) for path in left))
         terminalreporter.write_line(f"no time for these; they run with: python -m pytest {names}")
+    costs = terminalreporter.config.stash.get(COSTS, Counter())
+    if costs.total() > LONG:
+        told = ", ".join(f"{os.path.relpath(path)} {seconds:.1f}" for path, seconds in costs.most_common(DEAREST))
+        terminalreporter.write_line(f"{costs.total():.0f} s of CPU in tests, most of them in: {told}")
 
 
 def _import_model_library() -> None:
@@ -73,7 +83,10 @@ def _import_model_library() -> None:
     from hypothesis import strategies
     from preload import import_run
 
+    from nexus_cli.conversation.tokens import counter
+
     import_run()
+    counter._load("o200k_base")
     strategies.text().validate()
     gc.enable()
     gc.freeze()
@@ -131,6 +144,7 @@ class Runner:
         """Processes that were started."""
         self.ran = 0
         """Tests that were begun."""
+        self.costs = session.config.stash.setdefault(COSTS, Counter())
 
     def run(self, count: int) -> None:
         """Run everything in at most so many processes; raise as pytest's own loop does when it is to stop."""
@@ -196,6 +210,7 @@ class Runner:
             worker.tests, worker.was_sent_home = [], True
         else:
             worker.current = None
+            self.costs[item.path] += more["seconds"]
             self.hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
     def _next_tests(self, worker: Worker) -> list[int]:
@@ -294,10 +309,18 @@ def _run(session: pytest.Session, channel: socket.socket) -> None:
         following = next(tests, None)
         item, nextitem = session.items[number], None if following is None else session.items[following]
         _say(channel, "begin", number=number)
+        before = count_cpu_seconds()
         session.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
-        _say(channel, "end", number=number)
+        _say(channel, "end", number=number, seconds=count_cpu_seconds() - before)
         number = None if session.shouldfail or session.shouldstop else following
     _say(channel, "leave")
+
+
+def count_cpu_seconds() -> float:
+    """Return the CPU seconds of this process, of its children that have ended and of the runs that it had forked."""
+    nursery = sys.modules.get("program.nursery")
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used) + (nursery.SPENT[0] if nursery else 0.0)
 
 
 def _given_tests(session: pytest.Session, channel: socket.socket) -> Iterator[int]:

@@ -7,12 +7,30 @@ The gate (`python tests/check.py`) leaves out what is marked `matrix`: variants 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import pytest
 
 T = TypeVar("T")
+
+FROZEN_ROWS = {
+    "test_a_file_that_a_project_gives_in_another_way_is_never_a_trap": (
+        r"True-(import|rule|skill|command|own command)"
+        r"|False-(import without a suffix|rule by path|file of a skill|own skill)"
+    ),
+    "test_an_instruction_file_that_is_a_trap_is_named_and_never_sent": "True",
+    "test_one_change_at_a_time_is_named_as_the_cause": "section|tool|expired",
+    "test_a_fork_at_any_entry_goes_on_with_whole_groups_and_replays": "[12356]",
+    "test_the_first_request_says_the_level_and_what_asks": "None-(edit|auto|plan)|person1-(ask|auto|all)",
+    "test_a_kill_while_replies_are_recorded_goes_on_there": "[23]",
+    "test_a_history_keeps_the_wire_rules_of_every_provider": "(gemini|mistral|deepseek|ollama_chat)/m",
+    "test_the_context_of_a_session_is_what_it_sends_through_truncation_compaction_and_resuming": "oldest_first-False",
+    "test_a_request_that_the_provider_refuses_as_too_long_is_sent_once_more_and_shorter": "2",
+}
+"""Frozen tests (README), whose decorators must not change, with a pattern for the ids of the rows that the full matrix
+alone runs."""
 
 SEARCHES = os.environ.get("HYPOTHESIS_PROFILE") == "search"
 
@@ -37,6 +55,12 @@ def variant(row: Any) -> Any:
     """Return a row of a parametrization, or a parameter of a fixture, that only the full matrix runs."""
     given = _parameter(row)
     return pytest.param(*given.values, marks=[*given.marks, pytest.mark.matrix], id=given.id)
+
+
+def is_frozen_variant(name: str) -> bool:
+    """Return whether only the full matrix runs this test or row, such as `test_a_name[row]`, for `FROZEN_ROWS`."""
+    test, _, row = name.partition("[")
+    return test in FROZEN_ROWS and re.fullmatch(FROZEN_ROWS[test], row.removesuffix("]")) is not None
 
 
 def in_turn(names: Iterable[str]) -> list[Any]:

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 from sandbox.scene import in_user
-from search import SEARCHES, sample, some
+from search import SEARCHES, some, variant
 from worktrees.repository import git, make_project
 
 from nexus_cli.config.paths import places
@@ -211,6 +211,7 @@ SCENES: dict[str, tuple[Callable[[World], list[str]], tuple[str, ...]]] = {
 }
 """By name: what the product does, and what is exchanged meanwhile."""
 ROWS = [(scene, target) for scene, (_, targets) in SCENES.items() for target in targets]
+IN_GATE = ("undo", "sub"), ("a worktree is made", ".git/index"), ("the guard", "sub")
 
 
 @pytest.fixture(scope="module")
@@ -306,7 +307,7 @@ def events_of(origin: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
 
 @pytest.mark.skipif(not hasattr(_libc, "renameat2"), reason="needs renameat2")
-@pytest.mark.parametrize(("scene", "target"), sample(ROWS, 9))
+@pytest.mark.parametrize(("scene", "target"), [row if row in IN_GATE else variant(row) for row in ROWS])
 def test_a_folder_that_becomes_a_link_leads_to_nothing(
     scene: str, target: str, events_of: Callable[[str], list[str]], origin: Path, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ from nexus_cli.cli.command_options import (
 from nexus_cli.cli.signal_result import json_form
 from nexus_cli.config.program_words import split_arguments
 from nexus_cli.core.errors import NexusError, nearest_name, suggest_name
+from nexus_cli.core.surrogates import replace_surrogates
 from nexus_cli.ui.print.stream import ReaderClosed, Stream, write_stderr_line
 
 if TYPE_CHECKING:
@@ -316,6 +317,9 @@ def run(arguments: list[str]) -> int:
     except (ReaderClosed, BrokenPipeError):
         return 0
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            named = str(error.filename or "a name")
+            return _print_failure(NexusError("usage", f"{named[:80]}...", "is too long", "Check the name"), arguments)
         if error.filename is None and error.errno in _UNWRITABLE:
             why = str(error.strerror)
             write_stderr_line(
@@ -325,10 +329,21 @@ def run(arguments: list[str]) -> int:
         else:
             write_stderr_line(_bug(error).line)
         return 1
+    except UnicodeEncodeError as error:
+        return _print_failure(_describe_encoding(error, arguments), arguments)
     except Exception as error:  # the outermost handler: report it as a bug
         if "--verbose" in arguments or "-v" in arguments:
             sys.excepthook(type(error), error, error.__traceback__)
         return _print_failure(_bug(error), arguments)
+
+
+def _describe_encoding(error: UnicodeEncodeError, arguments: list[str]) -> NexusError:
+    """Return the error for a name of the command line that is not UTF-8, so that no ledger has it; else that of a bug.
+    A prompt or a path may be any bytes."""
+    named = next((text for text in arguments if not text.isascii() and replace_surrogates(text) != text), None)
+    if named is None:
+        return _bug(error)
+    return NexusError("usage", replace_surrogates(named)[:80], "is not valid UTF-8", "Check the name")
 
 
 def _bug(error: Exception) -> NexusError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.host_environment import refuse_endless_runs
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.paths import project_root, with_tilde
 from nexus_cli.config.worktree_record import find_source, find_worktree
 from nexus_cli.plugins.python_plugins import describe_problems, python_plugins
 from nexus_cli.ui.print.stream import write_stderr_line
@@ -55,10 +55,10 @@ class WorkFolder:
     def describe(self) -> str:
         """Describe the folder for a person."""
         if self.stay is None:
-            return str(self.path)
+            return with_tilde(self.path)
         inside = os.path.relpath(self.path, self.stay.record.folder)
         place = self.stay.record.source if inside == "." else self.stay.record.source / inside
-        return f"worktree {self.worktree} of {place}"
+        return f"worktree {self.worktree} of {with_tilde(place)}"
 
 
 def load_plugins() -> list[str]:

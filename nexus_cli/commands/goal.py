@@ -12,9 +12,11 @@ from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, pri
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.goals import SessionGoals, goals_report
-from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting, goal_until
+from nexus_cli.session.acts.goal import end_until, goal_closing, goal_setting
 
-DONE, DROP, SHOW = "done", "drop", "show"
+DONE, DROP = "done", "drop"
+NO_TEXT = {"add", "list", "set", "show"}
+"""Words that are no goal of their own."""
 MEANT = {
     **dict.fromkeys(("finish", "finished", "complete", "completed", "close", "check"), DONE),
     **dict.fromkeys(("clear", "remove", "delete", "del", "rm", "cancel", "forget"), DROP),
@@ -48,8 +50,8 @@ async def set_goal(
     """
     if until:
         text = text or f"Make `{one_line(until)}` exit 0."
-        await run_act(context, "goals", goal_until(text, until))
-    elif text and text.casefold() != SHOW:
+        await run_act(context, "goals", goal_setting(text, until))
+    elif text and text.casefold() not in NO_TEXT:
         _check_words(text)
         await _set(context, text)
     if until:

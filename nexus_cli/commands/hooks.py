@@ -9,7 +9,7 @@ from nexus_cli.reports.hooks import HooksReport, hooks_report
 def list_hooks(source: Source) -> Report[HooksReport]:
     """List hooks with their source and state.
 
-    Your hooks are in config.toml; hooks of a project run once the project is trusted (`nexus docs hooks`).
+    Your hooks are in config.toml; those of a project run only after you trust the project (`nexus docs hooks`).
     """
     return Report("hooks", {"version": 1, "hooks": hooks_report(source.folder(), source.settings().hook)}, whole=True)
 

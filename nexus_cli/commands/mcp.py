@@ -23,16 +23,15 @@ from nexus_cli.mcp.server_entries import SCHEMES, fit_name, parse_entry
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import TOKENS, ServerEntry, ServerError, token_path
 from nexus_cli.mcp.tool_cache import make_list, store_list
-from nexus_cli.reports.mcp_servers import ServerToolsReport
-from nexus_cli.session.session_servers import open_host, servers_report
+from nexus_cli.reports.mcp_servers import ServersReport, ServerToolsReport, servers_report
+from nexus_cli.session.session_servers import open_host
 
-Servers = Annotated[Any, "session.session_servers.ServersReport"]
 FIRST_START = 60.0
 """Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
 Name = Annotated[str, Option("NAME", "The name of the server.", is_argument=True)]
 
 
-def build_list(source: Source, directory: Directory = "") -> Report[Servers]:
+def build_list(source: Source, directory: Directory = "") -> Report[ServersReport]:
     """List the active servers with their tools and the tokens of their schemas. It starts no server."""
     failed: dict[str, str] = {}
     catalogue = _read_catalogue(source, directory)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.context import look_at_session
 from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Option, Report, Source, Verb, report_act
-from nexus_cli.conversation.compaction.pins import list_pins, remove_pin
 from nexus_cli.reports.pins import PinsReport, pins_report
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ def drop_pin(
     named: Annotated[str, Option("ID", "The pin, its message, or part of its text.", is_argument=True, is_text=True)],
 ) -> Act:
     """Remove a pin: by its ID, the number of its message, or a part of its text."""
-    gone = remove_pin(_read_state(source).engine.conversation, named)
-    return report_act(f"unpinned {gone.pin}; its text remains in the window until the next compaction", gone.pin)
+    quote, said = _read_state(source).engine.compactor.unpin(named)
+    return report_act(said, quote)
 
 
 def _read_state(source: Source) -> SessionState:
@@ -57,7 +56,7 @@ def _complete_messages(source: Source) -> Sequence[str]:
 
 
 def _complete_pins(source: Source) -> Sequence[str]:
-    return [quote.pin for quote in list_pins(source.live.context.conversation)] if source.live else ()
+    return [pin["id"] for pin in build_list(source).value["pins"]] if source.live else ()
 
 
 NOUN = Noun(

@@ -35,7 +35,7 @@ def report_bug(bug: BaseException) -> NexusError:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8") as file:
             file.write(f"{utc_now()} {type(bug).__name__} at {' < '.join(reversed(frames))}\n")
         hint = f"Please report it with the last lines of {path}"
-    except OSError:
+    except (OSError, NexusError):
         hint = "Please report it"
     where = frames[-1] if frames else "an unknown place"
     return NexusError("internal", "a bug in nexus", f"{type(bug).__name__} at {where}", hint)

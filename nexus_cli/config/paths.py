@@ -42,14 +42,23 @@ _NAMES = ("NEXUS_HOME", "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_H
 
 
 def places() -> Places:
-    """Return the person's folders, without creating them."""
-    return _find_places(tuple(map(os.environ.get, _NAMES)))
+    """Return the person's folders, without creating them.
+
+    Raises `NexusError("config", ...)` if the user has no home folder: one without a name, in a container.
+    """
+    try:
+        return _find_places(tuple(map(os.environ.get, _NAMES)))
+    except RuntimeError as error:
+        named, hint = os.environ.get("NEXUS_HOME"), "Set NEXUS_HOME to the absolute path of a folder that you may write"
+        what = f"NEXUS_HOME {named}" if named else "no home folder"
+        why = "it names no known home folder" if named else f"HOME is not set, and user {os.getuid()} has none"
+        raise NexusError("config", what, why, hint) from error
 
 
 @lru_cache(4)
 def _find_places(values: tuple[str | None, ...]) -> Places:
     if values[0]:
-        base = Path(values[0]).expanduser().absolute()
+        base = Path(values[0]).expanduser().absolute()  # raises where `os.path.expanduser` leaves the name as it is
         return Places(base / "config", base / "data", base / "cache", base / "log")
     import platformdirs  # noqa: PLC0415  (not needed with NEXUS_HOME, and slow on some machines)
 
@@ -116,14 +125,14 @@ def is_below(path: str, folder: str) -> bool:
 def with_tilde(path: str | Path) -> str:
     """Return `path` with `~` for the home folder."""
     home, text = os.path.expanduser("~").rstrip("/"), str(path)
-    return f"~{text[len(home) :]}" if home and text.startswith(f"{home}/") else text
+    return f"~{text[len(home) :]}" if home and is_below(text, home) else text
 
 
 def working_folder(directory: str = "", named: str = "--cd") -> Path:
     """Return `directory`, by default the current folder, as an absolute path. Raises `NexusError("usage", ...)`, which
     calls the option `named`, if it does not exist."""
     try:
-        folder = Path(directory).expanduser() if directory else Path.cwd()
+        folder = Path(os.path.expanduser(directory)) if directory else Path.cwd()
         folder = folder if folder.is_absolute() else Path.cwd() / folder
         if not folder.is_dir():
             raise NexusError("usage", f"{named} {directory}", "there is no such folder", "Name an existing folder")

@@ -180,7 +180,7 @@ def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFil
     if cwd is None:
         return layers
     local = Path(cwd).absolute().resolve()
-    root, home, own = project_root(local), _home(), config.absolute().resolve()
+    root, home, own = project_root(local), Path(os.path.realpath(os.path.expanduser("~"))), config.absolute().resolve()
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
     gate = gate or UnaskedFiles(root)
     for folder in (path for path in (*outer, local) if path != own):
@@ -200,13 +200,6 @@ def load_folder(folder: Path, gate: UnaskedFiles, name: Name = "local", *, for_s
             notice = f"{file} is used as instructions; a NEXUS.md there would replace it"
             return replace(layer, notice="; ".join(filter(None, (notice, layer.notice))))
     return layer
-
-
-def _home() -> Path | None:
-    try:
-        return Path.home().resolve()
-    except RuntimeError:
-        return None
 
 
 def _layer(name: Name, folder: Path, first: FirstPrompt) -> ContextLayer:

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.groups import flatten, group_tool_calls
 from nexus_cli.conversation.memory_log import MemoryLog
 from nexus_cli.conversation.request_plan import RequestPlan, project
 from nexus_cli.conversation.strategies import find_strategy
@@ -267,7 +266,7 @@ class ContextManager:
             WindowItem(self.conversation.last, ItemForm.FULL, message, "", self.measure(message, ""))
             for message in added
         ]
-        items = flatten(from_first_user_message(group_tool_calls([*head, *new], self.measure)))
+        items = self._window([*head, *new])
         before, after = self.get_token_usage()["messages"], sum_tokens(items)
         total = header.header_tokens + after
         if after > before and total > self.available:
@@ -474,9 +473,9 @@ class ContextManager:
             self.conversation.begin()
         self.conversation.append(kind, message, actor)
 
-    def _window(self) -> list[WindowItem]:
-        """Return the contents of a list built now, if nothing were cut."""
-        return flatten(from_first_user_message(self.conversation.groups()))
+    def _window(self, items: Sequence[WindowItem] | None = None) -> list[WindowItem]:
+        """Return the contents of a list built now of `items`, by default those of the window, if nothing were cut."""
+        return [item for group in from_first_user_message(self.conversation.groups(items)) for item in group]
 
     def _visible_items(self) -> list[WindowItem]:
         """Return the last built items of this epoch and additions since; late results replace their placeholders."""
@@ -537,7 +536,7 @@ class ContextManager:
             return
         read = self.conversation.read(self._origin.base + 1, self.conversation.last)
         items = [*self._origin.head, *(self._with_preamble(WindowItem.of(entry)) for entry in read)]
-        whole = flatten(from_first_user_message(group_tool_calls(items, self.measure)))
+        whole = self._window(items)
         if self.conversation.epoch.header_tokens + sum_tokens(whole) <= self.available:
             self.conversation.rewrite(items, "restore", ())
             self._hidden = False

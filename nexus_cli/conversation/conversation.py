@@ -220,9 +220,9 @@ class Conversation:
             return replace(counts, fixed=epoch.header_tokens)
         return replace(counts, fixed=self.epoch.header_tokens, sent=self.last_sent, version=self.version)
 
-    def groups(self) -> list[Group]:
-        """Return the window as atomic groups, repaired."""
-        return group_tool_calls(self.items, self._measure)
+    def groups(self, items: Sequence[WindowItem] | None = None) -> list[Group]:
+        """Return `items`, by default those of the window, as atomic groups, repaired."""
+        return group_tool_calls(self.items if items is None else items, self._measure)
 
     @property
     def arranged(self) -> list[WindowItem]:

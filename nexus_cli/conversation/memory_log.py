@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nexus_cli.core.entry import PERSON, Drop, Entry, Epoch, Kind, Manifest, Memo, is_person
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.services import FixedValues, SeenFile
+from nexus_cli.core.services import COMPLETE, FixedValues, SeenFile
 from nexus_cli.core.usage import Usage
 
 
@@ -77,8 +77,9 @@ class MemoryLog:
             self.append(entry)
             self._finishes[entry.id] = finish
 
-    def finish_of(self, entry: int) -> str:
-        return self._finishes.get(entry, "")
+    def ends_unfinished(self) -> bool:
+        newest = self._entries[-1] if self._entries else None
+        return newest is not None and self._finishes.get(newest.id, "") not in COMPLETE
 
     def seen_files(self) -> Sequence[SeenFile]:
         return ()

@@ -378,6 +378,12 @@ class UntilObject(TypedDict):
     """If the turn failed: the last lines of the newest run."""
 
 
+PARTIAL = frozenset(
+    ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
+)
+"""Kinds of error after which the last text may be incomplete."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of a turn."""
@@ -416,6 +422,15 @@ class Outcome:
     def has_failed(self) -> bool:
         """True unless the turn is ok or its run waits."""
         return not self.ok and (self.error or {}).get("kind") != "waiting"
+
+    @property
+    def is_partial(self) -> bool:
+        """True if the text may be incomplete: then it is not printed, but kept in the session."""
+        return self.error is not None and self.error["kind"] in PARTIAL
+
+    def without_partial(self) -> Outcome:
+        """Return the outcome without a text that may be incomplete."""
+        return replace(self, text="") if self.is_partial else self
 
     def with_error(self, error: NexusError) -> Outcome:
         """Return the outcome of a turn that `error` has ended."""

@@ -58,6 +58,10 @@ class FixedValues:
     """SHA-256 of the canonical lines of the entry."""
 
 
+COMPLETE = frozenset({"stop", "tool_calls", ""})
+"""Finish reasons of a complete reply; "" if the ledger has none."""
+
+
 class Log(Protocol):
     """The durable log of one lane. Methods have committed when they return, or raise `NexusError("ledger", ...)`."""
 
@@ -115,8 +119,8 @@ class Log(Protocol):
         `reported` is False if the provider sent no usage; `sent_body` is the body of a `core.request.SentDelta`.
         """
 
-    def finish_of(self, entry: int) -> str:
-        """Return the finish reason of the request with the reply `entry`, "" if unknown."""
+    def ends_unfinished(self) -> bool:
+        """Return True if the newest entry is a reply that was cut off, interrupted or refused by a filter."""
 
     def seen_files(self) -> Sequence[SeenFile]:
         """Return the files that the session saw last, newest first."""

@@ -7,7 +7,6 @@ therefore the same path as the next step. What may follow a complete reply besid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypedDict, cast
 
 from nexus_cli.conversation.conversation import Conversation
@@ -17,8 +16,7 @@ from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.errors import LedgerAwayError, NexusError, ProviderError
 from nexus_cli.core.json_value import JsonDict, JsonOf, to_json_value
 from nexus_cli.core.limits import Limits
-from nexus_cli.core.message import ToolCall
-from nexus_cli.engine.calls.dispatch import REPEATED, Dispatcher
+from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.compaction.context_fit import (
     draft_due_pruning,
     ensure_fits,
@@ -32,7 +30,7 @@ from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.refused_images import draft_without_images
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.user_input import deliver_steering
-from nexus_cli.permission.run_limits import END_AT, NOTICE_AT, SPARE, RunHistory, repeat_notice, repeated_calls
+from nexus_cli.permission.run_limits import SPARE, RunHistory
 from nexus_cli.sections.planner import SectionObject
 
 TRIES = 2
@@ -63,10 +61,7 @@ async def turn(engine: Engine, dispatcher: Dispatcher) -> None:
         try:
             step = engine.conversation.next_step()
             if step.calls:
-                _stop_repetition(engine, dispatcher, step.calls)
                 await dispatcher.run(engine, step.calls)
-                rows = (repeated_calls(engine.conversation.items, call, dispatcher.refused()) for call in step.calls)
-                engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
                 notice_narrow_window(engine)
                 _stop_asking(engine.conversation, engine.spending, dispatcher.turn_limits)
                 if dispatcher.hooks:
@@ -94,10 +89,8 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
     epoch = engine.conversation.epoch.id
     plan = await ensure_fits(engine, await prepare_request(engine))
     plan = await _send_lost_again(engine, epoch) or plan
-    dispatcher.record_limits(engine)
-    engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
     try:
-        await call_model(engine, plan)
+        await _send(engine, plan, dispatcher.record_limits(engine))
     except ProviderError as error:
         rewrite = draft_without_images(engine, error)
         if rewrite is None and error.kind != "overflow":
@@ -110,9 +103,12 @@ async def request(engine: Engine, dispatcher: Dispatcher) -> None:
             epoch = engine.conversation.epoch.id
             plan = await ensure_fits_after_overflow(engine, error)
             plan = await _send_lost_again(engine, epoch) or plan
-        dispatcher.record_limits(engine)
-        engine.control.emit(event.ContextPlan(describe_request(engine, plan, dispatcher.in_force(engine)[0])))
-        await call_model(engine, plan)
+        await _send(engine, plan, dispatcher.record_limits(engine))
+
+
+async def _send(engine: Engine, plan: RequestPlan, limits: Limits) -> None:
+    engine.control.emit(event.ContextPlan(describe_request(engine, plan, limits)))
+    await call_model(engine, plan)
 
 
 async def prepare_request(engine: Engine) -> RequestPlan:
@@ -191,38 +187,3 @@ def _stop_asking(conversation: Conversation, spending: Spending, limits: Limits)
         hint = spending.raised_by("max_iterations", "Split the task, or raise limits.max_iterations")
     why = "the model keeps requesting calls that this run no longer allows"
     raise NexusError("limit", "the turn was stopped", why, hint)
-
-
-def _stop_repetition(engine: Engine, dispatcher: Dispatcher, calls: tuple[ToolCall, ...]) -> None:
-    """Raise `NexusError` if one of `calls`, which have not run, was called too often without a new result."""
-    items = engine.conversation.items
-    for call in calls:
-        row = repeated_calls(items, call, dispatcher.refused())
-        if len(row) >= END_AT:
-            is_refused = call.id in dispatcher.run_limits(engine).refusals(
-                {tool_call.id: tool_call.name for tool_call in calls}
-            )
-            error = _repetition_error(engine.conversation, dispatcher, row, is_refused)
-            dispatcher.leave_out(engine.conversation, engine.control, calls, REPEATED)
-            raise error
-
-
-def _repetition_error(
-    conversation: Conversation, dispatcher: Dispatcher, row: Sequence[ToolCall], is_refused: bool
-) -> NexusError:
-    """Return the error that ends a turn for a `row` of same calls, newest first; the limits refuse the newest one if
-    `is_refused`."""
-    newest, *earlier = row
-    ran, refused = dispatcher.count_outcomes(conversation, earlier)
-    if is_refused:
-        refused += 1
-    why = f"the model repeated the same {newest.name} call {len(row)} times"
-    if newest.raw:
-        why += ", with arguments that were cut off or are not a JSON object; none ran"
-    elif refused >= len(earlier):
-        why += f"; {refused} were refused"
-    else:
-        why += f"; {ran} ran with the same result" + f", refused: {refused}" * bool(refused)
-    _, just_refused = dispatcher.count_outcomes(conversation, earlier[:1])
-    kind = "denied" if is_refused or just_refused else "limit"
-    return NexusError(kind, "the turn was stopped", why, "Rephrase the request")

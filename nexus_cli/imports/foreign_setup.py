@@ -7,6 +7,7 @@ broader here is left out. A value that is a key is never taken.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -240,7 +241,7 @@ class ForeignSetup:
 
     def note_folders(self, home: Path, *names: str) -> None:
         """Report folders with guides: used in place where the program keeps them by default."""
-        usual = Path.home() / f".{self.program}"
+        usual = Path(os.path.expanduser("~"), f".{self.program}")
         for folder in (home / name for name in names):
             if folder.is_dir() and home == usual:
                 self.in_place.append(

@@ -201,7 +201,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
 def program_folder(program: str) -> Path:
     """Return the folder with the setup of a program, from its variables or the home folder; raise
     `NexusError("config", ...)` if one that is there cannot be read."""
-    folder = Path.home() / (PLAIN[program].folder if program in PLAIN else f".{program}")
+    folder = Path(os.path.expanduser("~"), PLAIN[program].folder if program in PLAIN else f".{program}")
     if own := os.environ.get(FOLDER_VARIABLES.get(program, "")):
         folder = Path(own)
     if program == "opencode" and (config := os.environ.get("XDG_CONFIG_HOME")):
@@ -217,7 +217,8 @@ def program_folder(program: str) -> Path:
 
 
 def _read_claude(home: Path) -> ForeignSetup:
-    return read_claude(home, (home if os.environ.get("CLAUDE_CONFIG_DIR") else Path.home()) / ".claude.json")
+    folder = home if os.environ.get("CLAUDE_CONFIG_DIR") else os.path.expanduser("~")
+    return read_claude(home, Path(folder, ".claude.json"))
 
 
 SETUPS: Mapping[str, Callable[[Path], ForeignSetup]] = {

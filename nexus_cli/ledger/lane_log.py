@@ -15,7 +15,7 @@ from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import CLAIMED_RUN, SHOWN_TEXT, WAIT
-from nexus_cli.core.services import Calibration, FixedValues, SeenFile
+from nexus_cli.core.services import COMPLETE, Calibration, FixedValues, SeenFile
 from nexus_cli.core.shared_types import T
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger import calibrations, drops, entries, epochs, lanes, requests, sessions
@@ -280,12 +280,13 @@ class LaneLog:
             self._last = entry.id
             self._finish = entry.id, finish
 
-    def finish_of(self, entry: int) -> str:
-        """Return the finish of the request whose reply is `entry` (`Reply.finish`, or the reason it broke off); "" if
-        unknown."""
-        if self._finish[0] == entry:
-            return self._finish[1]
-        return requests.finish_of(self.db, self.lane, entry)
+    def ends_unfinished(self) -> bool:
+        """Return True if the newest entry is a reply that was cut off, interrupted or refused by a filter."""
+        last = self.last_id()
+        if not any(entry.kind is Kind.ASSISTANT for entry in self.read(last, last)):
+            return False
+        is_known = self._finish[0] == last
+        return (self._finish[1] if is_known else requests.finish_of(self.db, self.lane, last)) not in COMPLETE
 
     def step(self) -> int:
         """Return the number of requests that the lane has sent."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nexus_cli.config.file_lock import FileLock
-from nexus_cli.config.ledger_place import LedgerPlace, shown_place
+from nexus_cli.config.ledger_place import LedgerPlace, ledger_exists, ledger_place, shown_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.entry import AGENT_NAME, Memo
@@ -147,6 +147,18 @@ class Ledger:
             if not (is_unwritable(error) and os.path.isfile(path)):
                 raise
         return cls.open_unchanged(path)
+
+    @classmethod
+    @contextmanager
+    def read_personal(cls) -> Iterator[Ledger]:
+        """Open the person's ledger for reading, or an empty one if it does not exist or cannot be opened."""
+        try:
+            place = ledger_place()
+            ledger = cls.open_for_reading(place) if ledger_exists(place) else cls.open(None)
+        except NexusError:
+            ledger = cls.open(None)
+        with closing(ledger):
+            yield ledger
 
     @classmethod
     def open_unchanged(cls, path: Path) -> Ledger:

@@ -15,7 +15,7 @@ from pathlib import Path
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import ServerTools
+from nexus_cli.core.services import ServerRow, ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt, ServerTool
@@ -71,6 +71,29 @@ class Catalogue:
             for prompt in listed.prompts:
                 found.setdefault(name_tool(server, prompt.name), (server, prompt))
         return found
+
+    def describe_servers(self, failed: Mapping[str, str]) -> list[ServerRow]:
+        """Return the rows of `ServerTools.rows`; `failed` has reasons by hash of the entry."""
+        rows: list[ServerRow] = []
+        for name, entry in self.entries.items():
+            listed = self.lists.get(name)
+            why = failed.get(entry.sha256, "")
+            rows.append(
+                {
+                    "name": name,
+                    "source": entry.source,
+                    "file": entry.file,
+                    "transport": "http" if entry.url else "stdio",
+                    "target": entry.shown,
+                    "state": "failed" if why else "listed" if listed else "not listed",
+                    "tools": len(listed.tools) if listed else None,
+                    "tokens": listed.tokens if listed else None,
+                    "listed": listed.at if listed else None,
+                    "why": why,
+                    "left_out": list(listed.left_out) if listed else [],
+                }
+            )
+        return rows
 
     def instructions(self) -> dict[str, str]:
         """Return the instructions of servers, by name, without forms of ours."""

@@ -49,6 +49,11 @@ class CheckedCall:
     call: ToolCall = UNREQUESTED
     """The call as the model requested it."""
 
+    @property
+    def subject(self) -> str:
+        """The main argument of the call on one line."""
+        return describe_subject(self.tool, self.call)
+
 
 @dataclass(frozen=True, slots=True)
 class NarrowWay:
@@ -142,6 +147,13 @@ class CallDecision:
         places = sorted(range(len(parts)), key=lambda place: parts[place].decision == "allow")[:MOST_PARTS]
         return [to_json_value(parts[place]) for place in sorted(places)], len(parts) - len(places)
 
+    def _name_call(self) -> JsonDict:
+        return {"id": self.checked.call.id, "tool": self.checked.call.name, "subject": self.checked.subject}
+
+    def recorded_row(self, *, is_run: bool) -> JsonObject:
+        """Return the memo `DECISION`; the call ran, or is about to, if it `is_run`."""
+        return {**self._name_call(), "ran": is_run, **self.to_json()}
+
     def to_json(self) -> JsonDict:
         """Return the decision as it is recorded and reported (`reports/decisions.py`)."""
         value: JsonDict = {"decision": self.verdict, "level": self.level}
@@ -161,14 +173,13 @@ class CallDecision:
 
     def denied_row(self) -> JsonObject:
         """Return a refused call for `denied` of the result object, without `by` and `hint`."""
-        call, why = self.checked.call, self.result.error if self.result else ""
+        why = self.result.error if self.result else ""
         if self.change and self.answer is None:  # for whoever reads the refusal, and not for the model
             refused, accept, way = why.partition(TO_ACCEPT)
             why = f"{refused} ({self.change.first_lines}){accept}{way}"
-        row = {"id": call.id, "tool": call.name, "subject": describe_subject(self.checked.tool, call)}
         level = level_fields(self.allow) if self.allow else {"allow": None, "level": None}
         ways = {"rule": self.way.rule or None, "option": self.way.option or None}
-        return {**row, "why": why, **level, **ways, "limit": self.limit}
+        return {**self._name_call(), "why": why, **level, **ways, "limit": self.limit}
 
 
 def refuse_by_limit(why: str, limit: str) -> CallDecision:

@@ -49,7 +49,7 @@ def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
     """
     root = real_path(project)
     folders = dict.fromkeys(_find_folder(path) for path in targets if not path.is_relative_to(root))
-    secrets, kept = SecretPlaces(places(), project), (root, real_path(Path.home()))
+    secrets, kept = SecretPlaces(places(), project), (root, real_path(os.path.expanduser("~")))
     for folder in folders:
         above = any(kept_folder.is_relative_to(folder) for kept_folder in kept)
         if above or len(folder.parts) < 3 or secrets.are_below(folder) or SIGNS & set(str(folder)):

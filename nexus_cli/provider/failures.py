@@ -199,8 +199,8 @@ PACKAGE = re.compile(r"pip install (?:-\w+ |--\w+ )*[\"']?([\w.-]+(?:\[[\w,-]+\]
 PACKAGE_OF = {"google": "google-auth"}
 """Packages of modules that litellm may miss, if their names differ from the module's."""
 BROKEN_ANSWERS = (
-    (json.JSONDecodeError, "the provider sent an event that is not JSON"),
-    (UnicodeDecodeError, "the provider sent bytes that are not UTF-8"),
+    (json.JSONDecodeError, "the provider sent an invalid response (not JSON)"),
+    (UnicodeDecodeError, "the provider sent an invalid response (not UTF-8)"),
 )
 
 

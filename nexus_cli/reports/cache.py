@@ -10,17 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict, cast
 
 from nexus_cli.config.settings import Settings
-from nexus_cli.conversation.cache_diagnosis import CAUSES, CacheFacts
+from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.conversation.fingerprints import Difference
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.rewrite_cost import miss_cost
 from nexus_cli.core.usage import round_dollars
-from nexus_cli.engine.requests.request_history import (
-    ConversationRequests,
-    RequestPair,
-    read_conversations,
-)
+from nexus_cli.engine.requests.request_history import RequestPair, read_conversations
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
 from nexus_cli.reports.rewrites import RewriteRow, list_rewrites, rewrite_lines
@@ -122,11 +118,7 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
     """Return a row per request, the main conversation first, and the sums; raise `NexusError("usage", ...)` for an
     unknown session."""
     every = read_conversations(ledger, session, settings)
-    rows = [
-        _row(conversation, asked, conversation.facts(asked))
-        for conversation in every
-        for asked in conversation.requests
-    ]
+    rows = [_row(asked) for conversation in every for asked in conversation.requests]
     return {
         "version": 1,
         "session": ledger.session(session).id,
@@ -138,33 +130,31 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
 
 def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | None = None) -> MissReport:
     """Explain the miss of request `step` (default: the newest miss or request), or raise `NexusError("usage", ...)`."""
-    main, *_ = read_conversations(ledger, session, settings)
-    requests = main.requests
+    requests = read_conversations(ledger, session, settings)[0].requests
     if not requests:
         raise NexusError("usage", f"session {session}", "it has not sent a request yet", "Send a message first")
     if step is None:
-        missed = (asked for asked in reversed(requests) if asked.diagnose(main.facts(asked)).missed)
+        missed = (asked for asked in reversed(requests) if asked.diagnosis.missed)
         asked = next(missed, requests[-1])
     else:
         asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
-    facts = main.facts(asked)
-    value = {"version": 1, "session": ledger.session(session).id, **_row(main, asked, facts)}
+    value = {"version": 1, "session": ledger.session(session).id, **_row(asked)}
     rewrites = list_rewrites(ledger, session, settings)
-    return cast("MissReport", {**value, **_details(main, asked, facts), "rewrites": rewrites})
+    return cast("MissReport", {**value, **_details(asked), "rewrites": rewrites})
 
 
-def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> CacheRow:
-    row, usage, verdict = asked.row, asked.row.usage, asked.diagnose(facts)
-    dollars = miss_cost(requests.info(row), verdict.missed, usage) if usage and verdict.missed else 0.0
+def _row(asked: RequestPair) -> CacheRow:
+    row, usage, verdict = asked.row, asked.row.usage, asked.diagnosis
+    dollars = miss_cost(asked.info, verdict.missed, usage) if usage and verdict.missed else 0.0
     return {
-        "lane": requests.log.agent,
+        "lane": asked.conversation.log.agent,
         "step": row.manifest.step,
         "at": row.manifest.at,
         "model": row.manifest.arguments.get("model", ""),
         "epoch": row.manifest.epoch,
         "input": usage.input if usage else None,
         "reported": row.reported,
-        "expected": row.manifest.cached or facts.expected,
+        "expected": row.manifest.cached or asked.facts.expected,
         "read": usage.cache_read if usage and row.reported else None,
         "written": usage.cache_write if usage and row.reported else None,
         "missed": verdict.missed,
@@ -176,10 +166,10 @@ def _row(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) 
     }
 
 
-def _details(requests: ConversationRequests, asked: RequestPair, facts: CacheFacts) -> JsonObject:
+def _details(asked: RequestPair) -> JsonObject:
     """Return the basis of a verdict: the request before, the first difference, time and cache lifetime."""
-    before, difference = asked.before, facts.difference or requests.difference(asked)
-    epochs = [requests.epoch(row.manifest.epoch) for row in (asked.row, before) if row]
+    before, facts, epochs = asked.before, asked.facts, asked.epochs
+    difference = facts.difference or asked.find_difference()
     cause = epochs[0].cause if before and epochs[0] is not epochs[1] else ""
     if difference and difference.kind in ("model", "effort"):
         cause = "model"  # a compaction or cut right after a switch begins one more epoch; the switch changed the model

@@ -29,7 +29,7 @@ from nexus_cli.config.programs import ProgramRefused, find_program, own_interpre
 from nexus_cli.config.setting_tables import DEFAULTS
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.stored_keys import key_place
-from nexus_cli.conversation.tokens.counter import TiktokenCounter, table
+from nexus_cli.conversation.tokens.counter import TiktokenCounter
 from nexus_cli.core.certificates import (
     FILE_VARIABLES,
     HAS_NATIVE_STORE,
@@ -129,7 +129,7 @@ def _path(settings: Settings) -> Check:
 
 
 def _tiktoken(settings: Settings) -> Check:
-    missing = [name for name in ("cl100k_base", "o200k_base") if table(name) is None]
+    missing = [name for name in ("cl100k_base", "o200k_base") if not TiktokenCounter(name).has_table]
     if missing or find_spec("tiktoken") is None:
         what = f"tables are missing: {', '.join(missing)}" if missing else "tiktoken is not installed"
         return Check("token tables", "note", what, "Tokens are estimated; reinstall nexus to count them")

@@ -123,7 +123,7 @@ def describe_retries(last: Retry, waited: float, then: Event) -> str:
     with the same one."""
     error = then.outcome.error if isinstance(then, TurnEnd) else None
     why = "" if error and last.why in error.get("message", "") else f": {last.why}"
-    return f"{plural(last.attempt, 'retry', 'retries')} after {format_duration(waited)}{why}"
+    return f"{plural(last.attempt, 'retry', 'retries')} after {format_elapsed(waited)}{why}"
 
 
 def describe_kept(kept: JsonObject) -> list[str]:
@@ -198,8 +198,7 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
 
     if rules:
         added = [f"nexus rules add {shlex.quote(f'allow {rule}')}" for rule in dict.fromkeys(rules)]
-        verb = "A rule allows" if len(added) == 1 else "Rules allow"
-        yield f"{verb} {which(len(rules))}: {name_first(added, NAMED, '; ')}."
+        yield f"To allow {which(len(rules))}: {name_first(added, NAMED, '; ')}."
     if options:
         yield f"{' '.join(dict.fromkeys(options))} lets {which(len(options))} run."
     if confined:
@@ -235,7 +234,7 @@ def describe_worker(row: JsonObject) -> str:
     if row["state"] in AT_WORK:
         return f"{row['id']} started: {worker_title(row['task'])}"
     facts = [f"{row['id']} {describe_state(row['state'])}", *worker_figures(row)]
-    facts += [format_duration(row["seconds"])] if row["state"] != UNKNOWN else []
+    facts += [format_elapsed(row["seconds"])] if row["state"] != UNKNOWN else []
     return " · ".join(facts) + (f": {for_person(one_line(row['error'][:LONGEST]))}" if row["error"] else "")
 
 
@@ -291,7 +290,7 @@ def describe_totals(outcome: Outcome, dot: str, *, with_workers: bool, priced: b
         return ""
     steps = plural(outcome.steps, "step")
     used_by = "with workers " if with_workers else ""
-    facts = [steps, format_duration(outcome.seconds), f"{used_by}{short(used.input)} in", f"{short(used.output)} out"]
+    facts = [steps, format_elapsed(outcome.seconds), f"{used_by}{short(used.input)} in", f"{short(used.output)} out"]
     if used.cost_usd and priced:
         facts.append(dollars(used.cost_usd))
     return f" {dot} ".join(facts)
@@ -311,7 +310,8 @@ def describe_changed(outcome: Outcome, dot: str, counted: str, commands: int, *,
     return f" {dot} ".join([*facts, *(["/undo to revert"] if counted and "/undo" not in counted else [])])
 
 
-def format_duration(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
+    """Format the seconds that a call or turn took: `2.5 s`, `40 s`, `2 min 5 s`, `1 h 3 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

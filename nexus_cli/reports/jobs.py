@@ -21,10 +21,13 @@ class JobsReport(ReportOfSession):
 def job_ends(source: MemoSource) -> Iterator[tuple[Memo, str]]:
     """Yield the end of each background command of a session: its first memo, and the job with its state in words."""
     ends = [memo for memo in source.memos(JOB) if memo.value["state"] != RUNNING or memo.value.get("told")]
-    for memo in {memo.value["id"]: memo for memo in reversed(ends)}.values():
-        from nexus_cli.session.session_jobs import describe_ended  # noqa: PLC0415  (few sessions have jobs)
+    if not ends:
+        return
+    from nexus_cli.session.session_jobs import recorded_jobs  # noqa: PLC0415  (few sessions have jobs)
 
-        yield memo, describe_ended(memo.value)
+    jobs = {job["id"]: job for job in recorded_jobs(source)}
+    for name, memo in {memo.value["id"]: memo for memo in reversed(ends)}.items():
+        yield memo, f"{name} ({jobs[name]['name']}) {jobs[name]['how']}"
 
 
 def jobs_text(value: JsonObject, width: int) -> Lines:

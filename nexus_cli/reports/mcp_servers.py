@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.services import ServerRow
+from nexus_cli.mcp.server_tools import Catalogue
+from nexus_cli.mcp.tool_cache import MOST_TOKENS
 from nexus_cli.reports.text.lines import Lines, cut_line, filled, plural, table
+
+
+class ServersReport(VersionedReport):
+    """The active MCP servers."""
+
+    servers: list[ServerRow]
+    sent: Literal["each", "one"]
+    """`each`: every tool is sent by itself; `one`: the tool `use_tool` in their place."""
+    problems: list[str]
+    """One line for each entry that is left out."""
 
 
 class ServerToolsReport(VersionedReport):
@@ -26,6 +41,16 @@ class ServerToolsReport(VersionedReport):
 LONGEST = 120
 """Most characters of a line about a tool."""
 NONE = "No MCP servers. Add a server with `nexus mcp add NAME COMMAND...` or `nexus mcp add NAME URL`"
+
+
+def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersReport:
+    """Return the report of `nexus mcp list --json`; `failed` has reasons by hash of the entry."""
+    return {
+        "version": 1,
+        "servers": catalogue.describe_servers(failed),
+        "sent": "each" if catalogue.tokens <= MOST_TOKENS else "one",
+        "problems": list(catalogue.files.problems),
+    }
 
 
 def mcp_servers_text(value: JsonObject, width: int) -> Lines:

@@ -21,7 +21,6 @@ from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served
 from nexus_cli.reports.text.lines import Lines, filled, number, table
-from nexus_cli.session.open_session import readonly_ledger
 
 NO_MODEL = "No model is available: no key or local server offers a model. `nexus login PROVIDER` stores a key."
 COVERED = "covered by the subscription"
@@ -60,7 +59,7 @@ def list_models(settings: Settings, servers: Sequence[LocalServer] | None = None
     """Return the chosen model, aliases, models of the keys, and those of local `servers` (None: search them)."""
     chosen = unnamed_model(settings)
     rows: dict[str, ModelObject] = {}
-    with readonly_ledger() as ledger:
+    with Ledger.read_personal() as ledger:
         for name, why in _usable(settings, chosen, local_servers() if servers is None else servers):
             if name not in rows:
                 rows[name] = _figures(ledger, name, settings)
@@ -73,7 +72,7 @@ def show_model(name: str, settings: Settings) -> ModelReport:
     model = resolve_alias(name, settings)
     check_model(model)
     chosen = unnamed_model(settings)
-    with readonly_ledger() as ledger:
+    with Ledger.read_personal() as ledger:
         row = _figures(ledger, model, settings)
     servers = [server for server in local_servers() if model.startswith(server.prefix)]
     row["because"] = [why for usable, why in _usable(settings, chosen, servers) if usable == model]

@@ -31,7 +31,7 @@ from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.section_rows import SectionRows
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest, read_report
+from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
@@ -129,7 +129,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
     request = project(
         epoch,
         window,
-        Estimate.of(log.calibration(info.served_name)).anchored(read_report(row, window), window),
+        Estimate.of(log.calibration(info.served_name)).anchored_at(last, row.reported_tokens, window),
         TokenBudget.of(info.window, info.max_output),
         told=_sections_with(log, rows, row),
         reported=row.usage.input if row.usage and row.reported else None,

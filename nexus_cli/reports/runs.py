@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
+from nexus_cli.config.paths import with_tilde
 from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.clock import format_local_minute, format_moment, utc_now
 from nexus_cli.core.duration import format_duration
@@ -336,10 +337,9 @@ def name_state(run: JsonObject) -> str:
 
 def _facts(run: JsonObject) -> list[str]:
     """Return plan, folder, level, model and dollars of a run."""
-    folder = run["folder"].replace(str(Path.home()), "~", 1)
     cost = dollars(run["cost_usd"]) if run["cost_usd"] else ""
     model = (run["model"] or "").rpartition("/")[2]
-    return [run["level"], model, cost, run["plan"] or "", folder]
+    return [run["level"], model, cost, run["plan"] or "", with_tilde(run["folder"])]
 
 
 def _record_lines(value: JsonObject) -> Iterator[str]:

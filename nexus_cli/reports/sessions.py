@@ -15,7 +15,6 @@ from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, Vers
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.core.run import TRIGGER_MARK
 from nexus_cli.core.running_workers import WorkerObject
-from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import SessionInfo, makers_of
@@ -162,7 +161,7 @@ def last_exchange(session: Session) -> JsonObject:
             {"name": event.call.name, "subject": event.subject, "started": replay.record.was_started(event.call.id)}
             for event in open_calls(turn)
         ],
-        "finished": not session.is_open() and not ends_unfinished(replay.record),
+        "finished": not session.is_open() and not replay.record.ends_unfinished(),
         "at": turn[-1].at if turn else info.updated,
         "entries": info.entries,
         "turns": info.turns,

@@ -11,7 +11,6 @@ from nexus_cli.config.foreign_items import HOOKS, split_commands
 from nexus_cli.config.load_settings import LoadedSettings
 from nexus_cli.config.project_settings import FILE, ProjectSettings, apply_project, drop_conflicts, read_project
 from nexus_cli.config.settings_text import toml_literal
-from nexus_cli.config.text_file import decode
 from nexus_cli.config.trust import Configuration, part_text, trust_state, trusted_items, trusted_texts
 from nexus_cli.config.trust_files import FOLDER, shown_path
 from nexus_cli.config.trust_items import TrustItem
@@ -23,10 +22,8 @@ from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Lines, apart, filled, join_names, number, plural
 from nexus_cli.rules.rule_set import parse_rule
-from nexus_cli.sections import recipe_file
-from nexus_cli.sections.recipe import NAME, recipe_names
 from nexus_cli.sections.skills import GuideKind, read_item_guide
-from nexus_cli.session.recipes import INSIDE, folders
+from nexus_cli.session.recipes import describe_recipe_problems
 from nexus_cli.text.cells import expand_tabs, fold
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff
@@ -128,7 +125,7 @@ def trust_report(project: Path, configuration: Configuration, loaded: LoadedSett
             problems += map(one_line, [*said.problems, *_unreadable_rules(said)])
         except NexusError as error:
             problems.append(one_line(error.message))
-    problems += _recipes(configuration)
+    problems += describe_recipe_problems(configuration)
     return {
         "version": 1,
         "project": str(project),
@@ -227,23 +224,6 @@ def _unreadable_rules(said: ProjectSettings) -> Iterator[str]:
                 parse_rule(kind, text, rule_tools())
             except ValueError as error:
                 yield f"{FOLDER}/{FILE}: {kind} {error}. Until it is corrected, every command needs approval"
-
-
-def _recipes(configuration: Configuration) -> list[str]:
-    """Return the problems of the project's recipes."""
-    problems, taken = [], recipe_names(folders())
-    for name, data in configuration.files.items():
-        if name.startswith(INSIDE) and name.endswith(".toml"):
-            where = one_line(f"{FOLDER}/{name}")
-            try:
-                recipe_file.read_project_recipe(decode(data, where).text, where)
-            except NexusError as error:
-                problems.append(one_line(error.message))
-            if not NAME.fullmatch(name.removeprefix(INSIDE).removesuffix(".toml")):
-                problems.append(f"{where}: not a valid recipe name")
-            if name.removeprefix(INSIDE).removesuffix(".toml") in taken:
-                problems.append(f"{where}: another recipe with this name is used instead")
-    return problems
 
 
 def trust_text(value: JsonObject, width: int) -> Lines:

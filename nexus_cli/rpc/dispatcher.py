@@ -63,7 +63,6 @@ from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
 from nexus_cli.session.event_json import AskResult, EventNumbers, event_value
 from nexus_cli.session.options import Options
-from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
 
@@ -224,7 +223,7 @@ class AgentDispatcher:
         ended: Outcome | None = None
         async for event in self.session.run(trigger, partial(self._note_begin, task)):
             if isinstance(event, TurnEnd):
-                ended = _complete_text(event.outcome)
+                ended = event.outcome.without_partial()
                 spending = self.session.engine.spending
                 if ended.ok and spending.ending and spending.limits.max_steps != 1:
                     ended = ended.with_error(spending.reached(spending.ending, BUDGET_ENDED))
@@ -541,12 +540,6 @@ class AgentDispatcher:
 
 Dispatcher = AgentDispatcher
 """The name that scripts import; the session's `Dispatcher` dispatches tool calls."""
-
-
-def _complete_text(outcome: Outcome) -> Outcome:
-    """Return an outcome whose text is complete, or empty."""
-    kind = outcome.error["kind"] if outcome.error else ""
-    return replace(outcome, text="") if kind in PARTIAL else outcome
 
 
 def _read_image(text: str) -> Part:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -57,7 +58,6 @@ from nexus_cli.core.run import (
     Wait,
 )
 from nexus_cli.core.services import RunFacts, Spaces
-from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.ledger import RUN, Ledger
 from nexus_cli.provider.model_table import model_info
 from nexus_cli.runs.resume_trigger import resume_trigger
@@ -150,7 +150,7 @@ class RunDriver:
     @property
     def _folder(self) -> Path:
         """The folder of the project."""
-        folder = Path(self.run.options.get("folder") or Path.home())
+        folder = Path(self.run.options.get("folder") or os.path.expanduser("~"))
         if not folder.is_dir():
             why = "there is no such folder"
             raise NexusError(
@@ -301,7 +301,7 @@ class RunDriver:
             session.engine.tell_model(self._describe_budget(session), *(self.stay.notices if self.stay else ()))
             return replace(trigger, notes={**trigger.notes, CLAIMED_RUN: {"run": run.key, "signals": []}})
         signals = runs.signals(run.key)
-        is_unfinished = session.is_open() or ends_unfinished(session.record)
+        is_unfinished = session.is_open() or session.record.ends_unfinished()
         rest = Trigger() if is_unfinished or self._untold(session) else None
         resumed = [signal for signal in signals if signal.kind == PERSON] if run.waits is None else []
         if resumed or (run.waits is not None and run.waits.kind != "process"):  # a job of its own may commit meanwhile

@@ -101,7 +101,7 @@ async def _load_replies(session: Session, wait: Wait, signals: Sequence[Signal],
 
     async def load(state: SessionState) -> None:
         if calls := state.engine.conversation.next_step().calls:
-            state.dispatcher.settle_open(state.engine.conversation, state.engine.control, calls)
+            state.dispatcher.settle_open(state.engine.context, state.engine.control, calls)
         reply = replies[-1] if replies else None
         await load_replies(state.engine, ledger, space, agent, value["message"], reply)
 

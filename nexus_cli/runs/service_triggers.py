@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -112,7 +113,7 @@ def load_services(tables: Mapping[str, JsonObject], folder: Path) -> tuple[dict[
         except NexusError as error:
             problems.append(f"service {name} in your settings is disabled: {error.message}")
             continue
-        where = Path(str(options.get("folder") or folder)).expanduser()
+        where = Path(os.path.expanduser(str(options.get("folder") or folder)))
         options = {"recipe": RECIPE, "allow": ASK, **options, "folder": str(where), "by": "person"}
         token, file = (secret, None) if secret else _load_token(name)
         sender, header = str(values.get("sender", "")), str(values.get("token_header", ""))

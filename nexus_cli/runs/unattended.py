@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -122,7 +123,7 @@ def trust_options(ledger: Ledger, run: Run) -> JsonObject:
         return run.options
     project, is_own = ledger.runs.origin(run)
     if project and not _is_of_project(ledger, run.options, project):
-        folder = run.options.get("folder") or Path.home()
+        folder = run.options.get("folder") or os.path.expanduser("~")
         why = f"its folder {str(folder)[:200]} is not part of the shared project {project}"
         raise NexusError("usage", f"{run.id} is refused", why, "Ask whoever queued it")
     return run.options if run.principal and is_own else {**run.options, "rules": (), "counted": {}, "by": COLLEAGUE}
@@ -130,7 +131,7 @@ def trust_options(ledger: Ledger, run: Run) -> JsonObject:
 
 def _is_of_project(ledger: Ledger, options: JsonObject, project: str) -> bool:
     """True if the folder in `options` is of a project, which rows of before its first use here name by its path."""
-    folder = Path(options.get("folder") or Path.home())
+    folder = Path(options.get("folder") or os.path.expanduser("~"))
     return project in (ledger.project_of(folder), str(project_identity(folder)))
 
 

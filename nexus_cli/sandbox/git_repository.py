@@ -82,7 +82,7 @@ def _check_git_folder(git: str, common: str, work: str, depth: int) -> None:
         for name in ("", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads"):
             _check_links(os.path.join(folder, name))
         if os.path.lexists(os.path.join(folder, "objects/info/alternates")) and not _is_of_worktree(folder):
-            raise NotPlain("the repository uses objects of another repository")
+            raise NotPlain("the repository borrows objects from another one (objects/info/alternates)")
     if git == common and os.path.lexists(os.path.join(git, "commondir")):
         raise NotPlain("the repository is elsewhere")
     for linked in _linked_folders(git, common):

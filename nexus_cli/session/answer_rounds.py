@@ -14,7 +14,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.provider.answer_format import answer_format
 from nexus_cli.session.answer_schema import AnswerSchema, Attempt
 from nexus_cli.session.continuation import Continuation
-from nexus_cli.session.outcome import PARTIAL
 from nexus_cli.session.session_state import SessionState
 
 MOST_REPAIRS = 2
@@ -81,7 +80,7 @@ class AnswerRounds(Continuation):
             if not newest.problems:
                 return replace(ended, data=newest.data, text=newest.text)
             ended = ended.with_error(self._failure())
-        if not self._attempts or ended.finish in PARTIAL:
+        if not self._attempts or ended.is_partial:
             return ended
         return replace(ended, text=self._best.text)
 

@@ -26,7 +26,6 @@ from nexus_cli.sections.collect import ChangedSections
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.drafting import drafting, run_to_end
 from nexus_cli.session.factory import SessionFactory, open_log
-from nexus_cli.session.open_session import readonly_ledger
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.service_makers import ServiceMakers
@@ -49,7 +48,7 @@ class _Unasked:
 @contextmanager
 def new_session(options: Options, settings: Settings, services: ServiceMakers) -> Iterator[SessionState]:
     """Open the session that `options` would begin, in a ledger in memory; facts are read from the person's ledger."""
-    with readonly_ledger() as known, closing(Ledger.open(None)) as ledger:
+    with Ledger.read_personal() as known, closing(Ledger.open(None)) as ledger:
         info = MODELLESS
         if options.model:
             info = load_model_info(known, options.model, settings, waits=True, saves=options.save)

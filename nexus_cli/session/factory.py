@@ -37,7 +37,7 @@ from nexus_cli.engine.calls.call_changes import CallChanges
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import ToolOffer, describe_left_out
@@ -51,7 +51,6 @@ from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.limits_record import permission_facts
 from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
 from nexus_cli.session.options import CHAT, Options, limit_layers
 from nexus_cli.session.recipes import find_agents, find_whole_name, recipe_of, unknown_tools
@@ -299,10 +298,7 @@ def _load_first_info(
     """Return the info of the model as the session opens. A limit of dollars or a contract waits for its server."""
     limits, _ = compose_limits(limit_layers(settings, recipe, options))
     waits = limits.max_cost is not None or options.contract is not None
-    info = load_model_info(ledger, name, settings, log, waits=waits, saves=options.save)
-    if notice := describe_assumed_window(info, saves=options.save):
-        notices.append(notice)
-    return info
+    return load_model_info(ledger, name, settings, log, waits=waits, saves=options.save, tell=notices.append)
 
 
 def _kept_folders(log: SessionLog) -> list[str]:
@@ -428,7 +424,7 @@ class SessionFactory:
             runs=approver is not None or limits.allow in UNASKED,
             is_run=is_run,
             **facts.source_fields(),
-            permission=partial(permission_facts, dispatcher),
+            permission=dispatcher.section_facts,
             added=partial(getattr, dispatcher.permission, "added"),
             is_denied=dispatcher.permission.is_denied,
             find_denial=dispatcher.permission.find_denial,

@@ -17,7 +17,6 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import LEVEL_LAYER, PLAN, Bound, Limits, compose_limits, read_level, read_value
 from nexus_cli.core.memo_kinds import DECISION, LEVEL_SET, LIMITS_IN_FORCE
-from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
 from nexus_cli.sections.recipe import Recipe
@@ -86,16 +85,6 @@ def describe_ended_answers(state: SessionState) -> str:
     newest = log.memos(DECISION, first=max(1, log.last_id() - NEWEST)) if log else ()
     answers = (memo.value.get("answer") for memo in newest)
     return "What you had allowed for this session needs approval again." if "session" in answers else ""
-
-
-def permission_facts(dispatcher: Dispatcher) -> JsonObject:
-    """Return the values of the context section `permission`; a sandbox is assumed until it was probed."""
-    return {
-        "level": dispatcher.level,
-        "asked": dispatcher.approver is not None,
-        "confined": dispatcher.permission.may_have_sandbox,
-        **({"ahead": list(ahead)} if (ahead := dispatcher.permission.rules_ahead) else {}),
-    }
 
 
 def _set_by_layers(noted: Iterable[JsonObject]) -> Limits:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.core.errors import InUseError, LedgerAwayError, NexusError
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
@@ -88,17 +85,3 @@ def lock_session(ledger: Ledger, session: SessionInfo) -> None:
             "another process is working in it",
             f"Wait for that process, or make a copy: nexus sessions fork {named}",
         )
-
-
-@contextmanager
-def readonly_ledger() -> Iterator[Ledger]:
-    """Open the person's ledger for reading, or an empty one if it does not exist or cannot be opened."""
-    try:
-        place = ledger_place()
-        ledger = Ledger.open_for_reading(place) if ledger_exists(place) else Ledger.open(None)
-    except NexusError:
-        ledger = Ledger.open(None)
-    try:
-        yield ledger
-    finally:
-        ledger.close()

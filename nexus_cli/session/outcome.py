@@ -16,10 +16,6 @@ from nexus_cli.permission.run_limits import SIGNALS
 from nexus_cli.session.options import COMMAND_LINE
 from nexus_cli.session.session_state import SessionState
 
-PARTIAL = frozenset(
-    ("aborted", "network", "provider", "rate_limit", "overloaded", "internal", "auth", "config", "usage")
-)
-"""Kinds of error after which the last text may be incomplete: it is not printed, but kept in the session."""
 _LEFT_OUT = {"tools": "excludes {tool}", "categories": "excludes every tool of this kind"}
 _STEPS = "allows tool calls in only {steps} of a turn"
 _LAYERS = {

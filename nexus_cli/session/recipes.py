@@ -8,13 +8,15 @@ from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.text_file import decode
 from nexus_cli.config.trust import Configuration, State, read_configuration, trust_state, trusted_configuration
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.ledger import SessionInfo
 from nexus_cli.plugins.installed_plugins import InstalledPlugin
-from nexus_cli.sections.recipe import ProjectRecipes, Recipe, load_recipe, recipe_names
+from nexus_cli.sections.recipe import NAME, ProjectRecipes, Recipe, load_recipe, recipe_names
+from nexus_cli.sections.recipe_file import read_project_recipe
 from nexus_cli.sections.skills import NEEDS_TRUST, GuideKind, Skill, explain_uncallable, find_guides, index_guides
 from nexus_cli.session.agent_roles import make_agent_recipe
 from nexus_cli.session.options import Options
@@ -125,6 +127,23 @@ def project_recipes(cwd: Path) -> ProjectRecipes | None:
     """Return the trusted recipes of the project that contains `cwd`, None if it has none."""
     root = project_root(cwd)
     return _recipes_in(root, trusted_configuration(root))
+
+
+def describe_recipe_problems(configuration: Configuration) -> list[str]:
+    """Return a line for each problem of a project's recipes."""
+    problems, taken = [], recipe_names(folders())
+    for file, data in configuration.files.items():
+        if file.startswith(INSIDE) and file.endswith(".toml"):
+            name, where = file.removeprefix(INSIDE).removesuffix(".toml"), one_line(f"{FOLDER}/{file}")
+            try:
+                read_project_recipe(decode(data, where).text, where)
+            except NexusError as error:
+                problems.append(one_line(error.message))
+            if not NAME.fullmatch(name):
+                problems.append(f"{where}: not a valid recipe name")
+            if name in taken:
+                problems.append(f"{where}: another recipe with this name is used instead")
+    return problems
 
 
 def _trust_of(name: str, cwd: Path) -> State:

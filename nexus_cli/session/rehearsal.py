@@ -19,9 +19,10 @@ from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import Effect
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.turn import prepare_request
+from nexus_cli.ledger import Ledger
 from nexus_cli.session.draft import look_at, new_session
 from nexus_cli.session.drafting import run_to_end
-from nexus_cli.session.open_session import find_session, readonly_ledger
+from nexus_cli.session.open_session import find_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.service_makers import ServiceMakers
@@ -65,7 +66,7 @@ def _state(options: Options, settings: Settings, services: ServiceMakers) -> Ite
         with new_session(options, settings, services) as state:
             yield state
         return
-    with readonly_ledger() as ledger:
+    with Ledger.read_personal() as ledger:
         session = find_session(ledger, options)
         assert session is not None, "a resumed session was found"
         ledger.record_in_memory()

@@ -248,6 +248,14 @@ class Session:
 
         return status(self.state)
 
+    async def warn_of_cold_request(self) -> str:
+        """Return the warning, once, about a next request that misses the cache at some cost; "" for none."""
+        if self.conversation.sent.last is None:  # nothing was sent before
+            return ""
+        from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
+
+        return await warn_of_cold_request(self.state)
+
     def tools(self) -> list[Tool]:
         """Return the tools of the model."""
         return self.dispatcher.registry.tools()
@@ -566,11 +574,8 @@ class Session:
         engine, dispatcher = self.engine, self.dispatcher
         dispatcher.call_changes.begin_turn()
         dispatcher.look_early()
-        if engine.conversation.sent.last is not None:  # something was sent before
-            from nexus_cli.session.cold_request import warn_of_cold_request  # noqa: PLC0415  (not for the first)
-
-            if line := await warn_of_cold_request(self.state):
-                engine.control.emit_notice(line)
+        if line := await self.warn_of_cold_request():
+            engine.control.emit_notice(line)
         for continuation in continuations:
             await continuation.begin()
 

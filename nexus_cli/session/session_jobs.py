@@ -521,12 +521,6 @@ def _describe_earlier(value: JsonObject) -> str:
     return RUNNING if state == RUNNING else "ended with the session"
 
 
-def describe_ended(value: JsonObject) -> str:
-    """Return a job that has ended with its state in words, from its memo; "running" means that its process was lost."""
-    how = _describe_earlier({**value, "state": CLOSED} if value["state"] == RUNNING else value)
-    return f"{value['id']} ({_describe_command(str(value['command']))}) {how}"
-
-
 def _describe_command(command: str) -> str:
     """Return a command on one line of at most `_NAME` characters, with escapes for those that cannot be seen."""
     seen = (char if char.isprintable() or char.isspace() else ascii(char)[1:-1] for char in command[: 2 * _NAME])

@@ -12,21 +12,21 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonDict, JsonObject, VersionedReport
+from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.core.message import USE_TOOL, ToolResult
 from nexus_cli.core.services import PersonQuestions, ServerRow, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerAnswer, ServerEntry, ServerError, ServerQuestion, ServerTool
-from nexus_cli.mcp.tool_cache import MOST_TOKENS, make_list, store_list
+from nexus_cli.mcp.tool_cache import make_list, store_list
 from nexus_cli.permission.tool_pins import DefinitionChange, read_unpinned
 from nexus_cli.session.server_inputs import attach_named
 
@@ -43,16 +43,6 @@ MOST_NAMED = 12
 
 _hosts: dict[int, tuple[asyncio.AbstractEventLoop, Any, weakref.WeakSet[Any]]] = {}
 """By id of the loop: the host of its sessions, and its users."""
-
-
-class ServersReport(VersionedReport):
-    """The active MCP servers."""
-
-    servers: list[ServerRow]
-    sent: Literal["each", "one"]
-    """`each`: every tool is sent by itself; `one`: the tool `use_tool` in their place."""
-    problems: list[str]
-    """One line for each entry that is left out."""
 
 
 class _HostUser:
@@ -212,7 +202,7 @@ class SessionServers(ServerTools):
         return [f"[{row['why']}]" for row in self.rows() if row["why"]]
 
     def rows(self) -> list[ServerRow]:
-        return _describe_servers(self._catalogue, self._failed)
+        return self._catalogue.describe_servers(self._failed)
 
     async def aclose(self) -> None:
         for task in self._tasks.values():
@@ -375,40 +365,6 @@ def describe_error(server: str, error: ServerError) -> str:
     """Return one line that names the server, which most errors do themselves."""
     text = one_line(str(error))
     return f"MCP server {text}" if text.startswith(f"{server}:") else text
-
-
-def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersReport:
-    """Return the report of `nexus mcp list --json`; `failed` has reasons by hash of the entry."""
-    return {
-        "version": 1,
-        "servers": _describe_servers(catalogue, failed),
-        "sent": "each" if catalogue.tokens <= MOST_TOKENS else "one",
-        "problems": list(catalogue.files.problems),
-    }
-
-
-def _describe_servers(catalogue: Catalogue, failed: Mapping[str, str]) -> list[ServerRow]:
-    """Return the rows of `ServerTools.rows`; `failed` has reasons by hash of the entry."""
-    rows: list[ServerRow] = []
-    for name, entry in catalogue.entries.items():
-        listed = catalogue.lists.get(name)
-        why = failed.get(entry.sha256, "")
-        rows.append(
-            {
-                "name": name,
-                "source": entry.source,
-                "file": entry.file,
-                "transport": "http" if entry.url else "stdio",
-                "target": entry.shown,
-                "state": "failed" if why else "listed" if listed else "not listed",
-                "tools": len(listed.tools) if listed else None,
-                "tokens": listed.tokens if listed else None,
-                "listed": listed.at if listed else None,
-                "why": why,
-                "left_out": list(listed.left_out) if listed else [],
-            }
-        )
-    return rows
 
 
 class AskForServer:

@@ -12,8 +12,6 @@ from typing import TypeAlias
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
-from nexus_cli.conversation.conversation import Conversation
-from nexus_cli.conversation.epoch_draft import EpochDraft
 from nexus_cli.conversation.sent_requests import SentRequests
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.entry import Drop
@@ -25,7 +23,6 @@ from nexus_cli.core.session_services import SessionServices
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.call_permission import CallPermission
@@ -122,19 +119,6 @@ Act: TypeAlias = Callable[[SessionState], Awaitable[None]]
 """Raises `NexusError` for errors that the person can fix; emits events through `state.engine`."""
 
 
-class _BarePrompt:
-    """Implements `PromptAssembler` for a session without contributors, which adds notices only."""
-
-    async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
-        return EpochDraft(context.conversation.epoch)
-
-    async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
-        return Preamble("\n".join(notices), notices.clear)
-
-    def resume(self, conversation: Conversation) -> None:
-        """See `PromptAssembler`."""
-
-
 def bare_state(
     provider: Provider, context: ContextManager | None, logger: Log | None, registry: ToolRegistry | None
 ) -> SessionState:
@@ -152,14 +136,7 @@ def bare_state(
     folder = Path.cwd()
     project = project_root(folder)
 
-    engine = Engine(
-        context,
-        provider,
-        Spending(limits),
-        Control(),
-        Settings(),
-        _BarePrompt(),
-    )
+    engine = Engine(context, provider, Spending(limits), Control(), Settings())
     dispatcher = Dispatcher(
         registry,
         limits,

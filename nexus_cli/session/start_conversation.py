@@ -1,4 +1,5 @@
-"""Prepare a turn: start the main conversation before the first one of a process, and find what may follow the replies.
+"""Prepare a turn: start the main conversation before the first one of a process, record the trigger, and find what may
+follow the replies.
 
 The conversation begins its first epoch, or resumes from its last request.
 """
@@ -9,19 +10,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nexus_cli.config.foreign_items import may_have_servers
+from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.goals import open_until
-from nexus_cli.core.attachment import Trigger
+from nexus_cli.core.attachment import RESUME, Trigger
 from nexus_cli.core.effort import DEFAULT_EFFORT
-from nexus_cli.core.entry import SWITCH
+from nexus_cli.core.entry import SWITCH, Kind
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import TurnStart
 from nexus_cli.core.limits import BUDGET
-from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, WORKER
+from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, RESULT, TRIGGER, WAIT, WORKER
+from nexus_cli.core.message import Role
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
-from nexus_cli.engine.admit_trigger import admit_trigger
+from nexus_cli.core.typed_text import GO_ON
 from nexus_cli.engine.compaction.context_fit import replan_sections
+from nexus_cli.engine.requests.user_input import record_user_message
 from nexus_cli.session.continuation import Continuation, StopHooks, WorkerReports
 from nexus_cli.session.limits_record import describe_changed_limits
 from nexus_cli.session.session_state import SessionState
+from nexus_cli.text.untrusted_text import cut_arrows
+
+UNANSWERED = "the previous turn was stopped before your answer"
+"""Notice for the model if nothing else in the window shows it: there was no text yet."""
 
 
 async def start_conversation(state: SessionState, words: str = "") -> None:
@@ -66,16 +75,64 @@ def find_continuations(state: SessionState, until: str, schema: str, *, has_mess
 
 
 async def record_trigger(state: SessionState, trigger: Trigger, continuations: Sequence[Continuation]) -> None:
-    """Start the conversation, and record the text of a trigger with what its continuations tell the model."""
+    """Start the conversation, answer calls that an earlier process left open, and record the text of a trigger with
+    what its continuations tell the model; resume if it has none. Raises `NexusError("usage", ...)` if nothing is to be
+    done: there is no text, and the last reply is complete."""
     await start_conversation(state, trigger.text)
+    engine, dispatcher, conversation = state.engine, state.dispatcher, state.engine.conversation
     begun = TurnStart(trigger.text)
     for continuation in continuations:
         if told := continuation.admit(has_message=trigger.has_message):
             text = f"{trigger.text}\n\n{told}" if trigger.text else told
             trigger = replace(trigger, text=text, pasted=(*trigger.pasted, told))
-    has_work = any(continuation.has_work for continuation in continuations)
-    await admit_trigger(state.engine, state.dispatcher, trigger, may_be_done=has_work)
-    state.engine.control.emit(begun)
+    step, text = conversation.next_step(), trigger.text
+    if not trigger.has_message:
+        if step.is_done and not engine.control.steering:
+            has_work = any(continuation.has_work for continuation in continuations)
+            await _finish_reply(state, may_be_done=has_work)
+        engine.control.emit(begun)
+        return
+    if step.calls:
+        dispatcher.settle_open(engine.context, engine.control, step.calls)
+    elif not step.is_done and trigger.source != RESUME and not _shows_end(conversation):
+        engine.tell_model(UNANSWERED)
+    if trigger.fresh:
+        from nexus_cli.session.resume_epoch import begin_resume_epoch  # noqa: PLC0415  (a run resumes after a wait)
+
+        subjects = {tool.name: tool.subject for tool in dispatcher.registry.tools()}
+        await begin_resume_epoch(engine, subjects, trigger.came)
+    if trigger.facts and trigger.facts.get("type") != RESUME:
+        from nexus_cli.core.run import TRIGGER_MARK  # noqa: PLC0415  (a structured run)
+
+        if not text.endswith(TRIGGER_MARK):  # the only mark in it
+            text = f"{cut_arrows(text)} {TRIGGER_MARK}"
+    if trigger.source != "person":  # before its entry, so that a kill between the two loses nothing
+        said = {"source": trigger.source, **({"facts": dict(trigger.facts)} if trigger.facts else {})}
+        conversation.memo(TRIGGER, said, conversation.last + 1)
+    await record_user_message(engine.context, engine.control, Kind.USER, replace(trigger, text=text))
+    engine.control.emit(begun)
+
+
+def _shows_end(conversation: Conversation) -> bool:
+    """Return True if the window shows why the last turn has no answer: who stopped it, or that its run waited."""
+    newest = conversation.items[-1].entry
+    if any(memo.value.get("stopped") for memo in conversation.memos(RESULT) if memo.entry == newest):
+        return True
+    waits = conversation.memos(WAIT)
+    return bool(waits) and all(
+        item.message.role is Role.TOOL for item in conversation.items if item.entry >= waits[-1].entry
+    )
+
+
+async def _finish_reply(state: SessionState, *, may_be_done: bool) -> None:
+    """Let the model go on with a reply that broke off; raise `NexusError("usage", ...)` if it is complete, unless it
+    `may_be_done`."""
+    engine = state.engine
+    if engine.conversation.log.ends_unfinished():
+        await record_user_message(engine.context, engine.control, Kind.STEER, Trigger(GO_ON, actor="nexus"))
+    elif not may_be_done:
+        why = "there is no prompt, and the last answer of this session is complete"
+        raise NexusError("usage", "nothing to ask", why, "Add a prompt")
 
 
 async def expand_trigger(state: SessionState, trigger: Trigger) -> Trigger:

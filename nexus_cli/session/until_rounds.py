@@ -164,7 +164,7 @@ class UntilRounds(Continuation):
                 "usage",
                 f"--until {self._named}",
                 f"this session has no tool {TOOL}",
-                "Omit --no-tools, or choose a model with tools",
+                "Omit --no-tools, or choose a model that supports tool calls",
             )
         call = ToolCall(f"until-{secrets.token_hex(6)}", TOOL, {"command": self._command, "timeout": MOST_SECONDS})
         if refusal := self._state.dispatcher.begin_own_call(self._state.engine, call, tool, self._agreed):

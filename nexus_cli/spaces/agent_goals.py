@@ -41,8 +41,8 @@ def add_goal(
     `NexusError("usage", ...)` for an invalid one, for one too many, and if the agent is somebody else's."""
     text = " ".join(text.replace("\0", " ").split())
     if not text or len(text) > LONGEST_GOAL:
-        why = f"it has {len(text):,} characters; the maximum is {LONGEST_GOAL}" if text else "its text is missing"
-        raise NexusError("usage", "the goal", why, "Use one sentence")
+        why = f"it has {len(text):,} characters; the maximum is {LONGEST_GOAL}" if text else "it has no text"
+        raise NexusError("usage", "the goal", why, "Describe it in one sentence")
 
     def change(entity: Entity) -> list[AgentGoal]:
         goals = entity.goals

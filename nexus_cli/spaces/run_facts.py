@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -73,7 +74,7 @@ def _history_facts(ledger: Ledger, run: Run) -> JsonObject:
     if not earlier:
         return {}
     last, sessions = earlier[0], {past_run.session for past_run in earlier if past_run.session}
-    project = ledger.project_of(Path(run.options.get("folder") or Path.home()))
+    project = ledger.project_of(Path(run.options.get("folder") or os.path.expanduser("~")))
     learned = [fact.id for fact in ledger.facts.list_facts(project, (), FactState.KEPT) if fact.session in sessions]
     report = cut_at_word(last.last_words.strip(), REPORT)
     previous = {"id": last.id, "state": last.state, "at": last.updated, "error": last.error, "report": report}

@@ -33,7 +33,6 @@ from nexus_cli.core.services import EditorTexts, ServerTools, WorkerTask
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.shielded_work import run_shielded
 from nexus_cli.core.tool import Effect, Tool, find_governing
-from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.work_notes import work_note
@@ -705,4 +704,4 @@ def _last_words(log: LaneLog) -> tuple[str, bool]:
     if not newest or newest[0].kind is not Kind.ASSISTANT:
         return "", False
     message = newest[0].message
-    return message.content, not (message.tool_calls or ends_unfinished(log))
+    return message.content, not (message.tool_calls or log.ends_unfinished())

@@ -203,6 +203,7 @@ def test_tables_of_pages_are_complete() -> None:
     assert words == sorted(words), "sort the words of nexus_cli/docs/glossary.md"
 
 
+@pytest.mark.matrix
 def test_the_readme_says_what_the_first_request_of_an_empty_folder_holds(nexus: Run) -> None:
     readme = (PACKAGE.parent / "README.md").read_text()
     said = re.search(r"system text and tool schemas \(about ([\d,]+)\s+tokens in an empty folder\)", readme)

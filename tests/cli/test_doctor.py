@@ -21,6 +21,7 @@ from server.play import ScriptedServer
 from nexus_cli.config.load_settings import build_settings
 from nexus_cli.config.paths import places
 from nexus_cli.config.setting_tables import DEFAULTS
+from nexus_cli.conversation.tokens import counter
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports import environment_checks as doctor
 from nexus_cli.sandbox import probe
@@ -71,7 +72,7 @@ def test_an_environment_in_the_project_is_a_note(tmp_path: Path, monkeypatch: py
 def test_a_token_table_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = build_settings(DEFAULTS)
     assert doctor._tiktoken(settings).status == "ok"
-    monkeypatch.setattr(doctor, "table", lambda name: None if name == "o200k_base" else Path(name))
+    monkeypatch.setattr(counter, "table", lambda name: None if name == "o200k_base" else Path(name))
     found = doctor._tiktoken(settings)
     assert found.status == "note" and found.detail == "tables are missing: o200k_base"
 

@@ -131,6 +131,7 @@ LOOKS = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("looks", LOOKS, ids=" ".join)
 def test_a_ledger_that_cannot_be_opened_is_not_told_as_an_empty_one(nexus: Run, looks: list[str]) -> None:
     assert nexus(*looks).returncode == (2 if looks == ["drops"] else 0)
@@ -232,6 +233,7 @@ def test_the_new_commands_can_be_completed_in_a_shell(nexus: Run) -> None:
     assert completed("nexus model ") == {b"list", b"show", b"use"} and b"edit" in completed("nexus config ")
 
 
+@pytest.mark.matrix
 def test_completion_reads_the_ledger_and_leaves_it_as_it_is(nexus: Run, tmp_path: Path) -> None:
     def complete(line: str) -> bytes:
         env = {"_NEXUS_COMPLETE": "complete_bash", "COMP_WORDS": f"nexus {line}", "COMP_CWORD": "3"}

@@ -61,6 +61,7 @@ def test_binary_stdin_is_refused_with_a_way_to_send_it(engine: Run) -> None:
     assert done.returncode == 2 and b"stdin is binary" in done.stderr and b"base64" in done.stderr
 
 
+@pytest.mark.matrix
 def test_text_that_is_not_utf_8_is_read_and_told(engine: Run) -> None:
     done = engine("echo", "ask", "hi", stdin="Größe und Übermaß, schöne Grüße\n".encode("latin-1") * 20)
     assert done.returncode == 0 and "Größe und Übermaß" in done.stdout.decode()

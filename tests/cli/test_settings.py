@@ -278,6 +278,7 @@ def test_a_wrong_value_leaves_the_file_alone(here: Places, key: str, value: str)
     assert here.settings.read_bytes() == before and os.listdir(here.config) == ["config.toml"]
 
 
+@pytest.mark.matrix
 def test_settings_that_are_set_at_the_same_time_are_all_kept(here: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     written = settings_file.replace_settings
 
@@ -318,6 +319,7 @@ def test_unset_and_a_value_contradict_each_other(nexus: Run) -> None:
         assert done.returncode == 2 and b"--unset" in done.stderr
 
 
+@pytest.mark.matrix
 def test_unset_removes_a_setting_and_its_default_applies_again(nexus: Run) -> None:
     assert nexus("config", "set", "limits.max_steps", "7").returncode == 0
     assert nexus("config", "unset", "limits.max_steps").returncode == 0

@@ -54,6 +54,7 @@ def test_status_names_credentials_and_never_shows_their_values(nexus: Any) -> No
         assert SECRET.encode() not in done.stdout
 
 
+@pytest.mark.matrix
 def test_status_speaks_of_the_sandbox_only_where_there_is_none_and_one_is_needed(nexus: Any) -> None:
     places().settings.parent.mkdir(parents=True, exist_ok=True)
     places().settings.write_text('[sandbox]\nbackend = "off"\n')

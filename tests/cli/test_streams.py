@@ -141,7 +141,7 @@ def test_an_answer_that_cannot_be_written_is_told_and_is_exit_1(engine: Run, way
     assert done.returncode == 1 and b"stdout cannot be written: No space left" in error and b"Resume" in resume
 
 
-@pytest.mark.parametrize("closed", sample([((0,),), ((1,),), ((2,),), ((0, 1, 2),)], 2, 1))
+@pytest.mark.parametrize("closed", sample([((0,),), ((1,),), ((2,),), ((0, 1, 2),)], 4, 3))
 def test_a_closed_descriptor_is_trouble_only_if_it_is_stdout(engine: Run, nexus: Run, closed: tuple[int, ...]) -> None:
     def close() -> None:
         for number in closed:
@@ -158,8 +158,8 @@ def test_a_closed_descriptor_is_trouble_only_if_it_is_stdout(engine: Run, nexus:
 def test_nothing_of_the_working_folder_is_imported(nexus: Run, tmp_path: Path) -> None:
     for name in ("json", "h2", "litellm", "typer", "tomllib", "socket", "asyncio", "sqlite3"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'caught')!r}, 'a').write({name!r})\n")
-    for arguments in (["--version"], ["--help"], ["ask", "hi"], ["config", "show"], ["doctor"]):
-        for path in ({}, {"PYTHONPATH": "."}, {"PYTHONPATH": str(tmp_path)}):
+    for number, arguments in enumerate((["--version"], ["--help"], ["ask", "hi"], ["config", "show"], ["doctor"])):
+        for path in ({}, {"PYTHONPATH": "." if number % 2 else str(tmp_path)}):
             if path:
                 nexus(*arguments, env=path)
             else:

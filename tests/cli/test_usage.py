@@ -58,6 +58,8 @@ WRONG = [
     (["config", "set", "limits.max_steps", "many"], b"limits.max_steps", b"whole number"),
     (["config", "get", "limits"], b"limits: this is a table", b"limits.max_steps"),
     (["memory", "list", "--slot", ""], b"--slot: the value is empty", b"Give a value"),
+    (["space", "open", "team\udcff"], b"team\xef\xbf\xbd: is not valid UTF-8", b"Check the name"),
+    (["ledger", "copy", "x" * 5000, "copy"], b"xxx...: is too long", b"Check the name"),
     (["ask", "--recipe", "", "hi"], b"--recipe: the value is empty", b"Give a value, or omit --recipe."),
     (["ask", "-f", "", "hi"], b"--file: the value is empty", b"Give a value, or omit --file."),
     (["ask", "--allow", "", "hi"], b"--allow: the value is empty", b"Give a value"),
@@ -103,6 +105,7 @@ def test_control_characters_in_a_wrong_argument_are_shown_not_sent(nexus: Run) -
     assert b"\x1b" not in done.stderr and "␛[31m".encode() in done.stderr
 
 
+@pytest.mark.matrix
 def test_a_shell_takes_the_aliases_of_the_slash_commands(nexus: Run) -> None:
     for alias, name in {"skills": "skill", "settings": "config", "cost": "usage", "worktrees": "worktree"}.items():
         done, named = nexus(alias, "--help"), nexus(name, "--help")

@@ -122,6 +122,7 @@ def test_running_workers_are_listed_opened_steered_and_stopped(context: FakeCont
     over(context, session, work)
 
 
+@pytest.mark.matrix
 def test_one_that_has_reported_goes_on_in_the_background_and_its_model_is_told(
     context: FakeContext, tmp_path: Path
 ) -> None:
@@ -366,6 +367,7 @@ def test_worktree_lists_shows_applies_and_removes_it_and_undo_takes_the_apply_ba
     over(context, session, work)
 
 
+@pytest.mark.matrix
 def test_a_worktree_that_a_shell_applies_is_listed_in_the_session_of_its_worker(tmp_path: Path) -> None:
     project = make_project(tmp_path / "project")
     session = edits_in_a_worktree(project)

@@ -141,6 +141,7 @@ def test_resume_also_called_sessions_offers_those_of_this_folder_or_all(context:
     assert [choice.key for choice in context.offered] == [other.session.id]
 
 
+@pytest.mark.matrix
 def test_sessions_are_listed_read_searched_copied_and_named_by_verbs(context: FakeContext) -> None:
     context.turn("a first thing")
     first = context.session.id

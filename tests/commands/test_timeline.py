@@ -10,6 +10,7 @@ from nexus_cli.core.event import CompactionDone
 from nexus_cli.reports.forms import find_form
 
 
+@pytest.mark.matrix
 def test_what_a_person_did_to_the_window_is_in_the_timeline(context: FakeContext) -> None:
     context.run("timeline")
     assert [row["kind"] for row in context.shown[-1][1]["rows"]] == ["start"]

@@ -41,6 +41,7 @@ def work(context: FakeContext) -> World:
     return made
 
 
+@pytest.mark.matrix
 def test_a_turn_is_taken_back_and_brought_back_and_the_model_told_the_result(context: FakeContext, work: World) -> None:
     assert shown(context, "undo").splitlines() == [
         "Undid turn 1: 2 files restored.",

@@ -54,6 +54,7 @@ def test_context_shows_the_window_with_its_largest_items(context: FakeContext) -
     assert "cached: " in text and "message: a message" in text and "largest items:" in text
 
 
+@pytest.mark.matrix
 def test_context_shows_a_request_that_was_sent_and_what_it_has_more_than_the_one_before(context: FakeContext) -> None:
     context.turn("one")
     context.turn("two")

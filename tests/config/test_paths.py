@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.paths import places, project_root, repository_root
+from nexus_cli.config.crash_report import report_bug
+from nexus_cli.config.paths import places, project_root, repository_root, working_folder
+from nexus_cli.core.errors import NexusError
 
 
 @pytest.fixture
@@ -57,3 +59,26 @@ def test_the_folders_of_the_person_follow_the_variables(tmp_path: Path, monkeypa
         assert changed == {kind} and getattr(places(), kind).is_relative_to(tmp_path / name)
     monkeypatch.setenv("NEXUS_HOME", str(tmp_path / "three"))
     assert places().data == tmp_path / "three/data"
+
+
+def test_a_user_without_a_home_folder_is_told_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such is a user without a name, in a container."""
+
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    for name in ("HOME", "NEXUS_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    with pytest.raises(NexusError, match=r"HOME is not set, and user .* has none") as none:
+        places()
+    assert none.value.exit_status == 2 and "NEXUS_HOME" in none.value.hint
+    assert "a bug in nexus" in report_bug(ValueError()).line, "it is told although there is no log file"
+    for named in ("~", "~nobody-of-this-name/nexus"):
+        monkeypatch.setenv("NEXUS_HOME", named)
+        with pytest.raises(NexusError, match=f"NEXUS_HOME {named}: it names no known home folder"):
+            places()
+    monkeypatch.setenv("NEXUS_HOME", str(tmp_path))
+    assert places().data == tmp_path / "data"
+    with pytest.raises(NexusError, match="there is no such folder"):
+        working_folder("~nobody-of-this-name/project")

@@ -361,6 +361,7 @@ def read_beside_too(project: Path) -> tuple[set[str], set[str]]:
     return set(found.items), found.items.keys() - trusted_items(project, found).keys()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("key", CHANGES)
 def test_what_is_there_for_other_agents_is_trusted_item_by_item(foreign: Path, key: str) -> None:
     items, waiting = read_beside_too(foreign)

@@ -56,6 +56,7 @@ def is_row(kind: object) -> bool:
     return isinstance(kind, type) and hasattr(kind, "__total__")
 
 
+@pytest.mark.matrix
 def test_code_names_levels_by_the_constants_alone() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
     modules = {

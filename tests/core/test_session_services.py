@@ -120,6 +120,7 @@ def test_a_later_maker_of_one_protocol_wins_and_others_can_be_taken_away() -> No
     assert more[Clock] is clock and Plans not in services and set(more.without(Clock)) == {Plans}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("member", [False, True])
 def test_status_names_the_tools_of_a_session(tmp_path: Path, member: bool) -> None:
     if member:

@@ -13,7 +13,7 @@ from session.test_last_said import Steps
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.core.request import FinishDelta, TextDelta
-from nexus_cli.engine.requests.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED, ends_unfinished
+from nexus_cli.engine.requests.model_call import BROKEN_OFF, CUT_OFF, INTERRUPTED
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.sessions import last_exchange
 
@@ -44,7 +44,7 @@ def test_half_a_reply_is_unfinished_also_in_a_fork(
         with closing(Ledger.open(places().ledger)) as ledger:
             name = ledger.fork_session(session.id, at="2026-11-22T10:00:00Z").id
     resumed = opened(Steps(ANSWER), tmp_path, name)
-    assert resumed.record and ends_unfinished(resumed.record) and not last_exchange(resumed)["finished"]
+    assert resumed.record.ends_unfinished() and not last_exchange(resumed)["finished"]
     _, outcome = say(resumed, "")
     assert (outcome.ok, outcome.text) == (True, "the rest")
     assert last_exchange(opened(Steps(), tmp_path, name))["finished"]

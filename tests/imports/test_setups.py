@@ -226,7 +226,7 @@ BROKEN = (
 
 
 @pytest.mark.parametrize("program", sample(SETUPS, 4))
-@pytest.mark.parametrize("text", sample(BROKEN, 3))
+@pytest.mark.parametrize("text", sample(BROKEN, 4, 3))
 def test_a_broken_file_is_a_line_and_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, text: str
 ) -> None:

@@ -18,7 +18,7 @@ from program.stage import MODEL, PRICED, QUICK, Done, Stage, calls, clean, stage
 from nexus_cli.ledger import Ledger
 
 CACHED = PRICED + "cache_read_price = 0.2\ncache_write_price = 2.5\n"
-LOG = "".join(f"step {number}: compiled module_{number}.c in {number % 7} s\n" for number in range(40_000))
+LOG = "".join(f"step {number}: compiled module_{number}.c in {number % 7} s\n" for number in range(15_000))
 """More than the input of the scripted model's window may have."""
 PART = LOG[:60_000]
 

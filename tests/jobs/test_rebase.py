@@ -10,7 +10,7 @@ import pytest
 from jobs.test_killed import kill_in
 from jobs.test_only_copy import open_project, run
 from jobs.test_taken_back import git
-from program.stage import Stage
+from program.stage import Stage, calls
 from search import variant
 
 MERGED = "first\nmain\nbranch\n"
@@ -34,7 +34,8 @@ def state(folder: Path) -> tuple[str, str, bool]:
     return git(folder, "branch", "-v", "--no-abbrev"), notes, (folder / ".git/rebase-merge").exists()
 
 
-def test_a_rebase_that_a_kill_cut_short_goes_on_and_is_undone_turn_by_turn(place: Stage) -> None:
+def prepare(place: Stage) -> tuple[str, str, bool]:
+    """Let `rework` and `main` change the same line, and check out `rework`; return the state."""
     folder = place.folder
     git(folder, "config", "user.name", "a")
     git(folder, "config", "user.email", "a@b.c")
@@ -46,7 +47,11 @@ def test_a_rebase_that_a_kill_cut_short_goes_on_and_is_undone_turn_by_turn(place
     commit(folder, "first\nmain\n", "Note of main")
     git(folder, "switch", "-q", "rework")
     place.environment["GIT_EDITOR"] = "vim"
-    before = state(folder)
+    return state(folder)
+
+
+def test_a_rebase_that_a_kill_cut_short_goes_on_and_is_undone_turn_by_turn(place: Stage) -> None:
+    folder, before = place.folder, prepare(place)
 
     kill_in(place, "git rebase main", "cut")
     between = state(folder)
@@ -60,3 +65,25 @@ def test_a_rebase_that_a_kill_cut_short_goes_on_and_is_undone_turn_by_turn(place
     for turn, expected in (("2", between), ("1", before)):
         undone = place.run("undo", "--turn", turn)
         assert (undone.status, state(folder)) == (0, expected), undone
+
+
+def test_a_conflict_in_a_file_that_was_read_is_resolved_without_another_reading(place: Stage) -> None:
+    folder, before = place.folder, prepare(place)
+    (folder / "mine.txt").write_text("half done\n")
+    branch = git(folder, "rev-parse", "--short", "rework").strip()
+    marks = ("<<<<<<< HEAD\n", "=======\n", f">>>>>>> {branch} (Note of the branch)\n")
+    place.script(
+        [
+            calls(("read_file", {"path": "notes.txt"})),
+            calls(("bash", {"command": "git rebase main"})),
+            calls(("edit_file", {"path": "notes.txt", "edits": [{"old": mark, "new": ""} for mark in marks]})),
+            calls(("bash", {"command": "git add notes.txt && git rebase --continue"})),
+            "Done.",
+        ]
+    )
+    done = place.ask("--allow", "auto", "--json", "rebase my branch")
+    assert (done.status, state(folder)[1:]) == (0, (MERGED, False)), done
+    told = [one["content"] for one in place.server.requests[-1].body["messages"] if one["role"] == "tool"]
+    assert told[2].startswith("[the file changed on disk since it was read"), told[2]
+    assert place.run("undo").status == 0 and state(folder) == before
+    assert (folder / "mine.txt").read_text() == "half done\n"

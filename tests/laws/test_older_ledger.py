@@ -90,6 +90,7 @@ def test_a_cost_without_parts_stays_so_and_one_with_parts_keeps_them(
             assert (session.saved_usd > 0) == has_parts and session.saved_usd == ledger.usage(session.id).cost.saved
 
 
+@pytest.mark.matrix
 def test_what_an_older_ledger_lacked_is_kept_from_now_on(place: Path) -> None:
     with world(place, MODEL, window=7000, steps=12) as around:
         unpack(2)

@@ -148,6 +148,7 @@ def test_a_session_waits_a_few_times_for_the_server_until_its_first_request(
         asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_session_asks_a_file_a_few_times_until_its_first_request(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

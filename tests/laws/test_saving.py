@@ -57,6 +57,7 @@ def answers(at: dict[int, Callable[[], object]]) -> Callable[[Any], dict[str, An
     return answer
 
 
+@pytest.mark.matrix
 def test_a_request_is_recorded_under_its_epoch_after_the_commit_of_both_was_lost(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +113,7 @@ WAYS: dict[str, Callable[[World, Session], Session]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", sample(list(WAYS), 3, 1))
 def test_a_session_of_this_process_has_what_another_had_not_saved_yet(
     way: str, place: Path, url: str, postgres: Server
@@ -138,6 +140,7 @@ def test_a_session_of_this_process_has_what_another_had_not_saved_yet(
         ledger.close()
 
 
+@pytest.mark.matrix
 def test_another_command_leaves_what_a_living_session_waits_for(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,6 +262,7 @@ def test_a_call_whose_start_could_not_be_saved_has_no_unknown_outcome(place: Pat
         asyncio.run(live())
 
 
+@pytest.mark.matrix
 def test_a_call_whose_start_was_not_saved_counts_as_not_started_after_ctrl_c(
     place: Path, url: str, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +373,7 @@ def test_no_note_is_missing_while_it_is_saved_and_none_of_another_process_for_lo
         asyncio.run(live())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_late", [False, True], ids=["behind the opening", "as the message is recorded"])
 def test_an_undo_that_another_process_notes_before_a_message_is_saved_is_told_with_it(
     is_late: bool, place: Path, url: str, monkeypatch: pytest.MonkeyPatch
@@ -407,6 +412,7 @@ def test_an_undo_that_another_process_notes_before_a_message_is_saved_is_told_wi
         assert [str(one.body["messages"]).count("took back a.py") for one in sent] == [0, 1, 1]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_served", [False, True], ids=["file", "server"])
 def test_what_another_process_pins_during_a_turn_is_told_with_the_next_step(
     is_served: bool, place: Path, url: str

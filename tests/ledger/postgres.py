@@ -76,12 +76,13 @@ class Server:
             command, cwd=self.folder, stderr=subprocess.DEVNULL, **self._as
         )
         deadline = time.monotonic() + 120
-        while not self._answers():
+        while not self.answers():
             assert process.poll() is None and time.monotonic() < deadline, "PostgreSQL does not start"
             time.sleep(0.02)
         self.process = process
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Return whether it can be connected to."""
         import psycopg
 
         try:

@@ -151,6 +151,7 @@ def _assert_sound(path: Path, make: SimpleNamespace, said: list[str]) -> None:
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_a_full_disk_writes_nothing_half_and_says_so(ledger: Ledger, path: Path, make: SimpleNamespace) -> None:
     info = make.new(ledger)
     ledger.log(info.id).append(make.user(1))

@@ -242,6 +242,7 @@ def test_an_older_ledger_learns_to_remember(path: Path, make: SimpleNamespace, m
     again.close()
 
 
+@pytest.mark.matrix
 def test_processes_that_remember_at_once_all_do(place: LedgerPlace, make: SimpleNamespace) -> None:
     Ledger.open(place).close()
 

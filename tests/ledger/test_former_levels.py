@@ -95,6 +95,7 @@ def test_plans_runs_and_agents_keep_their_level(former: Ledger) -> None:
     assert agent is not None and agent.options["allow"] == "auto"
 
 
+@pytest.mark.matrix
 def test_a_run_that_waited_goes_on_at_its_level(former: Ledger, tmp_path: Path) -> None:
     def reply(request: Request) -> Any:
         return [("bash", {"command": "touch later"})] if "beside.txt" in last(request) else "all is done"

@@ -97,6 +97,7 @@ def test_a_ledger_that_lost_its_end_is_set_aside(path: Path, make: SimpleNamespa
     again.close()
 
 
+@pytest.mark.matrix
 def test_damage_that_is_found_later_is_an_error_of_the_ledger(path: Path, make: SimpleNamespace) -> None:
     ledger = Ledger.open(path)
     info = make.new(ledger)
@@ -149,6 +150,7 @@ def test_places_that_cannot_hold_a_ledger_are_one_clear_error(tmp_path: Path) ->
         assert caught.value.kind == "ledger" and str(bad) in caught.value.message
 
 
+@pytest.mark.matrix
 def test_a_ledger_that_may_not_be_written_is_one_clear_error(make: SimpleNamespace) -> None:
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to another user
     path = folder / "data" / "ledger.db"

@@ -48,6 +48,7 @@ def cut(postgres: Server, ledger: Ledger) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.matrix
 def test_a_lost_connection_is_made_again_between_transactions_with_its_locks(postgres: Server, served: Ledger) -> None:
     session = new(served)
     assert served.lock(session.id)  # type: ignore[attr-defined]
@@ -76,6 +77,7 @@ class SlowEnd:
         self.closed = not self.ours.recv(1)
 
 
+@pytest.mark.matrix
 def test_a_server_that_ends_a_connection_has_a_moment_to_close_it(
     served: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_session_that_another_process_took_meanwhile_is_not_written(
     other.close()
 
 
+@pytest.mark.matrix
 def test_a_transaction_that_is_cut_is_not_half_there(postgres: Server, served: Ledger) -> None:
     log = served.log(new(served).id)  # type: ignore[attr-defined]
     log.append(user(1))
@@ -125,6 +128,7 @@ def cut_connection(postgres: Server, connection: Any) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_commit_whose_outcome_is_unknown_says_so(
     postgres: Server, served: Ledger, monkeypatch: pytest.MonkeyPatch, when: str
@@ -246,6 +250,7 @@ def test_a_session_that_is_only_looked_at_outlives_a_lost_connection(postgres: S
     log.close()
 
 
+@pytest.mark.matrix
 def test_a_session_that_could_not_be_created_leaves_no_lock(served: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(_: object) -> None:
         raise KeyboardInterrupt
@@ -327,6 +332,7 @@ def test_runners_claim_each_run_once(served: Ledger) -> None:
         runner.close()
 
 
+@pytest.mark.matrix
 def test_of_two_writers_of_one_lane_the_second_is_refused(served: Ledger) -> None:
     log = served.log(new(served).id)  # type: ignore[attr-defined]
     other = Ledger.open(served.db._url)  # type: ignore[attr-defined]
@@ -344,6 +350,7 @@ def test_of_two_writers_of_one_lane_the_second_is_refused(served: Ledger) -> Non
     other.close()
 
 
+@pytest.mark.matrix
 def test_a_text_that_comes_into_use_while_its_session_is_deleted_stays(served: Ledger) -> None:
     gone, stays = new(served).id, new(served).id  # type: ignore[attr-defined]
     served.log(gone).append(user(1, "what both say"))

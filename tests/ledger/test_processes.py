@@ -26,6 +26,7 @@ WRITERS = 4
 EACH = 40
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("before", [b"", b"garbage that is no database " * 400])
 def test_many_processes_make_and_write_one_ledger(path: Path, make: SimpleNamespace, before: bytes) -> None:
     if before:
@@ -176,6 +177,7 @@ def test_processes_that_write_and_delete_at_once_lose_nothing_on_a_server(
     postgres.drop(url)
 
 
+@pytest.mark.matrix
 def test_drop_ids_are_unique_over_processes(place: LedgerPlace, make: SimpleNamespace) -> None:
     ledger = Ledger.open(place)
     info = make.new(ledger)
@@ -191,6 +193,7 @@ def test_drop_ids_are_unique_over_processes(place: LedgerPlace, make: SimpleName
     assert sorted(given, key=lambda drop: int(drop[1:])) == [f"d{n}" for n in range(1, 10 * WRITERS + 1)]
 
 
+@pytest.mark.matrix
 def test_threads_of_one_process_share_a_ledger(ledger: Ledger, make: SimpleNamespace) -> None:
     info = make.new(ledger)
     failed: list[BaseException] = []
@@ -210,6 +213,7 @@ def test_threads_of_one_process_share_a_ledger(ledger: Ledger, make: SimpleNames
     assert failed == [] and len(ledger.log(info.id).files()) == 20 * WRITERS
 
 
+@pytest.mark.matrix
 def test_a_session_has_one_owner_until_that_process_ends(place: LedgerPlace, make: SimpleNamespace) -> None:
     told, tell = os.pipe()
     child = os.fork()

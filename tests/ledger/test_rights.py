@@ -108,6 +108,7 @@ def test_nobody_takes_the_name_of_another(room: Room) -> None:
     room.refuse(f"INSERT INTO messages (space, sender, at, text) VALUES ({room.space}, {key}, '{AT}', 'hello')")
 
 
+@pytest.mark.matrix
 def test_the_built_in_agent_speaks_for_everybody(room: Room) -> None:
     nexus = room.ana.spaces.entity("nexus", AGENT, OPTIONS)
     space = room.ben.spaces.get(room.space)
@@ -126,6 +127,7 @@ def test_only_its_owner_lets_an_agent_into_a_space(room: Room) -> None:
     assert room.ana.spaces.join(theirs, room.ana.spaces.get_entity(room.bot))
 
 
+@pytest.mark.matrix
 def test_a_run_has_the_rights_of_the_role_that_writes_it_whatever_the_row_says(room: Room) -> None:
     room.sql(room.insert_run(principal="ana", made_by="ana", plan=1))
     (run,) = room.ana.runs.list_runs()
@@ -165,6 +167,7 @@ def test_an_agent_is_started_only_by_a_message_where_its_owner_let_it_in(room: R
         room.ben.runs.queue("plan", "t", {}, {}, AT, entity=room.bot)
 
 
+@pytest.mark.matrix
 def test_an_agent_is_started_by_nobody_with_whom_its_owner_shares_no_longer(room: Room) -> None:
     ben = room.ben.spaces.get_entity(room.people[1])
     theirs = room.ben.spaces.create("theirs", AT, project=PROJECT, members=[ben])
@@ -175,12 +178,14 @@ def test_an_agent_is_started_by_nobody_with_whom_its_owner_shares_no_longer(room
         room.ben.spaces.post(theirs, ben, "@Bot go", AT)
 
 
+@pytest.mark.matrix
 def test_a_row_of_another_role_holds_back_no_run_of_ones_own(room: Room) -> None:
     room.sql(room.insert_run(type="plan", cause="plan-1 x", state="done"))
     assert room.ana.runs.queue("plan", "t", {}, {}, AT, cause="plan-1 x") is not None
     assert room.ana.runs.queue("plan", "t", {}, {}, AT, cause="plan-1 x") is None
 
 
+@pytest.mark.matrix
 def test_no_function_of_ones_own_hides_whose_a_run_is(room: Room) -> None:
     run = room.mention(room.ben)
     room.sql("CREATE SCHEMA ben AUTHORIZATION ben", role="nexus")
@@ -189,6 +194,7 @@ def test_no_function_of_ones_own_hides_whose_a_run_is(room: Room) -> None:
     room.refuse(function, "SET search_path = ben, pg_catalog, public", update)
 
 
+@pytest.mark.matrix
 def test_no_table_of_ones_own_hides_whose_an_agent_is(room: Room) -> None:
     for table in ("entities", "members", "messages", "runs"):
         copied = f"CREATE TEMP TABLE {table} AS SELECT * FROM public.{table}"
@@ -225,6 +231,7 @@ def test_a_colleague_can_end_a_run_and_change_nothing_else_of_it(room: Room) -> 
     assert room.ana.runs.get(run.key).state == "cancelled"
 
 
+@pytest.mark.matrix
 def test_a_wait_in_the_session_of_a_colleagues_run_is_a_run_of_its_own(room: Room) -> None:
     key = room.ana.runs.queue("plan", "t", {}, OPTIONS, AT)
     claimed = room.ana.runs.claim(key or 0, "here:1", 60.0, AT)
@@ -241,6 +248,7 @@ def test_a_wait_in_the_session_of_a_colleagues_run_is_a_run_of_its_own(room: Roo
     ]
 
 
+@pytest.mark.matrix
 def test_an_answer_is_by_the_role_that_wrote_it(room: Room) -> None:
     run = room.mention(room.ben)
     signal = "INSERT INTO signals (run, at, kind, value{}) VALUES ({}, '', 'approval', '{{}}'{})"
@@ -254,6 +262,7 @@ def test_an_answer_is_by_the_role_that_wrote_it(room: Room) -> None:
     room.sql("UPDATE signals SET taken = 1")
 
 
+@pytest.mark.matrix
 def test_a_copy_on_another_server_keeps_whose_everything_is(room: Room) -> None:
     run = room.mention(room.ben)
     room.ana.runs.signal(run.key, APPROVAL, {"answers": {}}, AT)

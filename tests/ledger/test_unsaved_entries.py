@@ -157,6 +157,7 @@ def test_all_that_happened_is_kept_as_it_would_have_been_recorded(url: str) -> N
     assert from_file[1:] == plain[1:] and len(plain[1]) == 4 and not kept()
 
 
+@pytest.mark.matrix
 def test_a_log_of_an_opening_that_fails_does_not_detach_the_log_in_use(url: str) -> None:
     """What waits in the session is saved before it is forked or locked again."""
     ledger = Ledger.open(url)
@@ -171,6 +172,7 @@ def test_a_log_of_an_opening_that_fails_does_not_detach_the_log_in_use(url: str)
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_a_note_that_is_just_committed_is_not_read_twice(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind that was not read yet, while a thread has committed its note and not yet taken it from what waits."""
     ledger = Ledger.open(url)
@@ -209,6 +211,7 @@ def test_a_session_whose_file_cannot_be_saved_is_not_locked(url: str, monkeypatc
     ledger.close()
 
 
+@pytest.mark.matrix
 def test_a_file_that_cannot_be_made_leaves_no_lock(url: str) -> None:
     ledger = Ledger.open(url)
     info: Any = new(ledger)
@@ -233,6 +236,7 @@ def test_a_file_that_cannot_be_made_leaves_no_lock(url: str) -> None:
     assert opened(url, info.id)[1] == ["words 1", "words 2"], "the server answered again"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS])
 def test_a_session_goes_on_if_its_file_can_be_written_no_more(error: int, url: str) -> None:
     """Nor removed, where the file system is mounted again to be read alone."""
@@ -259,6 +263,7 @@ def test_a_session_goes_on_if_its_file_can_be_written_no_more(error: int, url: s
     assert opened(url, info.id)[1] == ["words 1", "words 2", "words 3"] and not list(unsaved_folder().glob("*.refused"))
 
 
+@pytest.mark.matrix
 def test_a_file_goes_to_the_server_and_role_that_it_was_made_for(
     postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,6 +181,7 @@ def test_servers_end_when_nexus_is_killed(tmp_path: Path) -> None:
     assert all(map(is_gone, pids))
 
 
+@pytest.mark.matrix
 def test_a_list_of_one_session_hides_no_change_from_another(play: Play, tmp_path: Path) -> None:
     told = tmp_path / "told.json"
     told.write_text('{"tools": [{"name": "note", "inputSchema": {"type": "object"}}], "announces": "after"}')

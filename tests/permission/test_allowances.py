@@ -288,6 +288,7 @@ def test_a_message_to_people_asks_at_the_lowest_level_and_is_shown_whole(project
     assert say(planning(project, call, person=Person(), services=services, allow=PLAN), "go")[1].denied
 
 
+@pytest.mark.matrix
 def test_an_address_may_be_allowed_with_all_of_its_host(project: Path) -> None:
     person = Person(STORED)
     urls = ("http://127.0.0.1:9/a", "http://127.0.0.1:9/b", "http://127.0.0.1:8/", "https://*/", "http://[::1]:9/")

@@ -183,6 +183,7 @@ def test_always_that_is_given_at_once_answers_questions_that_were_not_even_begun
     assert outcome.ok and sum(isinstance(event, ApprovalAnswer) for event in events) == 2
 
 
+@pytest.mark.matrix
 def test_a_level_that_allows_the_call_answers_the_question_and_holds_on(tmp_path: Path) -> None:
     sessions: list[Session] = []
 
@@ -346,6 +347,7 @@ def test_the_diff_of_a_question_is_that_of_its_result_however_the_path_is_spelle
     assert shown == [person.asked[0].detail] and "--- a/src/a.txt" in shown[0]
 
 
+@pytest.mark.matrix
 def test_what_was_declined_stays_so_when_a_later_answer_covers_it(tmp_path: Path) -> None:
     declined = asyncio.Event()
 
@@ -365,6 +367,7 @@ def test_what_was_declined_stays_so_when_a_later_answer_covers_it(tmp_path: Path
     assert (tmp_path / "a.txt").exists() and not (tmp_path / "b.txt").exists()
 
 
+@pytest.mark.matrix
 def test_a_question_that_a_level_has_answered_is_asked_again_if_the_level_goes_back(tmp_path: Path) -> None:
     sessions: list[Session] = []
 

@@ -210,6 +210,7 @@ def test_a_command_runs_in_the_profile_that_was_decided(project: Path, monkeypat
     assert [value["profile"] for value in decisions(session)] == ["read"]
 
 
+@pytest.mark.matrix
 def test_a_command_runs_in_the_profile_of_the_level_that_was_set_while_the_ledger_was_away(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +334,7 @@ def test_of_a_line_of_very_many_parts_those_that_ask_are_recorded_and_the_others
         assert "and 451 more" in find_form("decision")(decision_report(log, value["id"]) or {}, 80)
 
 
+@pytest.mark.matrix
 def test_the_question_says_that_a_deny_rule_only_may_match(project: Path) -> None:
     write_settings('[rules]\ndeny = ["bash(touch never)"]\n')
     person = Person(Deny())
@@ -379,6 +381,7 @@ def test_a_reader_that_cannot_write_says_so_and_runs_again_only_when_the_model_a
     assert "ran read-only" not in results(events)[0].output and (project / "made").read_text() == "1\n"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("is_refused", [False, True])
 def test_under_landlock_the_first_command_has_a_loopback_where_the_system_makes_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_refused: bool
@@ -408,6 +411,7 @@ def test_under_landlock_the_first_command_has_a_loopback_where_the_system_makes_
         assert "no loopback" not in made[0].describe_denial("make", "connection refused", 1)
 
 
+@pytest.mark.matrix
 def test_a_failed_reader_says_once_a_turn_that_it_ran_read_only_but_no_search_without_a_match(project: Path) -> None:
     lines = ("grep -r nowhere .", "diff <(echo a) <(echo b)", "grep -r x nowhere", "grep -r x elsewhere")
     found = results(say(opened(project, *(("bash", {"command": line}) for line in lines)), "go")[0])
@@ -603,6 +607,7 @@ def test_a_question_that_plan_mode_finds_open_is_withdrawn_and_its_call_does_not
     ] * 2
 
 
+@pytest.mark.matrix
 def test_a_deny_rule_that_is_added_while_a_question_is_open_refuses_its_call(project: Path) -> None:
     sessions: list[Session] = []
 
@@ -710,6 +715,7 @@ def test_rules_that_another_process_changes_hold_from_the_next_turn_on(project: 
     assert turns("", added, "[rules]\nallow = [", "") == [[False, True], [True, False], [True], [False]]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("level", ["ask", variant("auto")])
 def test_no_program_reads_what_a_rule_denies_also_where_it_denies_writing(project: Path, level: str) -> None:
     write_settings("[rules]\ndeny = ['read_file(secrets/**)', 'write_file(secrets/**)', 'read_file(*.pem)']\n")
@@ -723,6 +729,7 @@ def test_no_program_reads_what_a_rule_denies_also_where_it_denies_writing(projec
     assert [name for name, output in zip(named, found, strict=True) if "SECRET of" in output] == ["free"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("answer", "told"), [(Allow(always=True), True), (Allow(), False)])
 def test_what_was_allowed_for_a_session_is_said_to_end_with_it(project: Path, answer: Allow, told: bool) -> None:
     session = opened(project, WRITES, person=Person(answer))
@@ -733,6 +740,7 @@ def test_what_was_allowed_for_a_session_is_said_to_end_with_it(project: Path, an
     asyncio.run(resumed.aclose())
 
 
+@pytest.mark.matrix
 def test_what_a_command_makes_is_hidden_from_the_next_one_of_the_turn_if_a_rule_denies_it(project: Path) -> None:
     write_settings("[rules]\ndeny = ['read_file(*.key)']\n")
     made = "python3 -c \"open('a.k' + 'ey', 'w').write('SEC' + 'RET')\""
@@ -742,6 +750,7 @@ def test_what_a_command_makes_is_hidden_from_the_next_one_of_the_turn_if_a_rule_
     assert read.status == 1 and "SECRET" not in read.output, "a glob asks nothing, and gets nothing"
 
 
+@pytest.mark.matrix
 def test_a_question_that_a_deny_rule_makes_names_it_as_it_is_written(project: Path) -> None:
     write_settings("[rules]\ndeny = ['read_file(.env)']\n")
     calls = [("bash", {"command": command}) for command in ("cp .env copy", "cat .env", "git diff -- .env")]
@@ -751,6 +760,7 @@ def test_a_question_that_a_deny_rule_makes_names_it_as_it_is_written(project: Pa
     assert {one["rule"] for one in decisions(session)} == {"deny read_file(.env)"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("file", "text", "read"),
     [
@@ -857,7 +867,7 @@ def test_a_bare_session_without_settings_asks_for_every_command(project: Path) -
     assert permission.decide(CheckedCall(tools["bash"], {"command": "ls"}, {}), PLAN).is_denied
 
 
-@pytest.mark.parametrize("level", ["auto", "all"])
+@pytest.mark.parametrize("level", sample(["auto", "all"], 2, 1))
 def test_a_command_gets_no_key_and_what_was_taken_out_is_told_once(
     project: Path, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1022,6 +1032,7 @@ def test_rules_and_places_decide_on_every_part_of_a_reading(project: Path, range
     assert result.success and result.output.count("[plain.txt; ") + (ranges == "") >= 1
 
 
+@pytest.mark.matrix
 def test_an_approved_command_runs_in_the_profile_of_its_question_whatever_the_level_is_then(project: Path) -> None:
     answered = asyncio.Event()
 
@@ -1044,7 +1055,7 @@ def test_an_approved_command_runs_in_the_profile_of_its_question_whatever_the_le
     assert [second["profile"]] == [one.profile for one in person.asked]
 
 
-@pytest.mark.parametrize("pattern", ["kit*", "kit:*", "kit:ship", "ship"])
+@pytest.mark.parametrize("pattern", sample(["kit*", "kit:*", "kit:ship", "ship"], 3, 1))
 def test_a_rule_denies_an_agent_or_skill_of_a_plugin_by_each_of_its_names(
     project: Path, pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

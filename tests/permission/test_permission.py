@@ -332,6 +332,7 @@ def test_credentials_are_refused_at_every_level_but_all(
     assert verdict.is_denied and f'allow = ["{tool.name}(' in verdict.why and "\n" not in verdict.why
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("tool", "root"),
     [(READ, "project"), (GREP, "project"), (WRITE, "/"), (TOOLS["glob"], "/proc")],

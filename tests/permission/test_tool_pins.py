@@ -71,6 +71,7 @@ def test_a_change_is_bounded_and_says_how_much_is_missing() -> None:
     assert "SHA-256" in diff("b" * (LARGEST + 2)) and diff("b" * LARGEST).startswith("+ bbb")
 
 
+@pytest.mark.matrix
 def test_a_change_of_very_many_lines_is_shown_without_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """100 signs on 49,000 lines in another order took `difflib` minutes."""
     lines = [chr(0x100 + number % 100) for number in range(LARGEST // 2 - 1)]

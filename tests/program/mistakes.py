@@ -296,6 +296,7 @@ MISTAKES = (
     Mistake("interrupted", script=SLOW, interrupted=True),
     Mistake("nothing to undo", ("undo",)),
     Mistake("unknown page", ("docs", "seting")),
+    Mistake("folder of nobody", ("-C", "~nobody-of-this-name/project", "ask", "hi")),
     Mistake("import without settings", ("import", "codex")),
     Mistake("command missing", ("mcp", "ad", "x")),
     Mistake("server with an option behind its name", ("mcp", "add", "web", "--url", "https://x.y/mcp")),

@@ -55,6 +55,8 @@ RUN = os.getpid()
 HOST = "nexus_cli.mcp.host"
 """The program that holds MCP servers, and the kind of the process that forks it."""
 PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
+SPENT = [0.0]
+"""CPU seconds of the runs that this process has waited for, with their children."""
 HELD: list[socket.socket] = []
 """Connections that keep processes that fork alive."""
 LIBRARIES: dict[str, Path] = {}
@@ -88,6 +90,7 @@ class Child:
         """Its exit status, negative for a signal."""
         if self.returncode is None:
             self.returncode = self._line(timeout)
+            SPENT[0] += self._line(300.0) / 1000
             self._channel.close()
         return int(self.returncode)
 
@@ -358,18 +361,18 @@ class Nursery:
         self._tell(pid, pid)
 
     def _collect(self) -> None:
-        """Say the status of every run that has ended."""
+        """Say the status of every run that has ended, and its CPU time in milliseconds."""
         self.ended.recv(4096)
         while self.runs:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, used = os.wait4(-1, os.WNOHANG)
             if pid == 0:
                 return
-            self._tell(pid, os.waitstatus_to_exitcode(status))
+            self._tell(pid, os.waitstatus_to_exitcode(status), round((used.ru_utime + used.ru_stime) * 1000))
             del self.runs[pid]
 
-    def _tell(self, run: int, number: int) -> None:
+    def _tell(self, run: int, *numbers: int) -> None:
         try:
-            self.runs[run].sendall(b"%d\n" % number)
+            self.runs[run].sendall(b"".join(b"%d\n" % number for number in numbers))
         except OSError:  # whoever asked for the run has gone
             pass
 

@@ -17,7 +17,7 @@ from search import sample
 WORDS = {"default": {"text": "some words of an answer that goes on", "chunk": 10}}
 SPINS = "a loop that spins"
 DEAF = "a loop that lives and hears nothing"
-EACH = pytest.mark.parametrize("block", sample(BLOCKS, 2))
+EACH = pytest.mark.parametrize("block", sample(BLOCKS, 2, 2))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_the_time_limit_ends_a_turn_whose_loop_is_blocked(ended: Callable[[str, 
     assert done.result["session"] and done.result["model"] == MODEL
 
 
-@pytest.mark.parametrize(("block", "number"), sample(SIGNALS, 2))
+@pytest.mark.parametrize(("block", "number"), sample(SIGNALS, 2, 2))
 def test_one_signal_ends_a_turn_whose_loop_is_blocked(
     ended: Callable[[str, str, int], Ended], block: str, number: signal.Signals
 ) -> None:

@@ -255,6 +255,7 @@ def test_what_a_huge_diff_could_not_send_comes_back_byte_for_byte(seen_cold: See
     assert shown["joined"] == shown["back"]
 
 
+@pytest.mark.matrix
 def test_a_huge_diff_is_told_to_the_model_and_to_the_person(seen_cold: Seen) -> None:
     shown = seen_cold["ten_megabytes"]
     result = shown["done"].result
@@ -279,6 +280,7 @@ def test_a_session_killed_in_a_batch_goes_on_with_the_same_bytes(seen_cold: Seen
     assert requests[3].offered == requests[0].offered
 
 
+@pytest.mark.matrix
 def test_confirmed_results_are_kept_and_nothing_runs_twice(seen_cold: Seen) -> None:
     shown = seen_cold["killed_in_a_batch"]
     messages = shown["requests"][2].body["messages"]

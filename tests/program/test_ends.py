@@ -195,6 +195,7 @@ def test_a_command_that_ran_when_the_process_was_killed_is_never_silently_run_ag
     assert "+++ b/pids" in shown["diff"] and "later" not in shown["diff"], "changed after the session was resumed"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("number", STATUS)
 def test_a_signal_during_the_answer_closes_the_request_and_prints_nothing(seen: Seen, number: signal.Signals) -> None:
     shown = seen["in_a_stream"][number]

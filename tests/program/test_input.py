@@ -115,6 +115,7 @@ def seen_cold(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return play(tmp_path_factory.mktemp, endless)
 
 
+@pytest.mark.matrix
 def test_an_empty_stdin_is_nothing_to_ask(seen: Seen) -> None:
     for done in seen["empty"]:
         assert (done.status, done.stdout) == (2, b"") and clean(done)
@@ -129,6 +130,7 @@ def test_binary_input_is_refused_with_a_way_to_convert_it(seen: Seen) -> None:
         ]
 
 
+@pytest.mark.matrix
 def test_input_that_is_not_utf8_is_read_and_said_so(seen: Seen) -> None:
     done, sent = seen["latin"]
     assert done.status == 0 and "not UTF-8" in done.told[0] and len(done.told) == 1

@@ -253,6 +253,7 @@ def test_a_limit_lowers_the_output_cap_before_it_refuses(seen: Seen) -> None:
     assert 1024 <= tokens < 3000 and 1024 <= cost < 4000, (tokens, cost)
 
 
+@pytest.mark.matrix
 def test_the_only_key_chooses_the_model_and_it_is_announced(seen: Seen) -> None:
     done, body, _ = seen["one_key"]
     model = "openai/scripted"  # the only one that the server lists

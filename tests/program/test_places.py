@@ -186,6 +186,7 @@ def test_broken_settings_name_file_line_and_key(seen: Seen, name: str, says: tup
     assert all(word in done.told[0] for word in says), done.told
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", sample(["folder", "fifo", "empty"], 3))
 def test_instructions_without_text_count_as_absent(seen: Seen, name: str) -> None:
     done, tokens = seen["instructions"][name]
@@ -224,6 +225,7 @@ def test_special_tokens_escapes_and_tags_reach_the_model_as_they_are(seen: Seen)
     assert seen["hostile_text"]["replay"].status == 0
 
 
+@pytest.mark.matrix
 def test_a_pipe_gets_the_answer_untouched_and_stderr_nothing_raw(seen: Seen) -> None:
     done = seen["hostile_text"]["done"]
     assert (done.status, done.text) == (0, f"answer {HOSTILE}\n")

@@ -267,6 +267,7 @@ def test_a_run_that_is_cut_at_its_steps_has_failed_with_status_3(place: Stage) -
     assert "last request" in str(place.server.requests[-1].body["messages"][-1])
 
 
+@pytest.mark.matrix
 def test_a_provider_that_is_away_lets_a_run_wait_and_a_person_resumes_what_failed(place: Stage) -> None:
     place.script({"default": {"fault": {"status": 503, "retry_after": 1800}}})
     place.run("plan", "add", "Look", "--in", "1 hour", "--name", "Nightly", "--max-steps", "3")

@@ -184,6 +184,7 @@ def test_a_request_that_was_never_sent_is_wrong_usage(seen: Seen) -> None:
     assert seen["context"]["replay"]["ok"] is True and seen["context"]["replay"]["requests"] == 1
 
 
+@pytest.mark.matrix
 def test_looking_where_nothing_is_creates_nothing(seen: Seen) -> None:
     for name in ("drops", "show", "replay", "step", "find", "atlas"):
         done = seen["nothing_yet"][name]
@@ -192,6 +193,7 @@ def test_looking_where_nothing_is_creates_nothing(seen: Seen) -> None:
     assert "no such command" in seen["nothing_yet"]["atlas"].told[0]
 
 
+@pytest.mark.matrix
 def test_settings_are_written_read_and_traced(seen: Seen) -> None:
     shown = seen["settings"]
     assert shown["path"].text.strip() == shown["where"]

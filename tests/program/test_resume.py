@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from program.stage import Done, Seen, calls, clean, play, stage
+from search import sample
 from server.blocks import is_prefix
 
 GO_ON = "Continue where you stopped."
@@ -59,7 +60,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return play(tmp_path_factory.mktemp, out_of_steps, unreachable, cut_off, lost, complete)
 
 
-@pytest.mark.parametrize("name", ["out_of_steps", "unreachable", "cut_off", "lost"])
+@pytest.mark.parametrize("name", sample(["out_of_steps", "unreachable", "cut_off", "lost"], 2))
 def test_the_last_line_of_stderr_resumes_the_turn(seen: Seen, name: str) -> None:
     shown = seen[name]
     assert shown["first"].status in (1, 3) and clean(shown["first"])
@@ -67,17 +68,18 @@ def test_the_last_line_of_stderr_resumes_the_turn(seen: Seen, name: str) -> None
     assert shown["prefix"] and shown["replay"].status == 0
 
 
-@pytest.mark.parametrize(("name", "role"), [("out_of_steps", "tool"), ("unreachable", "user")])
+@pytest.mark.parametrize(("name", "role"), sample([("out_of_steps", "tool"), ("unreachable", "user")], 2))
 def test_what_was_open_goes_on_without_another_word(seen: Seen, name: str, role: str) -> None:
     assert seen[name]["last"]["role"] == role and GO_ON not in str(seen[name]["last"]["content"])
 
 
-@pytest.mark.parametrize("name", ["cut_off", "lost"])
+@pytest.mark.parametrize("name", sample(["cut_off", "lost"], 2))
 def test_a_reply_that_broke_off_is_asked_for_again(seen: Seen, name: str) -> None:
     last = seen[name]["last"]
     assert last["role"] == "user" and last["content"].endswith(GO_ON), last
 
 
+@pytest.mark.matrix
 def test_a_session_with_nothing_left_to_do_says_so(seen: Seen) -> None:
     plain, as_json = seen["complete"]
     assert (plain.status, plain.stdout) == (2, b"") and clean(plain)

@@ -216,6 +216,7 @@ def test_a_command_is_judged_by_its_last_run_however_its_output_was_cut(place: S
     assert f"failed: {broken} (exit 1)" in place.run("runs", "show", "run-1", env={"COLUMNS": "200"}).text
 
 
+@pytest.mark.matrix
 def test_a_report_says_what_became_of_the_files_that_the_person_had_not_committed(place: Stage) -> None:
     (place.folder / "README.md").write_text("Half a sent")
     (place.folder / "new.md").write_text("Mine.")

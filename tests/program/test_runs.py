@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from program.stage import MODEL, QUICK, Stage, calls, end, stage, until
 from program.terminal_run import TerminalRun
+from search import sample
 
 from nexus_cli.core.run import Wait
 from nexus_cli.ledger import Ledger
@@ -77,7 +78,7 @@ def test_a_person_resumes_without_waiting_on_and_cancels(tmp_path: Path) -> None
         assert of_all.status == 2 and b"--answer yes: the run id is missing" in of_all.stderr
 
 
-@pytest.mark.parametrize("answer", ["yes", "no"])
+@pytest.mark.parametrize("answer", sample(["yes", "no"], 2))
 def test_an_approval_of_a_run_that_nobody_watches_waits_for_an_answer(answer: str, tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         place.settings(f'{QUICK}[spaces]\nname = "Ana"\n')
@@ -146,6 +147,7 @@ def test_a_run_that_broke_off_is_not_said_to_have_been_running_when_it_is_cancel
         assert place.run("runs", "cancel", "1").text.startswith("run-1 was cancelled (it was interrupted).")
 
 
+@pytest.mark.matrix
 def test_a_run_whose_answer_nobody_has_taken_up_yet_is_listed_as_answered(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         place.script({"default": {"text": "over"}})

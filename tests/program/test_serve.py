@@ -167,6 +167,7 @@ def test_a_person_reads_what_the_server_does(place: Stage) -> None:
     assert lines == [f"listening at {printed['url']}", "connected: 127.0.0.1", "agent w: turn started"]
 
 
+@pytest.mark.matrix
 def test_every_start_has_a_token_of_its_own(place: Stage) -> None:
     with serving(place) as (child, printed):
         old, port = token_of(printed), printed["url"].rpartition(":")[2]

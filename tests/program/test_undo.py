@@ -153,7 +153,7 @@ def test_names_that_are_hostile_to_a_terminal_or_json_are_harmless(place: Stage)
     assert sum(re.search(r"\.nexus-undo$", name) is not None for name in os.listdir(place.folder)) == len(names)
 
 
-@pytest.mark.parametrize("allow", sample(["all", "auto"], 1))
+@pytest.mark.parametrize("allow", sample(["all", "auto"], 2))
 def test_folders_pipes_rights_and_links_are_as_before_the_command(place: Stage, allow: str) -> None:
     work = work_of(place, "")
     set_up(work)
@@ -200,6 +200,7 @@ def edit_during(place: Stage, command: str, *writes: tuple[str, str], options: S
         end(child)
 
 
+@pytest.mark.matrix
 def test_what_the_person_saved_while_a_command_ran_stays_and_goes_when_told(place: Stage) -> None:
     mine, new = place.folder / "mine.txt", place.folder / "new.txt"
     mine.write_text("old\n")
@@ -251,6 +252,7 @@ def test_what_undo_does_not_cover_is_told_before_the_command_and_by_undo(place: 
     assert done.result["removed"] == ["a"] and not [*problems(done.result, UndoReport)]
 
 
+@pytest.mark.matrix
 def test_a_command_that_may_change_what_undo_does_not_cover_is_refused_if_undo_is_required(
     place: Stage, database: Path
 ) -> None:
@@ -281,6 +283,7 @@ def test_the_largest_file_that_is_copied_before_a_command_is_a_setting(place: St
     assert ([one["path"] for one in done.result["not_covered"]] == ["data.db"]) != covered
 
 
+@pytest.mark.matrix
 def test_a_question_about_a_command_says_what_undo_will_not_cover(place: Stage, database: Path) -> None:
     place.script([calls(("bash", {"command": "echo > a"})), {"text": "done"}])
     with TerminalRun("ask", "--allow", "edit", "drop it", env=place.env(), cwd=place.folder, columns=200) as terminal:

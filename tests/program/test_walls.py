@@ -150,6 +150,7 @@ def test_a_command_that_met_a_wall_says_so_and_that_nobody_can_be_asked(seen: Se
     assert everything == "[exit status 0]" or "(no output)" in everything
 
 
+@pytest.mark.matrix
 def test_a_wall_that_a_pipe_hides_is_told_too(seen: Seen) -> None:
     piped = seen["changed"]["results"][1]
     assert "[sandbox: write to " in piped and "/out refused; " in piped and "[exit status 0; pipe: 1 0]" in piped

@@ -227,6 +227,7 @@ def test_wrong_names_are_one_line_and_exit_status_2(place: Stage, arguments: tup
     assert (done.status, done.stdout, len(done.told)) == (2, b"", 1) and why in done.told[0], done
 
 
+@pytest.mark.matrix
 def test_where_no_worktree_can_be_made_nothing_is_asked(tmp_path: Path) -> None:
     with stage(tmp_path) as place:
         done = place.ask("-w", "fix", "--json", "hi")

@@ -119,7 +119,7 @@ FIELDS = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("model", sample([*WHOLE, *TEXTS], 7))
+@pytest.mark.parametrize("model", sample([*WHOLE, *TEXTS], 14, 7))
 def test_no_request_differs_from_litellms_whatever_is_asked(model: str, person: Processes) -> None:
     @settings(max_examples=12)
     @given(st.lists(st.tuples(ANY_TEXT, ANY_TEXT, st.lists(ANY_TURN, max_size=2), FIELDS), min_size=1, max_size=4))
@@ -362,6 +362,7 @@ def test_a_key_elsewhere_in_the_head_leaves_it_to_litellm(person: Processes) -> 
 # What a template is never used with.
 
 
+@pytest.mark.matrix
 def test_never_with_another_package(person: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     person.learn(CHAT)
     (tmp_path / "packages" / "litellm-9.9.9.dist-info").mkdir(parents=True)
@@ -428,7 +429,7 @@ def test_never_with_other_options(fields: dict[str, Any], person: Processes) -> 
     assert not person.ask("openai/gpt-5", **fields)[1]
 
 
-@pytest.mark.parametrize("model", [CHAT, "anthropic/claude-sonnet-4-5"])
+@pytest.mark.parametrize("model", sample([CHAT, "anthropic/claude-sonnet-4-5"], 2, 1))
 @pytest.mark.parametrize("learned", [False, True])
 def test_never_after_a_redirect(model: str, learned: bool, person: Processes) -> None:
     with Front(person.server) as front:
@@ -445,7 +446,7 @@ def test_never_after_a_redirect(model: str, learned: bool, person: Processes) ->
             assert heard.error is None and not early
 
 
-@pytest.mark.parametrize("model", [CHAT, "hosted_vllm/m"])
+@pytest.mark.parametrize("model", sample([CHAT, "hosted_vllm/m"], 2, 1))
 def test_an_encrypted_connection_is_begun_early_and_holds_its_certificate(
     model: str, person: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,6 +183,7 @@ def test_nothing_is_sent_again_after_the_first_token(model_server: ScriptedServe
     assert len(model_server.requests) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", ["chat", "anthropic"])
 def test_each_attempt_tells_when_it_goes_out(form: str, model_server: ScriptedServer) -> None:
     refused = {"fault": {"status": 503, "retry_after": 0}}

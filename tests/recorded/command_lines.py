@@ -147,6 +147,8 @@ ledger show
 ask --price hi [--json]
 """
 """What reads."""
+MARKING = "space read"
+"""The command of `READS` that changes what it prints next: what was read is seen."""
 
 WRITES = """
 ask --quiet 'say it'
@@ -248,8 +250,8 @@ sessions show nobody [--json]
 sessions search
 sessions export nobody
 sessions export prices --format pdf
-sessions stop nobody --yes
 sessions stop prices --yes
+sessions stop nobody --yes
 sessions fork nobody
 sessions rename nobody name
 sessions delete nobody --yes

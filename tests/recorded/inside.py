@@ -1,4 +1,4 @@
-"""What is seen of the program from inside: the names of its shell commands, and its slash commands as a front end does.
+"""What is seen of the program from inside: the help of its shell commands, and its slash commands as a front end does.
 
 Runs in a fork of the program (`outputs.py`), with the folder and the clock of the recorded person.
 """
@@ -6,10 +6,12 @@ Runs in a fork of the program (`outputs.py`), with the folder and the clock of t
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -139,12 +141,20 @@ def command_names(command: Any, path: str = "") -> Iterator[str]:
         yield from command_names(command.get_command(None, name), below)
 
 
+def help_blocks() -> Iterator[tuple[str, str]]:
+    """Yield each shell command with `--help`, and what a run of it prints."""
+    for name in command_names(app.build(completion=False)):
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(out):
+            status = app.run([*name.split(), "--help"])
+        yield f"nexus {name} --help", f"[exit {status}]\n{out.getvalue()}".removesuffix("\n")
+
+
+BLOCKS = {"help": help_blocks, "slash": slash_blocks}
+
+
 def main() -> NoReturn:
     """Print what the first argument names, and end."""
-    if sys.argv[1] == "commands":
-        print("\n".join(command_names(app.build(completion=False))))
-    else:
-        for title, text in slash_blocks():
-            print(f"=== {title}\n{text}")
+    for title, text in BLOCKS[sys.argv[1]]():
+        print(f"=== {title}\n{text}")
     sys.stdout.flush()
     os._exit(0)

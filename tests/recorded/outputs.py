@@ -13,6 +13,7 @@ import argparse
 import difflib
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -26,7 +27,7 @@ if __name__ == "__main__":  # started as a file, its folder is on the path inste
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from program import nursery
-from recorded.command_lines import MISTAKES, READS, WRITES
+from recorded.command_lines import MARKING, MISTAKES, READS, WRITES
 from recorded.forks import SECONDS, build_library
 from recorded.person import Person
 from recorded.replacements import REPORTS, Replacements
@@ -131,8 +132,10 @@ class Begun:
 class Recorder:
     """Runs command lines in the world of a person, and keeps what they print by the name of its file."""
 
-    def __init__(self, person: Person) -> None:
+    def __init__(self, person: Person, is_short: bool) -> None:
         self.person = person
+        self._is_short = is_short
+        """Whether of the lines that change nothing one of each command is enough."""
         self.texts: dict[str, list[str]] = {}
         found = json.loads(self._run(["sessions", "list", "--all", "--json"])[1])["sessions"]
         self._ids = {"SESSION": found[0]["id"], "FIRST": found[-1]["id"], "HOME": str(person.home)}
@@ -157,13 +160,17 @@ class Recorder:
         status, out, told = self._run([self._ids.get(word, word).replace("HOME", self._ids["HOME"]) for word in words])
         self.add(name, f"nexus {shlex.join(words)}", f"[exit {status}]\n{out}", told)
 
-    def lines(self, name: str, lines: str, *, minutes: int = 0) -> None:
-        """Run these command lines, those with `[--json]` twice; so many minutes go by before each."""
-        for line in filter(None, lines.splitlines()):
-            plain = line.removesuffix(" [--json]")
-            for further in ([], ["--json"])[: 1 if plain == line else 2]:
-                self.person.later(hours=minutes / 60)
-                self.run(name, [*shlex.split(plain), *further])
+    def read(self, name: str, lines: str) -> None:
+        """Run these command lines, which change nothing: each, or one of each command."""
+        written = list_written(lines)
+        for words in list_one_of_each(written) if self._is_short else written:
+            self.run(name, words)
+
+    def change(self, name: str, lines: str) -> None:
+        """Run these command lines, each a minute after the one before."""
+        for words in list_written(lines):
+            self.person.later(hours=1 / 60)
+            self.run(name, words)
 
     def inside(self, what: str) -> str:
         """Return what `inside.py` prints of `what`."""
@@ -177,6 +184,28 @@ class Recorder:
         self.texts.setdefault(name, []).append(f"=== {title}\n{_ended(text)}{_ended(stderr)}")
 
 
+def list_written(lines: str) -> list[list[str]]:
+    """Return the words of each command line, of those with `[--json]` twice."""
+    written = []
+    for line in filter(None, lines.splitlines()):
+        plain = shlex.split(line.removesuffix(" [--json]"))
+        written += [plain, [*plain, "--json"]] if line.endswith(" [--json]") else [plain]
+    return written
+
+
+def list_one_of_each(lines: Iterable[list[str]]) -> list[list[str]]:
+    """Return one line of each command with each first option: the first, or where it has a verb or an option the first
+    with `--json`."""
+    chosen: dict[str, list[str]] = {}
+    for words in lines:
+        names = [word for word in words[:2] if re.fullmatch("[a-z]+", word)]
+        options = [word for word in words if re.match("--(?!json$)", word)]
+        kind = shlex.join(words if " ".join(names) == MARKING else [*names, *options[:1]])
+        if kind not in chosen or (" " in kind and "--json" in words and "--json" not in chosen[kind]):
+            chosen[kind] = words
+    return [*chosen.values()]
+
+
 def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else f"{text}\n"
 
@@ -185,8 +214,7 @@ def record_help(recorder: Recorder) -> None:
     """Record the help of every command."""
     recorder.run("help", ["--help"])
     recorder.run("help", ["--help", "all"])
-    for name in recorder.inside("commands").splitlines():
-        recorder.run("help", [*name.split(), "--help"])
+    recorder.texts["help"].append(recorder.inside("help"))
 
 
 def record_slash(recorder: Recorder) -> None:
@@ -213,21 +241,24 @@ def _json(value: Any) -> str:
 
 PARTS: dict[str, Callable[[Recorder], None]] = {
     "help": record_help,
-    "shell": lambda recorder: recorder.lines("shell", READS),
-    "mistakes": lambda recorder: recorder.lines("mistakes", MISTAKES),
+    "shell": lambda recorder: recorder.read("shell", READS),
+    "mistakes": lambda recorder: recorder.read("mistakes", MISTAKES),
     "server": record_server,
     "slash": record_slash,
-    "changes": lambda recorder: recorder.lines("changes", WRITES, minutes=1),
+    "changes": lambda recorder: recorder.change("changes", WRITES),
 }
 """The files, in the order in which they are recorded: what changes something comes last."""
 
 
-def record(names: Iterable[str] = PARTS) -> dict[str, str]:
+def record(names: Iterable[str] = PARTS, *, is_short: bool = False) -> dict[str, str]:
     """Return the texts of the files by their names, up to the last of `names`: what one records is seen by those after
-    it."""
+    it.
+
+    A short recording has one line of each command that changes nothing.
+    """
     with Forked() as forked, Person(forked, slow=STANDING) as person:
         make_world(person)
-        recorder = Recorder(person)
+        recorder = Recorder(person, is_short)
         waiting = set(names)
         for name, part in PARTS.items():
             if waiting:
@@ -244,10 +275,41 @@ def replaced(person: Person, words: dict[str, str]) -> dict[str, str]:
     return {name: replacements.of(text) for name, text in words.items()}
 
 
-def difference(name: str, text: str) -> str:
-    """Return the difference from the expected text as a unified diff; "" without one."""
+def read_expected(name: str) -> str:
+    """Return the expected text of this name, "" before it was written."""
     path = EXPECTED / f"{name}.txt"
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def shorten(texts: dict[str, str]) -> dict[str, str]:
+    """Return the blocks of the expected texts that a short recording has too, their ids numbered as they come there."""
+    short = {}
+    for name, text in texts.items():
+        titles = set(_titles(text))
+        blocks = re.split(r"^(?==== )", read_expected(name), flags=re.MULTILINE)
+        short[name] = "".join(block for block in blocks if set(_titles(block)) & titles)
+    return number_anew(short)
+
+
+def number_anew(texts: dict[str, str]) -> dict[str, str]:
+    """Number the ids in texts as they come, and their ends."""
+    numbers: dict[str, int] = {}
+    for found in re.findall(r"(?:\bSESSION-\d{14}|\bID)(\d{4})\b", "\n".join(texts.values())):
+        numbers.setdefault(found, len(numbers) + 1)
+
+    def renew(found: re.Match[str]) -> str:
+        return f"{found[1]}{numbers[found[2]]:04}"
+
+    return {name: re.sub(r"(\bSESSION-\d{14}|\bID)(\d{4})\b", renew, text) for name, text in texts.items()}
+
+
+def _titles(text: str) -> list[str]:
+    return re.findall(r"^=== .*", text, re.MULTILINE)
+
+
+def difference(name: str, text: str, before: str | None = None) -> str:
+    """Return the difference from the expected text, or from `before`, as a unified diff; "" without one."""
+    before = read_expected(name) if before is None else before
     old, new = (one.splitlines(keepends=True) for one in (before, text))
     return "".join(difflib.unified_diff(old, new, f"expected {name}.txt", f"recorded {name}.txt"))
 

@@ -10,7 +10,18 @@ import pytest
 from json_shape import find_verb, list_verbs, problems_of_line
 from programs import need
 from recorded.command_lines import LEFT_OUT
-from recorded.outputs import CHANGING, EXPECTED, PARTS, READERS, difference, record
+from recorded.outputs import (
+    CHANGING,
+    EXPECTED,
+    PARTS,
+    READERS,
+    difference,
+    list_one_of_each,
+    number_anew,
+    read_expected,
+    record,
+    shorten,
+)
 
 RENEW = "If this is what was meant: python tests/recorded/outputs.py write, and a line in CHANGELOG.md"
 
@@ -19,18 +30,30 @@ MOST = 80
 
 
 @pytest.fixture(scope="module")
-def texts() -> dict[str, str]:
+def texts(in_gate: bool) -> dict[str, tuple[str, str]]:
+    """What was expected and what was recorded, by the name of the file; in the gate a short recording."""
     need("cc")
     if not sys.platform.startswith("linux"):
         pytest.skip("the clock of a recording needs Linux")
-    return record()
+    texts = record(is_short=in_gate)
+    expected, found = (shorten(texts), number_anew(texts)) if in_gate else ({n: read_expected(n) for n in PARTS}, texts)
+    return {name: (expected[name], found[name]) for name in PARTS}
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_the_commands_print_what_was_recorded(texts: dict[str, str], name: str) -> None:
-    found = difference(name, texts[name]).splitlines()
+def test_the_commands_print_what_was_recorded(texts: dict[str, tuple[str, str]], name: str) -> None:
+    expected, text = texts[name]
+    found = difference(name, text, expected).splitlines()
     more = f"... {len(found) - MOST:,} more lines; all: python tests/recorded/outputs.py compare {name}\n"
     assert not found, "\n".join([*found[:MOST], more * (len(found) > MOST) + RENEW])
+
+
+def test_a_short_recording_has_a_line_of_each_command() -> None:
+    lines = [["sessions"], ["sessions", "--json"], ["model", "show", "fast"], ["model", "show", "fast", "--json"]]
+    assert list_one_of_each(lines) == [["sessions"], ["model", "show", "fast", "--json"]]
+    ids = "SESSION-000000000000000007 ID0003 SESSION-000000000000000003"
+    anew = {"a": "SESSION-000000000000000001 ID0002 SESSION-000000000000000002", "b": "ID0001"}
+    assert number_anew({"a": ids, "b": "ID0007"}) == anew
 
 
 def titles(name: str) -> list[str]:

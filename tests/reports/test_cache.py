@@ -139,6 +139,7 @@ def test_what_is_not_there_is_one_line_and_status_two(
     assert told.out == "" and told.err.startswith("nexus: ") and told.err.count("\n") == 1
 
 
+@pytest.mark.matrix
 def test_what_was_sent_beside_the_conversation_is_one_line_and_no_row(missed: str) -> None:
     with the_ledger() as ledger:
         value = cache_report(ledger, missed, SETTINGS)

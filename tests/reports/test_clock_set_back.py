@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from session.played import MODEL, count_definitions, the_ledger
 from session.prefix_cache import Clock, lived, opened, working
 from session.summed import SUMMARY, asks_for_summary, ended
@@ -27,6 +28,7 @@ def listing(request: Any, step: int) -> Any:
     return "done" if request.messages[-1]["role"] == "tool" else [("bash", {"command": "seq 1000 1300"})]
 
 
+@pytest.mark.matrix
 def test_drops_costs_and_limits_stand_with_the_turns_that_they_are_of(tmp_path: Path) -> None:
     clock = Clock()
     provider = working(listing, clock)

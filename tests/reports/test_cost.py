@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from session.played import MODEL, Played, opened, say, the_ledger
 from workers.crew import Crew, crewed, doing, handing, run
 
@@ -33,6 +34,7 @@ class Unpriced(Played):
         yield FinishDelta("stop")
 
 
+@pytest.mark.matrix
 def test_the_sums_are_those_of_the_session(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "answer"), tmp_path)
     assert say(session, "one")[1].ok
@@ -48,6 +50,7 @@ def test_the_sums_are_those_of_the_session(tmp_path: Path) -> None:
     assert [(turn["turn"], turn["text"], turn["requests"]) for turn in value["turns"]] == [(1, "one", 1), (2, "two", 1)]
 
 
+@pytest.mark.matrix
 def test_workers_count_where_their_session_counts(tmp_path: Path) -> None:
     crew = Crew({"DEEP": doing("deep"), "HIGH": handing("DEEP"), "TWO": doing("2"), "root": handing("HIGH", "TWO")})
     session = crewed(crew, tmp_path)

@@ -183,6 +183,7 @@ def test_a_call_that_failed_its_check_tells_nothing_of_questions_before() -> Non
     assert told == "needs approval; no answer is recorded" and "anybody" not in told
 
 
+@pytest.mark.matrix
 def test_reads_that_the_level_allowed_push_no_refusal_out_of_the_list(tmp_path: Path) -> None:
     calls = [("read_file", {"path": f"f{n}"}) for n in range(NEWEST + 2)]
     session = played(tmp_path, [("write_file", {"path": "x", "content": "x"}), *calls])

@@ -68,6 +68,7 @@ def test_changes_in_a_submodule_are_in_the_diff_and_none_of_its_filters_runs(rep
     assert not (tmp_path / "was-here").exists()
 
 
+@pytest.mark.matrix
 def test_a_link_where_a_submodule_was_leads_to_no_other_repository(repository: Path, tmp_path: Path) -> None:
     folder = tmp_path / "repo"
     head = subprocess.check_output(["git", "-C", str(folder), "rev-parse", "HEAD"], text=True).strip()

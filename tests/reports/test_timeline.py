@@ -142,6 +142,7 @@ class Play:
         return session_timeline(self.ledger, self.session, last)
 
 
+@pytest.mark.matrix
 @example(["user", "level", "level", "level", "level", "pin", "pin", "notice", "notice"], 30)
 @given(st.lists(st.sampled_from(STEPS), max_size=25), st.integers(1, 30))
 def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(steps: list[str], last: int) -> None:
@@ -291,6 +292,7 @@ def test_a_session_of_the_terminal_is_begun_at_the_prompt(tmp_path: Path) -> Non
     assert rows_of(timeline(session.id), "user")[0]["trigger"] == {"type": "repl"}
 
 
+@pytest.mark.matrix
 def test_a_refused_call_says_so_and_why(tmp_path: Path) -> None:
     steps: list[Answer] = [[("write_file", {"path": "a.txt", "content": "x"})], "no"]
     options = Options(tmp_path, "openai/played", allow="ask", limits=Limits(max_steps=9))

@@ -170,6 +170,7 @@ def test_what_a_group_or_a_pipeline_puts_out_is_the_input_of_a_shell_behind_it(t
     assert decide(line, tmp_path, "all").decision == "deny"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("option", ["-I X", "-IX", "--replace=X", "-0 -I X", "-rI X"])
 def test_a_sign_of_xargs_that_stands_for_a_program_may_be_a_denied_one(tmp_path: Path, option: str) -> None:
     for line in (f"echo rm | xargs {option} X a", f"echo push | xargs {option} git X"):

@@ -75,6 +75,7 @@ def make_project(folder: Path, kind: str) -> Path:
     return folder
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", PROJECTS)
 def test_of_a_day_only_lines_ask_that_run_something_write_or_look_elsewhere(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -331,6 +331,7 @@ def test_the_parser_is_not_loaded_at_start(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ}).returncode == 0
 
 
+@pytest.mark.matrix
 def test_a_command_that_names_a_file_of_a_read_rule_is_refused_or_asks(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / ".env")

@@ -84,6 +84,7 @@ def test_the_search_is_bounded_begins_at_the_top_and_says_so(project: Path, monk
     assert not found.is_whole and set(found.paths) == {project / ".env", project / "a" / ".ENV"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("line", sample(INPUTS, 3))
 def test_a_redirect_names_a_file_as_a_word_does(tmp_path: Path, line: str) -> None:
     for name in ("secret", "a"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from rules.rows import TOOLS, decide, read_rows
 
 from nexus_cli.rules.rule_set import RuleSet, parse_rule
@@ -25,6 +26,7 @@ def test_few_commands_ask_at_auto(tmp_path: Path) -> None:
         assert len(asked) <= len(rows) * 0.05, asked
 
 
+@pytest.mark.matrix
 def test_fewer_commands_ask_at_ask_than_with_peers(tmp_path: Path) -> None:
     rows = read_rows("corpus.tsv")
     asked = count_asked(NONE, "ask", tmp_path)

@@ -88,6 +88,7 @@ CAN_WRITE = [
 ]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("reader", CAN_WRITE)
 def test_a_reader_that_can_write_asks_beside_a_command_that_runs_with_writes(project: Path, reader: str) -> None:
     rules = RuleSet((parse_rule("allow", "bash(make *)", TOOLS),))
@@ -107,6 +108,7 @@ def test_what_plainly_writes_asks_at_once_and_runs_with_writes_at_auto(project: 
     assert (found.decision, found.profile) == ("allow", "write")
 
 
+@pytest.mark.matrix
 def test_a_reader_that_asks_for_write_access_is_asked_about(project: Path) -> None:
     def ask_to_write(level: str, *rules: str) -> tuple[str, str]:
         found = decide_command(
@@ -126,6 +128,7 @@ def test_a_reader_that_asks_for_write_access_is_asked_about(project: Path) -> No
     assert ask_to_write("ask", "bash(awk *)", "bash(ls *)") == ("ask", "write"), "a rule for a reader covers reading"
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "script", ["awk '{getline x < \"k\"}' a.txt", "sed 'r k' a.txt", "sed -n rk a.txt", "sed -f k a.txt"]
 )
@@ -190,6 +193,7 @@ def test_a_variable_of_the_environment_is_neither_set_nor_read_but_a_few(
     assert len(asked(lines, project)) == len(lines)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "line",
     [
@@ -219,6 +223,7 @@ COMPUTED = (
 )
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rule", ["read_file(secrets/**)", "bash(rm *)"])
 @pytest.mark.parametrize("decision", ["deny", "ask"])
 def test_a_computed_word_may_be_what_a_rule_names(project: Path, rule: str, decision: Decision) -> None:
@@ -231,6 +236,7 @@ def test_a_computed_word_may_be_what_a_rule_names(project: Path, rule: str, deci
     assert decide("for f in a.txt; do rm a.txt; done", project, "ask", allowed).decision == "ask", "a loop of others"
 
 
+@pytest.mark.matrix
 def test_computed_lines_run_in_the_profile_read_and_ask_where_there_is_none(project: Path) -> None:
     for line in COMPUTED:
         for level in LEVELS:
@@ -253,6 +259,7 @@ def test_the_globs_of_a_line_list_no_more_than_one_may(tmp_path: Path) -> None:
     assert asked(["ls f*; " * 6], tmp_path)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("word", ["$f$f", "$f$f$f", "x$f$g"])
 @pytest.mark.parametrize("names", [19, 400])
 def test_the_values_of_all_words_are_counted_before_they_are_made(project: Path, word: str, names: int) -> None:

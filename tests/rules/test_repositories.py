@@ -245,6 +245,7 @@ def test_a_submodule_whose_configuration_names_a_program_is_not_plain(project: P
         check_repository(str(project))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["a .git file", "a .git link"])
 def test_git_asks_where_it_finds_a_repository_outside_the_project(name: str, project: Path, tmp_path: Path) -> None:
     PLANTED[name](project, tmp_path / "ran")

@@ -30,6 +30,7 @@ def test_a_queued_run_is_done_and_reports(folder: Path) -> None:
     assert stored(run.key).session
 
 
+@pytest.mark.matrix
 def test_a_session_that_waits_for_a_file_goes_on_in_another_process_and_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -181,6 +181,7 @@ def test_a_nexus_that_a_colleague_made_has_none_of_its_rules_here(team: Team) ->
         assert (bound["allow"], bound["max_cost"], bound["rules"]) == ("ask", HERS.max_cost, ())
 
 
+@pytest.mark.matrix
 def test_a_colleague_sees_that_a_run_broke_off_but_not_of_one_that_goes_on(team: Team) -> None:
     team.insert("plan", "ana")
     with closing(team.open("ana")) as ana, closing(team.open("ben")) as ben:
@@ -249,6 +250,7 @@ def test_a_run_of_ones_own_keeps_its_rights_once_others_see_it(team: Team, kind:
         assert trust_options(ledger, ledger.runs.get(run.key)) == said
 
 
+@pytest.mark.matrix
 def test_a_colleagues_row_that_names_a_plan_of_ones_own_stops_none_of_its_runs(team: Team) -> None:
     with closing(team.open("ana")) as ledger:
         plan = ledger.plans.add("go", {"folder": str(team.project)}, AT, next_at=1.0)

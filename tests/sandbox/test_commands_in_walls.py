@@ -508,6 +508,7 @@ def test_what_a_session_starts_leaves_no_group_and_no_descriptor(ground: Ground)
     assert before == after and not find_group(99999999)
 
 
+@pytest.mark.matrix
 def test_what_deny_rules_hide_is_not_read_and_the_folder_around_it_can_be_worked_in(ground: Ground) -> None:
     def act(scene: Scene) -> tuple[str, str, str]:
         (scene.project / ".env").write_text("hunter2\n")

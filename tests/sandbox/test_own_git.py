@@ -285,6 +285,7 @@ def test_without_a_sandbox_git_runs_in_a_plain_repository_alone(project: Path, m
         enter_worktree(project, "one")
 
 
+@pytest.mark.matrix
 def test_a_submodule_and_a_linked_worktree_have_their_git_folders(
     backend: Backend, project: Path, tmp_path: Path
 ) -> None:

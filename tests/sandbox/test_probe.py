@@ -71,6 +71,7 @@ def test_every_older_landlock_holds_its_walls_or_is_none(own: Places, abi: int) 
     assert abi or "Landlock is not available" in found.why
 
 
+@pytest.mark.matrix
 @needs_landlock
 def test_a_cache_file_cannot_name_a_backend_that_is_not_there(own: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     find_backend("auto", own=own)

@@ -217,6 +217,7 @@ def start_true(scene: Scene, confinement: Confinement) -> None:
     confinement.start(["true"], cwd=scene.project, env={"PATH": os.defpath}).wait()
 
 
+@pytest.mark.matrix
 @pytest.mark.skipif(not any(not one.missing for one in GROUNDS), reason="no walls here")
 def test_a_start_in_the_profile_read_costs_little() -> None:
     """The rules of Landlock are kept; mounts of bubblewrap are a few dozen."""
@@ -255,6 +256,7 @@ def test_memory_files_and_processes_of_a_reader_are_bounded(ground: Ground, monk
     assert all("refused" in text for text in processes)
 
 
+@pytest.mark.matrix
 @each_ground
 def test_a_reader_has_a_temporary_folder_of_its_own_that_is_thrown_away(ground: Ground) -> None:
     def act(scene: Scene) -> Any:
@@ -267,6 +269,7 @@ def test_a_reader_has_a_temporary_folder_of_its_own_that_is_thrown_away(ground: 
     assert Path(first[1]).name not in left and Path(second[1]).name not in left
 
 
+@pytest.mark.matrix
 @each_ground
 def test_command_lines_of_other_processes_are_not_seen(ground: Ground) -> None:
     def act(scene: Scene) -> Any:

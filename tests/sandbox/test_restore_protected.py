@@ -308,6 +308,7 @@ def test_a_project_that_was_made_anew_after_the_kill_stays_as_it_is(ground: Grou
     assert in_user(ground.user, act)
 
 
+@pytest.mark.matrix
 @once_each
 def test_what_runs_elsewhere_or_still_runs_is_left_alone(ground: Ground) -> None:
     def act() -> list[bool]:

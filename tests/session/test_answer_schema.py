@@ -112,5 +112,6 @@ def test_a_pattern_with_a_number_that_is_too_large_is_no_schema() -> None:
         AnswerSchema('{"pattern": "a{99999999999999999999}"}')
 
 
+@pytest.mark.matrix
 def test_a_pattern_that_python_warns_of_is_taken_in_silence(recwarn: pytest.WarningsRecorder) -> None:
     assert AnswerSchema('{"pattern": "[[a]"}').read_answer('"a"').problems == () and not recwarn.list

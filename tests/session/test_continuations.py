@@ -56,6 +56,7 @@ def test_a_turn_goes_on_by_a_worker_then_until_then_a_hook_then_the_schema(tmp_p
     assert [next((one for one in order if one in text), text) for text in said[2:]] == order
 
 
+@pytest.mark.matrix
 def test_what_a_command_printed_is_not_left_if_it_passed_and_the_answer_failed(tmp_path: Path) -> None:
     async def turn() -> list[Any]:
         session = opened(Played(lambda request: "no document"), tmp_path)

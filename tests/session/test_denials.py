@@ -74,10 +74,10 @@ def locked() -> None:
 
 @pytest.mark.matrix
 def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path) -> None:
-    way = "A rule allows it: nexus rules add 'allow bash(touch *)'. --allow auto lets it run too."
+    way = "To allow it: nexus rules add 'allow bash(touch *)'. --allow auto lets it run too."
     assert told(tmp_path, RUN) == f"1 call was refused: bash touch made. {way}"
     both = told(tmp_path, RUN, WRITE, switch="/permissions")
-    assert both.startswith("2 calls were refused: bash touch made; write_file b.txt. Rules allow them: ")
+    assert both.startswith("2 calls were refused: bash touch made; write_file b.txt. To allow them: ")
     assert both.endswith(" /permissions auto lets them run too.")
 
 
@@ -131,7 +131,7 @@ def test_a_run_that_confirms_without_a_terminal_does_not_name_a_level(tmp_path: 
     assert line.endswith("b.txt. This run asks before each change, and nobody could be asked.")
     outside = ("read_file", {"path": "/etc/hostname"})
     line = told(tmp_path, outside, limits=Limits(confirm=True))
-    assert line.endswith("A rule allows it: nexus rules add 'allow read_file(/etc/hostname)'.")
+    assert line.endswith("To allow it: nexus rules add 'allow read_file(/etc/hostname)'.")
 
 
 def test_many_refused_calls_are_told_in_three_lines() -> None:
@@ -139,7 +139,7 @@ def test_many_refused_calls_are_told_in_three_lines() -> None:
     rows = [{"tool": "bash", "subject": line, "level": "auto", "rule": f"bash({line[:25]} *)"} for line in lines]
     line = describe_denials(rows, "--allow")
     assert line.startswith("7 calls were refused: bash python3 tools/step_0.py --with a…; ") and "and 5 more." in line
-    assert "Rules allow them: nexus rules add 'allow bash(python3 tools/step_0.py" in line
+    assert "To allow them: nexus rules add 'allow bash(python3 tools/step_0.py" in line
     assert len(line) <= 3 * 100, line
     reasons = [{"tool": "bash", "subject": f"c{number}", "hint": f"do {number}"} for number in range(4)]
     assert describe_denials(reasons, "--allow").endswith("Do 0; do 1 and 2 more.")
@@ -157,7 +157,7 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     assert [(row["allow"], row["level"]) for row in rows] == [(None, None), ("run", "auto"), (None, None)]
     assert [row["rule"] for row in rows] == [f"read_file({beside}/data.txt)", "bash(touch *)", None]
     assert [row["option"] for row in rows] == [f"--add-dir {beside}", None, "--rule 'bash(curl x)'"]
-    assert f"Rules allow 2 of them: nexus rules add 'allow read_file({beside}/data.txt)'; nexus rules" in line
+    assert f"To allow 2 of them: nexus rules add 'allow read_file({beside}/data.txt)'; nexus rules" in line
     assert line.endswith("--rule 'bash(curl x)' lets 1 of them run. --allow auto lets 1 of them run too.")
 
     write = ("write_file", {"path": str(beside / "new.txt"), "content": "x"})
@@ -188,6 +188,7 @@ def test_a_command_that_reads_outside_the_project_names_that_folder_or_that_file
     assert other["rule"] == f"bash(cat {beside}/other.txt)", "though nothing is there"
 
 
+@pytest.mark.matrix
 def test_a_rule_of_this_run_lets_one_command_out_of_the_sandbox_and_no_other(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     project = tmp_path / "project"
@@ -252,6 +253,7 @@ def test_a_path_that_no_rule_can_name_is_refused_without_one(tmp_path: Path) -> 
     assert (row["rule"], row["level"]) == (None, "all")
 
 
+@pytest.mark.matrix
 def test_a_call_in_a_run_that_began_without_tools_is_a_refused_one(tmp_path: Path) -> None:
     (row,) = refused(tmp_path, LOOK, no_tools=True)
     assert (row["tool"], row["subject"], row["limit"]) == ("read_file", "a.txt", "tools")

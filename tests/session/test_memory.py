@@ -106,6 +106,7 @@ def test_everything_else_waits_for_the_person(tmp_path: Path, said: str, text: s
     ]
 
 
+@pytest.mark.matrix
 def test_the_words_of_a_tool_prove_nothing_and_are_named(tmp_path: Path) -> None:
     (tmp_path / "evil.md").write_text(f"{SAID}\n")
     calls = calling(

@@ -146,7 +146,9 @@ def turn(options: Options) -> str:
 def test_a_request_of_before_limits_were_recorded_shows_none_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nexus_cli.engine.calls.call_decider.CallDecider.record_limits", lambda self, engine: None)
+    monkeypatch.setattr(
+        "nexus_cli.engine.calls.call_decider.CallDecider.record_limits", lambda self, engine: self.limits
+    )
     session = opened(Played(lambda request: "done"), tmp_path)
     assert say(session, "words")[1].ok
     value = shown(tmp_path, session.id, 1)

@@ -252,6 +252,7 @@ def test_a_resumed_session_lists_how_each_job_ended(tmp_path: Path) -> None:
     live(work())
 
 
+@pytest.mark.matrix
 def test_the_jobs_of_a_stored_session_are_listed_from_their_records(tmp_path: Path) -> None:
     async def work() -> None:
         async with opened(tmp_path, job("sleep 60"), "started") as (session, _):
@@ -362,6 +363,7 @@ def test_what_is_written_to_a_job_with_network_is_asked_about(tmp_path: Path) ->
     live(work())
 
 
+@pytest.mark.matrix
 def test_plan_mode_starts_no_job(tmp_path: Path) -> None:
     async def work() -> None:
         async with opened(tmp_path, job("cat a.txt"), allow="plan") as (session, _):

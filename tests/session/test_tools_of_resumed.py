@@ -16,6 +16,7 @@ ASK: dict[str, Any] = {"front": RUN}
 REPL: dict[str, Any] = {"front": CHAT, "interactive": True}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("first", "then"), [(ASK, REPL), (REPL, ASK)], ids=["in the REPL", "by nexus ask"])
 def test_a_session_that_is_resumed_sends_the_tools_that_it_sent(
     first: dict[str, Any], then: dict[str, Any], tmp_path: Path

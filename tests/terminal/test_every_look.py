@@ -237,7 +237,7 @@ def hand_over(walk: Walk) -> None:
     if not made.dumb:
         walk.meet("worker", "bash until")
     (made.folder / ".git/go").touch()
-    walk.meet("worker done", "and milk.")
+    walk.meet("worker done", "· with workers ")
     made.idle()
     walk.send("/agents" + ENTER)
     walk.meet("agents", "review ID")

@@ -14,7 +14,7 @@ from nexus_cli.undo.unsure_changes import SECONDS
 COMMAND = "touch began; while [ ! -e ended ]; do sleep 0.05; done"
 
 
-@pytest.mark.parametrize(("keys", "text"), sample([("yes\r", "old\n"), ("\r", "mine\n")], 1))
+@pytest.mark.parametrize(("keys", "text"), sample([("yes\r", "old\n"), ("\r", "mine\n")], 2))
 def test_undo_asks_before_it_takes_back_what_the_person_may_have_saved(repl: Opens, keys: str, text: str) -> None:
     steps = [{"calls": [{"name": "bash", "arguments": {"command": COMMAND}}]}, "All pass."]
     made = repl(steps, columns=80, rows=24, arguments=("--allow", "all"))

@@ -65,6 +65,7 @@ def grow(folder: Path, how: random.Random) -> None:
         (one / ".gitignore").write_text("\n".join(how.choice(("", "", "!")) + line for line in lines) + "\n")
 
 
+@pytest.mark.matrix
 def test_files_outside_a_repository_are_those_that_git_would_list(tmp_path: Path) -> None:
     how = random.Random(25)
     for number in range(1000 if SEARCHES else 40):

@@ -57,6 +57,7 @@ def test_a_repository_with_sha256(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.matrix
 def test_what_may_differ_from_its_blob_is_not_clean(tmp_path: Path) -> None:
     committed(tmp_path, "same", "assumed", "skipped", "written", "swapped", "converted", "encoded")
     git(tmp_path, "update-index", "--assume-unchanged", "assumed")

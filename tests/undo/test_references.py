@@ -57,7 +57,7 @@ def read(folder: Path) -> str:
     return shell(folder, STATE)
 
 
-@pytest.mark.parametrize("is_parent", [False, True])
+@pytest.mark.parametrize("is_parent", sample([False, True], 2))
 def test_a_repository_inside_the_project_comes_back_with_its_unpushed_commits(world: World, is_parent: bool) -> None:
     if is_parent:
         shell(world.project, "git init -q -b main; echo x > x; git add x; git commit -qm parent")
@@ -92,7 +92,7 @@ LOSSES = (
 )
 
 
-@pytest.mark.parametrize("line", sample(LOSSES, 2))
+@pytest.mark.parametrize("line", sample(LOSSES, 8))
 def test_what_a_turn_did_to_references_is_taken_back_and_brought_back(world: World, line: str) -> None:
     fill(world.project)
     before = read(world.project)
@@ -304,6 +304,7 @@ def test_the_steps_of_several_roots_of_a_killed_process_are_all_found(world: Wor
     assert {one["repository"] for one in report["references"]} == {"", str(second)}
 
 
+@pytest.mark.matrix
 def test_a_dry_run_moves_no_reference(world: World) -> None:
     fill(world.project)
     command(world, "git commit -qam x; git tag -d v1")

@@ -237,7 +237,7 @@ THEN = ("", "git branch old/one", "git branch old/one; git pack-refs --all", "gi
 LATER = ((), ("echo x > made",), ("echo x > made", "git add made; git commit -qm later", "git gc -q"))
 
 
-@pytest.mark.parametrize(("lead", "then", "later"), sample(product(LEADS, THEN, LATER), 13, 1))
+@pytest.mark.parametrize(("lead", "then", "later"), sample(product(LEADS, THEN, LATER), 39, 1))
 def test_every_branch_of_a_repository_that_another_one_replaced_comes_back(
     world: World, lead: str, then: str, later: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

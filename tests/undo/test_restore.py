@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from search import sample
 from undo.test_looks import git
 from undo.world import World, files, tree
 
@@ -213,14 +214,18 @@ def test_a_moved_head_in_a_journal_of_version_0_2_is_told(world: World, branches
 
 @pytest.mark.parametrize(
     ("start", "commands"),
-    [
-        ("main", ["git commit -qam two"]),
-        ("main", ["git checkout -q feature"]),
-        ("main", ["git checkout -q -b other"]),
-        ("main", ["git commit -qam two", "git checkout -q -b other", "echo x > a; git commit -qam three"]),
-        ("main", ["git checkout -q --detach feature"]),
-        ("main^", ["git checkout -q feature"]),
-    ],
+    sample(
+        [
+            ("main", ["git commit -qam two"]),
+            ("main", ["git checkout -q feature"]),
+            ("main", ["git checkout -q -b other"]),
+            ("main", ["git commit -qam two", "git checkout -q -b other", "echo x > a; git commit -qam three"]),
+            ("main", ["git checkout -q --detach feature"]),
+            ("main^", ["git checkout -q feature"]),
+        ],
+        3,
+        2,
+    ),
 )
 def test_head_is_moved_back_or_the_command_is_told_that_moves_it_and_no_other_branch(
     world: World, monkeypatch: pytest.MonkeyPatch, start: str, commands: list[str]

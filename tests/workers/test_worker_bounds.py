@@ -353,7 +353,7 @@ def test_workers_killed_before_they_began_have_never_begun(tmp_path: Path, monke
     assert {role for role, _ in crew.seen} == {"root"}
 
 
-@pytest.mark.parametrize("number", sample(range(4, 43, 3), 6))
+@pytest.mark.parametrize("number", sample(range(4, 43, 3), 12, 12))
 def test_whichever_commit_is_the_last_each_request_is_paid_for_once(number: int, tmp_path: Path) -> None:
     def crew(root: Any) -> Crew:
         step = [("glob", {"pattern": "half"})]

@@ -240,7 +240,7 @@ def test_a_rename_follows_into_a_file_that_the_person_changed(project: Path) -> 
     assert not result.conflicts and "theirs" in text and "mine" in text and not (project / "app.py").exists()
 
 
-@pytest.mark.parametrize("text", ["", "mine"])
+@pytest.mark.parametrize("text", sample(["", "mine"], 2))
 def test_a_file_that_moves_keeps_the_rights_that_the_person_gave_it(project: Path, text: str) -> None:
     def close(folder: Path) -> None:
         if text:
@@ -550,6 +550,7 @@ def test_what_was_taken_back_after_an_apply_can_be_applied_again(project: Path) 
     assert apply_worktree(record).nothing_new
 
 
+@pytest.mark.matrix
 def test_a_worktree_whose_changes_the_project_took_back_is_not_removed(project: Path) -> None:
     _, record = applied(project, edit(2, "theirs"))
     assert describe_worktree(record)["state"] == "applied"

@@ -373,7 +373,7 @@ LEADS = {
 """What a command leaves in the repository of its worktree to lead git of ours elsewhere."""
 
 
-@pytest.mark.parametrize("lead", sample(LEADS, 3))
+@pytest.mark.parametrize("lead", sample(LEADS, 6, 6))
 def test_no_git_of_ours_follows_what_a_command_left_in_the_repository_of_a_worktree(
     project: Path, tmp_path: Path, lead: str
 ) -> None:

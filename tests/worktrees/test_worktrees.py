@@ -375,7 +375,7 @@ def test_what_tools_fill_again_does_not_hold_a_worktree_and_an_ignored_file_of_n
     assert inspect_worktree(record).kept == ("notes.secret",)
 
 
-@pytest.mark.parametrize("is_full", [False, True])
+@pytest.mark.parametrize("is_full", sample([False, True], 2, 1))
 def test_no_commit_of_an_applied_worktree_is_lost_unsaid(
     project: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
 ) -> None:

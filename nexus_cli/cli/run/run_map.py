@@ -33,7 +33,6 @@ from nexus_cli.core.progress import report_share
 from nexus_cli.core.request import close_if_closable
 from nexus_cli.core.usage import round_dollars
 from nexus_cli.core.wire import json_text
-from nexus_cli.engine.requests.model_call import ends_unfinished
 from nexus_cli.ledger import Ledger
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import make_provider, open_session
@@ -501,7 +500,7 @@ class _Map:
                     return session, trigger
                 if not conversation.next_step().is_done:
                     return session, Trigger(schema=trigger.schema)
-                if not ends_unfinished(conversation.log):  # else the answer would lack its beginning
+                if not conversation.log.ends_unfinished():  # else the answer would lack its beginning
                     kept = _answered(conversation.items[-1].message.content, trigger.schema)
                     if kept.ok:
                         return session, kept

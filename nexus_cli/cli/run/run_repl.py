@@ -30,7 +30,7 @@ from nexus_cli.cli.setup.login import offer_login
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
 from nexus_cli.config.crash_report import report_bug
-from nexus_cli.config.paths import places, project_root
+from nexus_cli.config.paths import places, project_root, with_tilde
 from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.config.unsupported import new_unsupported_line
@@ -207,7 +207,7 @@ class _ReplRun:
         session = self._backend.session
         if not self._shared.quiet:
             added = session.dispatcher.permission.added
-            where = " + ".join([self._work.describe(), *map(str, added)]).replace(str(Path.home()), "~")
+            where = " + ".join([self._work.describe(), *map(with_tilde, added)])
             keys = "" if self._made.is_dumb else "? keys, "
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D exits")
         for notice in (*self._work.notices, *session.take_notices()):

@@ -30,8 +30,8 @@ from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
+from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.print.notice_lines import NoticeLines
-from nexus_cli.ui.print.renderer import PlainRenderer
 from nexus_cli.ui.print.stream import QuietStream, ReaderClosed, Stream, Writable, is_writing, write_stderr_line
 
 if TYPE_CHECKING:
@@ -110,9 +110,10 @@ class AskTurn:
             from nexus_cli.ui.print.json_renderer import JsonLinesRenderer, JsonRenderer  # noqa: PLC0415
 
             self._json = JsonLinesRenderer(out) if options.stream_json else JsonRenderer(out)
-        answer = None if text else self._json or PlainRenderer(out)
+        self._answers = None if text or self._json else out
+        """The stream for the answer of each turn, whole at its end; None if a renderer prints it."""
         # First the progress: it stops drawing before the answer is written to a pipe.
-        self._renderers = [renderer for renderer in (self._progress, answer) if renderer is not None]
+        self._renderers = [renderer for renderer in (self._progress, self._json) if renderer is not None]
         return err
 
     def run(self) -> int:
@@ -225,6 +226,9 @@ class AskTurn:
                 event = TurnEnd(outcome)
             for renderer in self._renderers:
                 self._print(partial(renderer.feed, event))
+            if outcome and self._answers and (text := outcome.text.rstrip("\n")):
+                text = sanitize(text) if self._answers.terminal else text  # a pipe gets the model's text unchanged
+                self._print(partial(self._answers.write, text + "\n"))
             if not ((self._closed or self._broken) and isinstance(event, TurnEnd)):
                 self._remarks.feed(event)
             if self._explain:
@@ -247,10 +251,7 @@ class AskTurn:
         closed pipe."""
         if outcome.error and outcome.error["hint"].startswith(PARTIAL_KEPT) and not self._session.saved:
             outcome = replace(outcome, error={**outcome.error, "hint": NOT_KEPT})
-        from nexus_cli.session.outcome import PARTIAL  # noqa: PLC0415  (imported already)
-
-        if outcome.error and outcome.error["kind"] in PARTIAL:
-            outcome = replace(outcome, text="")
+        outcome = outcome.without_partial()
         if self._broken is not None:
             return replace(outcome, exit=self._broken.exit_status)
         return replace(outcome, exit=self._interrupt.status) if self._interrupt.signal else outcome

@@ -11,7 +11,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import to_json_value
 from nexus_cli.provider.choose_model import choose_model
 from nexus_cli.reports.memory import ConsolidationReport
-from nexus_cli.session.acts.memory import Consolidation, check_memory, consolidation
+from nexus_cli.session.acts.memory import Consolidation, consolidation
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
@@ -25,7 +25,7 @@ def consolidate(model: str = "") -> ConsolidationReport:
     """Run the consolidation and return its changes; raise `NexusError` without a model or facts, or if it fails."""
     folder = working_folder()
     process.block_imports_from(str(folder))
-    check_memory(folder)
+    Consolidation.check(folder)
     settings = settings_in(folder)
     chosen = choose_model(model, settings)
     options = Options(folder, chosen.model, settings.effort, RECIPE, require_save=True)

@@ -173,6 +173,11 @@ class CompactionPlan:
         whole |= {quote.entry for quote in quotes if quote.whole} - cut
         return whole, ({item.entry for item in self.kept} | {quote.entry for quote in quotes}) - whole
 
+    def place_of(self, pin: Quote) -> str:
+        """Return the place of a pin in the new window: `window` (unchanged), `summary` (quoted below it) or `dropped`
+        (no room)."""
+        return "summary" if pin in self.pins else "dropped" if pin in self.crowded else "window"
+
     @property
     def summed(self) -> bool:
         """True if an earlier summary is among the summarized groups."""

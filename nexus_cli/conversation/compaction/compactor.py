@@ -6,7 +6,7 @@ begins an epoch with its items.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nexus_cli.conversation.compaction import compaction_plan as planning
@@ -14,13 +14,14 @@ from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pin import named_ways, pin_drop, split_fitting_pins
 from nexus_cli.conversation.compaction.pinned_marker import PinningTruncator, near
-from nexus_cli.conversation.compaction.pins import TOLD, add_pin, describe_pinning, list_pins
-from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, rules_tokens
+from nexus_cli.conversation.compaction.pins import TOLD, add_pin, describe_pinning, list_pins, remove_pin
+from nexus_cli.conversation.compaction.standing_rules import choose_rules, earlier_rules, missed_rules, rules_tokens
 from nexus_cli.conversation.compaction.summary_head import Additions, Unquoted, head, quote_rules, split_summary
 from nexus_cli.conversation.compaction.work_log import WorkLog
 from nexus_cli.conversation.compaction.work_record import FittedRecord, WorkRecord, fit_record
 from nexus_cli.conversation.compaction.work_sources import make_record
 from nexus_cli.conversation.conversation import Conversation
+from nexus_cli.conversation.pruning import StaleBatch, find_batches
 from nexus_cli.conversation.user_messages import find_others, hidden_words, read_refusals
 from nexus_cli.conversation.window_truncation import MARKER_ROOM, WindowTruncator
 from nexus_cli.core.elide import Count, name_first, plural
@@ -108,9 +109,19 @@ class Compactor:
             said += "; too long to send now: the model gets the full text with the next summary"
         return made.pin, said
 
+    def unpin(self, what: str) -> tuple[str, str]:
+        """Remove a pin; return its id and a sentence about it. Raises as `remove_pin`."""
+        gone = remove_pin(self.conversation, what).pin
+        return gone, f"unpinned {gone}; its text remains in the window until the next compaction"
+
     def make_record(self) -> WorkRecord:
         """Return the record of the work from the ledger, without a look at its files."""
         return make_record(self.conversation, self.work)
+
+    def stale_batches(self) -> Iterator[StaleBatch]:
+        """Return the batches of stale results that are not pinned, see `find_batches`."""
+        pinned = {pin.entry for pin in list_pins(self.conversation)}
+        return find_batches(self.conversation, self.work.find_tool, pinned, self.truncator.measure)
 
     def plan(self, share: float, *, on_command: bool = False) -> CompactionPlan | None:
         """Plan to compact the conversation to `share` of the budget; None if too little would be removed.
@@ -142,6 +153,14 @@ class Compactor:
             spoken=frozenset(self.work.words),
             least=planning.SUMMARY_LEAST if self.window >= planning.LARGE_WINDOW else planning.SUMMARY_FLOOR,
         )
+
+    def missed_rules(self, plan: CompactionPlan, quoted: Sequence[str]) -> list[Quote]:
+        """Return the sentences for which the summarizer of `plan` is asked, as `standing_rules.missed_rules` does."""
+        return missed_rules(self.conversation, plan, quoted)
+
+    def split_summary(self, plan: CompactionPlan, text: str) -> tuple[str, str]:
+        """Split a summary into the part that fits the cap of `plan`, and the rest."""
+        return split_summary(text, plan.summary_cap, self.count)
 
     def draft(
         self, plan: CompactionPlan, summary: Summary, record: WorkRecord, next_drop: Callable[[], str]

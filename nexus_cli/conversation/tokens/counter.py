@@ -127,6 +127,11 @@ class TiktokenCounter(_Counting):
         """True if the table or tiktoken is missing, so that the simple rule is used. Loads the encoder."""
         return self._encoder() is None
 
+    @property
+    def has_table(self) -> bool:
+        """True if this machine has the table. Loads nothing."""
+        return table(self.encoding_name) is not None
+
     def count(self, text: str) -> int:
         """Return the tokens of `text`, counted in pieces cut at line ends or white space."""
         encode = self._encoder() if text else None

@@ -260,10 +260,17 @@ class Estimate:
             return self.unanchored
         return replace(self, anchor=replace(self.anchor, doubts=self.anchor.doubts + 1))
 
-    def anchored_on_newest(self, reports: Iterable[Anchor | None], window: WindowCounts) -> Estimate:
-        """Return the estimate that continues from the first plausible one of `DISTRUST` reports, newest first."""
-        for report in islice(reports, DISTRUST):
-            if (anchored := self.anchored(report, window)).anchor is not None:
+    def anchored_at(self, last: int, reported: int, window: WindowCounts) -> Estimate:
+        """Return the estimate that continues from the report on a request in the epoch of the window, which ended with
+        entry `last`; unchanged if nothing was `reported`."""
+        report = Anchor(last, reported, window.fixed + window.tokens_until(last))
+        return self.anchored(report if reported else None, window)
+
+    def anchored_on_newest(self, reports: Iterable[tuple[int, int]], window: WindowCounts) -> Estimate:
+        """Return the estimate that continues from the first plausible one of `DISTRUST` reports, newest first: `last`
+        and `reported` of each, as in `anchored_at`."""
+        for last, reported in islice(reports, DISTRUST):
+            if (anchored := self.anchored_at(last, reported, window)).anchor is not None:
                 return anchored
         return self
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.paths import places
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.shared_types import T, TakeText
-from nexus_cli.core.tool import Effect, ToolContext, describe_subject
+from nexus_cli.core.tool import Effect, ToolContext
 from nexus_cli.permission.call_decision import CallDecision
 from nexus_cli.permission.run_limits import CHANGES
 
@@ -122,8 +122,7 @@ class CallChanges:
         self, decision: CallDecision, context: ToolContext, work: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
         """Run a call with `work`; add the changed files to the result of a command that may write."""
-        tool, profile, call = decision.checked.tool, decision.profile, decision.checked.call
-        subject = describe_subject(tool, call)
+        tool, profile, subject = decision.checked.tool, decision.profile, decision.checked.subject
         what = f"{tool.name} {subject}".rstrip()
         command = str(decision.checked.arguments.get(tool.subject, "")) or subject
         if not self.session and tool.effect in CHANGES and not tool.server and profile != "read":
@@ -161,17 +160,17 @@ class CallChanges:
         try:
             result = await work()
         except Exception:  # a bug in a tool
-            self._cut.update(await self._finish(journal.end, begun, command))
+            self._cut.update(await self._finish(asyncio.to_thread(journal.end, begun, command)))
             raise
         except BaseException:
             await self._end_stopped(journal, begun, command)
             raise
         output = result.full or result.text if isinstance(result, ToolResult) else ""
-        return result, await self._finish(journal.end, begun, command, output)
+        return result, await self._finish(asyncio.to_thread(journal.end, begun, command, output))
 
-    async def _finish(self, record: Callable[..., list[str]], *about: object) -> list[str]:
-        """Record a change in a thread, for which `aclose` waits if the call is stopped meanwhile."""
-        task = asyncio.ensure_future(asyncio.to_thread(record, *about))
+    async def _finish(self, recording: Coroutine[Any, Any, list[str]]) -> list[str]:
+        """Record a change, for which `aclose` waits if the call is stopped meanwhile."""
+        task = asyncio.ensure_future(recording)
         self._note_late(task)
         return await asyncio.shield(task)
 
@@ -244,7 +243,8 @@ class CallChanges:
             has_failed = True
             raise
         finally:
-            names = await self._finish(journal.record_edit, context.project, await asyncio.shield(begun))
+            recording = asyncio.to_thread(journal.record_edit, context.project, await asyncio.shield(begun))
+            names = await self._finish(recording)
             self._cut.update(names if has_failed else ())
 
     async def report_findings(self, context: ContextManager, notices: list[str], control: Control) -> None:

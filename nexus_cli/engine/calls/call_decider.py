@@ -178,6 +178,15 @@ class CallDecider:
         assert self.step.context is not None
         return self.step.context
 
+    def section_facts(self) -> JsonObject:
+        """Return the values of the context section `permission`; a sandbox is assumed until it was probed."""
+        return {
+            "level": self.level,
+            "asked": self.approver is not None,
+            "confined": self.permission.may_have_sandbox,
+            **({"ahead": list(ahead)} if (ahead := self.permission.rules_ahead) else {}),
+        }
+
     # -- limits ------------------------------------------------------------------------------------------------
 
     def run_limits(self, engine: Engine) -> RunLimits:
@@ -205,24 +214,23 @@ class CallDecider:
             return self.limits, self.bounds
         return tighten_by_signals(self.bounds, self.run_limits(engine).now)
 
-    def record_limits(self, engine: Engine) -> None:
-        """Record recipe, limits and window of the next request in a memo of the conversation, if they differ from the
-        last one, or a level was set since."""
-        if not self.bounds:
-            return
+    def record_limits(self, engine: Engine) -> Limits:
+        """Return the limits of the next request. Record them with its recipe and window in a memo of the conversation,
+        if they differ from the last one, or a level was set since."""
+        limits, bounds = self.in_force(engine)
         info, conversation = engine.model.info, engine.conversation
         now = {
             "recipe": self.recipe.name,
             "section_budget": self.recipe.section_budget,
-            "limits": to_json_value(self.in_force(engine)[1]),
+            "limits": to_json_value(bounds),
             "window": info.window,
             "max_output": info.max_output,
         }
-        if self._recorded == now:
-            return
-        if conversation.newest_memo(LIMITS_IN_FORCE, LEVEL_SET) != now:
-            conversation.memo(LIMITS_IN_FORCE, now)
-        self._recorded = now
+        if self.bounds and self._recorded != now:
+            if conversation.newest_memo(LIMITS_IN_FORCE, LEVEL_SET) != now:
+                conversation.memo(LIMITS_IN_FORCE, now)
+            self._recorded = now
+        return limits
 
     def begin_own_call(
         self, engine: Engine, call: ToolCall, tool: Tool, agreed: CallDecision | None = None
@@ -480,7 +488,7 @@ class CallDecider:
         uncovered = (
             "" if decision.kind == CONFIRM else await self.call_changes.find_uncovered(decision, self.project_root)
         )
-        what = f"{call.name} {describe_subject(tool, call)}"
+        what = f"{call.name} {checked.subject}"
         return await make_question(decision, what, context, self.limits, uncovered)
 
     def make_context(self, decision: CallDecision) -> ToolContext:

@@ -17,6 +17,7 @@ from nexus_cli.conversation.conversation import Conversation
 from nexus_cli.conversation.read_lines import read_note
 from nexus_cli.core import event
 from nexus_cli.core.entry import Kind, Memo
+from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import UNASKED
 from nexus_cli.core.memo_kinds import (
@@ -40,7 +41,15 @@ from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.requests.spending import LAST_REQUEST
 from nexus_cli.engine.requests.work_notes import work_note
 from nexus_cli.permission.call_decision import CheckedCall, refuse_by_limit
-from nexus_cli.permission.run_limits import BEHIND_EDIT, CHANGES, OFF
+from nexus_cli.permission.run_limits import (
+    BEHIND_EDIT,
+    CHANGES,
+    END_AT,
+    NOTICE_AT,
+    OFF,
+    repeat_notice,
+    repeated_calls,
+)
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.editor_texts import save_text
 from nexus_cli.tools.files import project_relative
@@ -71,16 +80,22 @@ class Dispatcher(CallDecider):
 
     async def run(self, engine: Engine, calls: tuple[ToolCall, ...]) -> None:
         """Run `calls` and record a result for each. Raises `ApprovalDeferred` if the person defers an approval,
-        `NexusError("waiting", ...)` if the run begins to wait."""
+        `NexusError` of kind `waiting` if the run begins to wait, of another one if a call was repeated too often."""
+        conversation, requested = engine.conversation, calls
         calls = tuple(self.registry.foreign.translate(call, str(self.cwd)) for call in calls)
-        if engine.conversation.run != self.counted_run:
-            self.counted_run = engine.conversation.run
+        if conversation.run != self.counted_run:
+            self.counted_run = conversation.run
             self.errors = 0
         limits = self.run_limits(engine)
         refusals = limits.refusals({call.id: call.name for call in calls})
-        if ending := engine.spending.ending:
-            refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
         self.step = DecisionStep(calls, refusals, bool(limits.limits.confirm), engine.control, engine.context)
+        for call in requested:
+            if len(row := repeated_calls(conversation.items, call, self._refused())) >= END_AT:
+                error = self._repetition_error(row, is_refused=call.id in refusals)
+                self._leave_out(requested, REPEATED)
+                raise error
+        if ending := engine.spending.ending:
+            self.step.refusals = {call.id: refuse_by_limit(f"not run: {LAST_REQUEST}", ending) for call in calls}
         tools = [self.registry.get(name) for name in dict.fromkeys(call.name for call in calls)]
         for tool in tools:
             await self.permission.load_for(tool, self.level)
@@ -89,7 +104,7 @@ class Dispatcher(CallDecider):
             engine.control.emit_notice(line)
         self._room = read_room(engine.context) if any(tool and tool.reads_content for tool in tools) else 0
         self._refers = not engine.is_narrow
-        await self._run_all(engine.context, engine.control, calls)
+        await self._run_all(calls)
         if jobs := self.services.made(Jobs):
             await jobs.end_step()
         await self.call_changes.report_findings(engine.context, engine.readings.notices, engine.control)
@@ -97,8 +112,28 @@ class Dispatcher(CallDecider):
             waits.end_step()
         if self.errors >= ERRORS and not self.signals:
             engine.tell_model(FAILED.format(self.errors))
+        rows = (repeated_calls(conversation.items, call, self._refused()) for call in requested)
+        engine.tell_model(*(repeat_notice(row[0], len(row)) for row in rows if len(row) >= NOTICE_AT))
 
-    async def _run_all(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    def _repetition_error(self, row: Sequence[ToolCall], *, is_refused: bool) -> NexusError:
+        """Return the error that ends a turn for a `row` of same calls, newest first; the limits refuse the newest one
+        if `is_refused`."""
+        newest, *earlier = row
+        ran, refused = self._count_outcomes(earlier)
+        if is_refused:
+            refused += 1
+        why = f"the model repeated the same {newest.name} call {len(row)} times"
+        if newest.raw:
+            why += ", with arguments that were cut off or are not a JSON object; none ran"
+        elif refused >= len(earlier):
+            why += f"; {refused} were refused"
+        else:
+            why += f"; {ran} ran with the same result" + f", refused: {refused}" * bool(refused)
+        _, just_refused = self._count_outcomes(earlier[:1])
+        kind = "denied" if is_refused or just_refused else "limit"
+        return NexusError(kind, "the turn was stopped", why, "Rephrase the request")
+
+    async def _run_all(self, calls: tuple[ToolCall, ...]) -> None:
         waiting, first = list(calls), len(self.denied)
         places = {call.id: place for place, call in enumerate(calls)}
         try:
@@ -109,10 +144,8 @@ class Dispatcher(CallDecider):
                 later = tuple(waiting[len(batch) :])
                 if later and len(waiting) == len(calls):
                     subjects = tuple(describe_subject(self.registry.get(call.name), call) for call in later)
-                    control.emit(event.ToolQueue(later, subjects))
-                results = await asyncio.gather(
-                    *(self._one(context, control, call) for call in batch), return_exceptions=True
-                )
+                    self.step.control.emit(event.ToolQueue(later, subjects))
+                results = await asyncio.gather(*map(self._one, batch), return_exceptions=True)
                 self.denied[first:] = sorted(
                     self.denied[first:], key=lambda decision: places.get(decision.checked.call.id, 0)
                 )
@@ -121,20 +154,21 @@ class Dispatcher(CallDecider):
                     raise failures[0]
                 del waiting[: len(batch)]
                 if (waits := self.services.made(SessionWaits)) and waits.why:
-                    self.leave_out(context.conversation, control, waiting, AFTER_WAIT.format(waits.why))
+                    self._leave_out(waiting, AFTER_WAIT.format(waits.why))
                     return
         except asyncio.CancelledError:
-            await self._settle(context, control, calls)
+            await self._settle(calls)
             raise
 
-    def settle_open(self, conversation: Conversation, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    def settle_open(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
         """Record a result for each call that an earlier process left open, without running any."""
+        self.step = DecisionStep(calls, control=control, context=context)
         for call in calls:
-            if conversation.log.was_started(call.id):
+            if context.conversation.log.was_started(call.id):
                 result = self.recover(call, self.registry.get(call.name))
-                self._append(conversation, control, call, result, ClippedText(result.text))
+                self._append(call, result, ClippedText(result.text))
             else:
-                self.leave_out(conversation, control, [call], NOT_RUN)
+                self._leave_out([call], NOT_RUN)
 
     def look_early(self) -> None:
         """Look at the project while the model answers, if a command may then run that changes it."""
@@ -145,21 +179,21 @@ class Dispatcher(CallDecider):
         if runs and (self.approver is not None or self.level in UNASKED):
             self.call_changes.look_early(self.project_root)
 
-    def refused(self) -> set[str]:
+    def _refused(self) -> set[str]:
         """Return the ids of the calls that were refused in this turn."""
         return {decision.checked.call.id for decision in self.denied}
 
-    def count_outcomes(self, conversation: Conversation, calls: Sequence[ToolCall]) -> tuple[int, int]:
+    def _count_outcomes(self, calls: Sequence[ToolCall]) -> tuple[int, int]:
         """Count the calls that ran and the calls that were refused in this turn; the others could not run."""
-        denied = self.refused()
-        ran = sum(conversation.log.was_started(call.id) for call in calls)
+        denied = self._refused()
+        ran = sum(self.context.conversation.log.was_started(call.id) for call in calls)
         refused = sum(call.id in denied for call in calls)
         return ran, refused
 
-    async def _settle(self, context: ContextManager, control: Control, calls: tuple[ToolCall, ...]) -> None:
+    async def _settle(self, calls: tuple[ToolCall, ...]) -> None:
         """Record a result with the partial output for every open call of a stopped turn."""
-        answered = {item.message.tool_call_id for item in context.conversation.tail}
-        who = STOPPED_BY[control.stopped or "end"]
+        answered = {item.message.tool_call_id for item in self.context.conversation.tail}
+        who = STOPPED_BY[self.step.control.stopped or "end"]
         for call in calls:
             if call.id in answered:
                 continue
@@ -170,32 +204,28 @@ class Dispatcher(CallDecider):
             result = ToolResult(given, why, stopped=True, ran=started_at is not None, changed=cut)
             seconds = 0.0 if started_at is None else time.monotonic() - started_at
             if given:
-                await self._record(context, control, call, result, seconds)
+                await self._record(call, result, seconds)
             else:
-                self._append(context.conversation, control, call, result, ClippedText(why), seconds)
+                self._append(call, result, ClippedText(why), seconds)
 
     def _together(self, call: ToolCall) -> bool:
         tool = self.registry.get(call.name)
         return tool is not None and tool.is_parallel
 
-    async def _one(self, context: ContextManager, control: Control, call: ToolCall) -> None:
-        tool = self.registry.get(call.name)
-        control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
-        if (
-            tool
-            and tool.needs_edits
-            and call.id not in self.step.refusals
-            and (why := _failed_edit(context.conversation))
-        ):
-            self.leave_out(context.conversation, control, [call], why)
+    async def _one(self, call: ToolCall) -> None:
+        tool, conversation = self.registry.get(call.name), self.context.conversation
+        self.step.control.emit(event.ToolCallEvent(call, describe_subject(tool, call)))
+        needs_edits = tool is not None and tool.needs_edits and call.id not in self.step.refusals
+        if needs_edits and (why := _failed_edit(conversation)):
+            self._leave_out([call], why)
             return
         result = await self.execute(call, tool)
         if not result.stopped and (named := self.registry.foreign.mention(call.id, call.name)):
             result = result.with_line(named)
         result = self.hooks.add_words(call, result) if self.hooks else result
         now = time.monotonic()
-        await self._record(context, control, call, result, now - self.started_here.get(call.id, now))
-        await context.conversation.log.save()
+        await self._record(call, result, now - self.started_here.get(call.id, now))
+        await conversation.log.save()
 
     async def execute(self, call: ToolCall, tool: Tool | None) -> ToolResult:
         """Run one call of the step if it may run, and return its result without recording it."""
@@ -211,7 +241,7 @@ class Dispatcher(CallDecider):
         if decision.may_run:
             conversation = self.context.conversation
             self.step.recorded[call.id] = decision
-            memo = Memo(DECISION, conversation.now(), conversation.last, self._decision_row(call, is_run=True))
+            memo = Memo(DECISION, conversation.now(), conversation.last, decision.recorded_row(is_run=True))
             conversation.log.record_start(call.id, call.name, [memo])
             if await conversation.log.save():
                 decision = await self.decide(checked)  # level and rules may have changed meanwhile
@@ -262,37 +292,22 @@ class Dispatcher(CallDecider):
             rows += [f"{name} ({why})"] if why else []
         return f"unsaved text in the editor is not on disk: {', '.join(rows)}" if rows else ""
 
-    async def _record(
-        self, context: ContextManager, control: Control, call: ToolCall, result: ToolResult, seconds: float
-    ) -> None:
+    async def _record(self, call: ToolCall, result: ToolResult, seconds: float) -> None:
         """Clip the result, and append it to the window."""
         if not result.denied:  # a denied call is no error
             self.errors = 0 if result.ran else self.errors + 1
-        find = self.registry.get
+        find, control = self.registry.get, self.step.control
         async with self._recording:
-            result, sent = await clip_result(context, control, find, call, result, self._room, refers=self._refers)
-            taken = self._append(context.conversation, control, call, result, sent, seconds)
+            result, sent = await clip_result(self.context, control, find, call, result, self._room, refers=self._refers)
+            taken = self._append(call, result, sent, seconds)
             self._room -= taken if (tool := find(call.name)) and tool.reads_content else 0
 
-    def leave_out(self, conversation: Conversation, control: Control, calls: Sequence[ToolCall], why: str) -> None:
+    def _leave_out(self, calls: Sequence[ToolCall], why: str) -> None:
         """Record the results of calls that do not run."""
         for call in calls:
-            self._append(conversation, control, call, ToolResult(error=why, ran=False), ClippedText(why))
+            self._append(call, ToolResult(error=why, ran=False), ClippedText(why))
 
-    def _decision_row(self, call: ToolCall, *, is_run: bool) -> JsonObject:
-        """Return the memo `DECISION` of a call of the step."""
-        row = {"id": call.id, "tool": call.name, "subject": describe_subject(self.registry.get(call.name), call)}
-        return {**row, "ran": is_run, **self.step.decisions[call.id].to_json()}
-
-    def _append(
-        self,
-        conversation: Conversation,
-        control: Control,
-        call: ToolCall,
-        result: ToolResult,
-        sent: ClippedText,
-        took: float = 0.0,
-    ) -> int:
+    def _append(self, call: ToolCall, result: ToolResult, sent: ClippedText, took: float = 0.0) -> int:
         """Append a result to the conversation with its memos, and return its tokens.
 
         What a tool changed with an effect that is not in `CHANGES` is not noted: workers record their own work.
@@ -301,7 +316,6 @@ class Dispatcher(CallDecider):
         noted: dict[str, JsonObject] = {RESULT: result_note(result, took), **read_note(result, sent)}
         noted |= result.memos
         tool = self.registry.get(call.name)
-        subject = describe_subject(tool, call)
         if sent.drop:
             noted[CLIPPED_MESSAGE] = {"drop": sent.drop.id}
         if result.facts:
@@ -315,16 +329,16 @@ class Dispatcher(CallDecider):
                     editor.compared.setdefault(self.project_root / name, ("", None))
         if tool and tool.effect is Effect.EDIT and result.error:
             how = "was refused" if result.denied else "failed"
-            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {subject} before it {how}]"}
+            noted[FAILED_EDIT] = {"behind": f"{BEHIND_EDIT} of {describe_subject(tool, call)} before it {how}]"}
         if result.waits is not None:
             noted[WAIT] = {**self.services[SessionWaits].describe_run(), **result.waits}
         decision = self.step.decisions.get(call.id)
         if decision is not None and not (result.ran and decision == self.step.recorded.get(call.id)):
-            noted[DECISION] = self._decision_row(call, is_run=result.ran)  # no start, or it could not run after all
-        entry = conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
+            noted[DECISION] = decision.recorded_row(is_run=result.ran)  # no start, or it could not run after all
+        entry = self.context.conversation.append(Kind.TOOL, message, f"tool:{call.name}", noted)
         if result.cites:
-            control.emit(event.ContextRecall(result.cites, entry.tokens))
-        control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
+            self.step.control.emit(event.ContextRecall(result.cites, entry.tokens))
+        self.step.control.emit(event.ToolResultEvent(call, result, entry.tokens, took))
         return entry.tokens
 
 

@@ -12,7 +12,6 @@ from functools import partial
 
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.compactor import Summary
-from nexus_cli.conversation.compaction.standing_rules import missed_rules
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core import event
 from nexus_cli.core.elide import plural
@@ -55,11 +54,11 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
         text, rules = take_rules(text)
         if not neutralize(text).strip():
             raise SummaryError("the summary was empty")
-        missed = missed_rules(engine.conversation, plan, rules)
+        missed = engine.compactor.missed_rules(plan, rules)
         if missed:
             begin = partial(engine.separate, "compact", choice.model)
             begin = partial(engine.fork, "compact") if source == "window" else begin
-            rules = await ask_for_rules(begin, plan.summary_cap, missed)
+            rules = await ask_for_rules(begin, plan.summary_cap, (quote.text for quote in missed))
         summary = Summary(text, choice.source, choice.why, rules, ends)
         rewrite, kept = await draft_compaction(engine, plan, summary, cause, engine.prompt, engine.conversation.log)
         engine.begin_epoch(rewrite)

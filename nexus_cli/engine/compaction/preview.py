@@ -12,9 +12,7 @@ from collections.abc import Iterable, Sequence
 from nexus_cli.context.manager import ContextManager
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
 from nexus_cli.conversation.compaction.compactor import Summary
-from nexus_cli.conversation.compaction.own_words import Quote
 from nexus_cli.conversation.compaction.pins import list_pins
-from nexus_cli.conversation.compaction.summary_head import split_summary
 from nexus_cli.conversation.epoch_draft import Rewrite
 from nexus_cli.core.drop_list import UNIT
 from nexus_cli.core.elide import first_words
@@ -56,7 +54,7 @@ async def preview_compaction(engine: Engine, prompt: PromptAssembler, log: Log, 
     if plan is None:
         return value
     choice = choose_source(engine, plan, "command")
-    stand_in, _ = split_summary("word " * plan.summary_cap, plan.summary_cap, engine.context.count)
+    stand_in, _ = engine.compactor.split_summary(plan, "word " * plan.summary_cap)
     summary = Summary(stand_in, choice.source, choice.why)
     try:
         rewrite, _ = await draft_compaction(engine, plan, summary, "command", prompt, log)
@@ -133,18 +131,11 @@ def _pin_rows(context: ContextManager, plan: CompactionPlan | None) -> list[Json
             "id": pin.pin,
             "entry": pin.entry,
             "tokens": pin.labelled_tokens(count),
-            "where": _where(pin, plan),
+            "where": plan.place_of(pin) if plan else "window",
             "text": _line(pin.text),
         }
         for pin in list_pins(context.conversation)
     ]
-
-
-def _where(pin: Quote, plan: CompactionPlan | None) -> str:
-    """Return the place of a pin: `window` (unchanged), `summary` (quoted below it) or `dropped` (no room)."""
-    if plan is None or (pin not in plan.pins and pin not in plan.crowded):
-        return "window"
-    return "summary" if pin in plan.pins else "dropped"
 
 
 def _cost_value(engine: Engine, rewrite: Rewrite, choice: SummarySource, output: int) -> JsonObject:

@@ -8,12 +8,10 @@ it does not recur until that much is stale again. `engine/compaction/context_fit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from nexus_cli.context.manager import ContextManager
-from nexus_cli.conversation.compaction.pins import list_pins
 from nexus_cli.conversation.epoch_draft import Rewrite
-from nexus_cli.conversation.pruning import StaleBatch, find_batches
+from nexus_cli.conversation.pruning import StaleBatch
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.conversation.tokens.estimate import Anchor
 from nexus_cli.core.elide import plural
@@ -21,7 +19,6 @@ from nexus_cli.core.entry import Cause, sum_tokens
 from nexus_cli.core.event import Notice
 from nexus_cli.core.rewrite_cost import price_rewrite
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.tools.registry import find_tool
 
 PRUNED = str(Cause.PRUNED)
 INSTEAD = 1.0
@@ -41,7 +38,7 @@ def find_batch(engine: Engine, least: int, *, still_warm: bool) -> StaleBatch:
     request = engine.window_request()
     info = engine.model.info.with_tier_prices(request.upper_bound)
     worth, best = 0.0, StaleBatch()
-    for batch in _batches(engine.context):
+    for batch in engine.compactor.stale_batches():
         price = price_rewrite(info, cold=batch.cold, saved=batch.saved, steps=engine.step, warm=still_warm)
         if price.pays and price.worth > worth:
             worth, best = price.worth, batch
@@ -63,16 +60,10 @@ def find_cheaper_batch(engine: Engine) -> StaleBatch:
     share = INSTEAD if engine.is_warm else math.inf
     most = (engine.settings.compact.at - MARGIN) * engine.context.budget.available
     request, best = engine.window_request(), StaleBatch()
-    for batch in _batches(engine.context):
+    for batch in engine.compactor.stale_batches():
         if batch.cold <= share * batch.saved and _after(request, batch.saved) < most:
             best = batch
     return best
-
-
-def _batches(context: ContextManager) -> Iterator[StaleBatch]:
-    """Return the batches of stale results that are not pinned, see `find_batches`."""
-    pinned = {pin.entry for pin in list_pins(context.conversation)}
-    return find_batches(context.conversation, find_tool, pinned, context.measure)
 
 
 def draft_pruning(engine: Engine, stale: StaleBatch, next_drop: Callable[[], str] | None) -> Rewrite:

@@ -8,15 +8,13 @@ source, `summary_request` writes the request, `compact` cuts a summary that is t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.context.compaction import transcript_lines
 from nexus_cli.context.manager import ContextManager, Model
 from nexus_cli.conversation.compaction.compaction_plan import CompactionPlan
-from nexus_cli.conversation.compaction.own_words import Quote
-from nexus_cli.conversation.compaction.summary_head import split_summary
 from nexus_cli.core.errors import NexusError, ProviderError
 from nexus_cli.core.message import Message
 from nexus_cli.engine.compaction.summary_headings import find_headings, headings, read_rules
@@ -88,7 +86,7 @@ async def summarise(
         except SummaryError as reason:
             reasons.append(str(reason))
     earlier = f" (previous attempt failed: {reasons[-2]})" if len(reasons) > 1 and reasons[-2] != reasons[-1] else ""
-    raise SummaryError(f"{reasons[-1] if reasons else 'no model could summarize'}{earlier}")
+    raise SummaryError(f"{reasons[-1] if reasons else 'no model was able to write a summary'}{earlier}")
 
 
 def _ways(
@@ -110,10 +108,10 @@ def _ways(
         yield "transcript", transcript(choice.model, gone)
 
 
-async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Sequence[Quote]) -> list[str]:
+async def ask_for_rules(begin: Callable[[str], Engine], cap: int, sentences: Iterable[str]) -> list[str]:
     """Ask once more which sentences of the person are rules, in the side conversation that `begin` makes of the
     request, and return the quotations of the answer; [] if it fails."""
-    text = load_prompt("missed_rules", sentences="\n".join(f'"{sentence.text}"' for sentence in sentences))
+    text = load_prompt("missed_rules", sentences="\n".join(f'"{sentence}"' for sentence in sentences))
     try:
         return read_rules(await _answer(begin(text), cap, _Paid(), least=0))
     except SummaryError:
@@ -169,7 +167,7 @@ async def _from_transcript(
     if paid.requests and len(pieces) > PAID - paid.requests:
         raise SummaryError(f"summarizing a transcript would take {len(pieces)} more requests")
     for piece in pieces:
-        summary, end = split_summary(summary, plan.summary_cap, count)  # the cap is reserved in `room`
+        summary, end = engine.compactor.split_summary(plan, summary)  # the cap is reserved in `room`
         paid.ends += [end] if end else []
         text = transcript_request(
             plan, piece, request=request, earlier=summary, headings=", ".join(headings()), instructions=instructions

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager, Model
@@ -28,7 +28,7 @@ from nexus_cli.core.request import Provider
 from nexus_cli.core.rewrite_cost import RewritePrice, price_rewrite
 from nexus_cli.engine.requests.backoff import Backoff
 from nexus_cli.engine.requests.control import Control
-from nexus_cli.engine.requests.model_info import describe_assumed_window, load_model_info
+from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.engine.requests.readings import NextEpoch, Preamble, Readings
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.tool_selection import describe_left_out
@@ -41,16 +41,19 @@ if TYPE_CHECKING:
     from nexus_cli.core.context_contract import ContextContract
 
 
-class PromptAssembler(Protocol):
-    """Assembles the system text and the preambles of a conversation."""
+class PromptAssembler:
+    """Assembles the system text and the preambles of a conversation; this one has no sections: the system text stays as
+    it is, and preambles are notices alone."""
 
     async def draft_epoch(self, context: ContextManager, words: str = "") -> EpochDraft:
         """Return the present system text and tools, for the next epoch. `words` is the first message of a
         session."""
+        return EpochDraft(context.conversation.epoch)
 
     async def draft_preamble(self, context: ContextManager, notices: list[str]) -> Preamble:
         """Return the preamble of the next request: the `notices` that wait, and the event sections that changed since
         this epoch last sent them."""
+        return Preamble("\n".join(notices), notices.clear)
 
     def resume(self, conversation: Conversation) -> None:
         """Load the sections that the conversation's epoch has already sent."""
@@ -70,7 +73,7 @@ class Engine:
     """The connection to the front end."""
     settings: Settings
     """The settings of the session."""
-    prompt: PromptAssembler
+    prompt: PromptAssembler = field(default_factory=PromptAssembler)
     before_summary: Callable[[Engine, str, str], Awaitable[None]] | None = None
     """Called before a summary is requested: extracts facts if that is enabled."""
     contract: ContextContract | None = None
@@ -274,12 +277,10 @@ class Engine:
         if not self.model.info.pending or self.context.calibrations is None:
             return
         name, log = self.model.info.name, self.conversation.log
-        info = load_model_info(self.context.calibrations, name, self.settings, log, saves=self.saves)
-        if info.pending:
-            return
-        self.context.size_for(info)
-        if notice := describe_assumed_window(info, saves=self.saves):
-            self.control.emit_notice(notice)
+        tell, stored = self.control.emit_notice, self.context.calibrations
+        info = load_model_info(stored, name, self.settings, log, saves=self.saves, tell=tell)
+        if not info.pending:
+            self.context.size_for(info)
 
     def begin_epoch(self, rewrite: Rewrite) -> None:
         """Begin the epoch of a rewrite, recorded with its price, and report it."""

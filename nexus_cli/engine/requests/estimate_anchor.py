@@ -7,7 +7,7 @@ from nexus_cli.conversation.tokens.estimate import Anchor, Estimate
 from nexus_cli.core.entry import UNDO, Epoch
 from nexus_cli.core.memo_kinds import UNDONE_COMPACTION
 from nexus_cli.engine.requests.backoff import Backoff
-from nexus_cli.ledger import LaneLog, RequestRow
+from nexus_cli.ledger import LaneLog
 
 
 def anchor_on_newest(estimate: Estimate, log: LaneLog, epoch: Epoch, window: WindowCounts) -> Estimate:
@@ -15,19 +15,11 @@ def anchor_on_newest(estimate: Estimate, log: LaneLog, epoch: Epoch, window: Win
     one, anchor it on the last report before the compaction."""
     rows = log.requests("reported")
     is_current = bool(rows) and rows[-1].manifest.epoch == epoch.id
-    reports = (read_report(row, window) for row in (reversed(rows) if is_current else ()))
-    anchored = estimate.anchored_on_newest(reports, window)
+    newest = ((row.manifest.last, row.reported_tokens) for row in (reversed(rows) if is_current else ()))
+    anchored = estimate.anchored_on_newest(newest, window)
     if anchored.anchor is None and epoch.cause == UNDO:
         return estimate.anchored(_former_report(log, epoch), window)
     return anchored
-
-
-def read_report(row: RequestRow, window: WindowCounts) -> Anchor | None:
-    """Return the report on a request in the epoch of the window, None if its usage was not reported."""
-    if row.usage is None or not row.reported:
-        return None
-    last = row.manifest.last
-    return Anchor(last, row.usage.input, window.fixed + window.tokens_until(last))
 
 
 def _former_report(log: LaneLog, epoch: Epoch) -> Anchor | None:

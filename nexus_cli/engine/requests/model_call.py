@@ -11,14 +11,13 @@ import asyncio
 
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core import event
-from nexus_cli.core.entry import Kind, Manifest
+from nexus_cli.core.entry import Manifest
 from nexus_cli.core.errors import PARTIAL_KEPT, NexusError, ProviderError
 from nexus_cli.core.event import CacheResult
 from nexus_cli.core.memo_kinds import CUT_ANSWER, SERVER_CUT
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.price import with_cost
 from nexus_cli.core.request import Request, RetryDelta, TextDelta, ThinkingDelta, close_if_closable
-from nexus_cli.core.services import Log
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.cache_expectation import track_cache_use
 from nexus_cli.engine.requests.engine import Engine
@@ -29,8 +28,6 @@ from nexus_cli.provider.reply import Reply, ReplyFold
 INTERRUPTED = "[interrupted]"
 BROKEN_OFF = "[the reply broke off here]"
 CUT_OFF = "[cut off: the output limit was reached]"
-COMPLETE = frozenset({"stop", "tool_calls", ""})
-"""Finish reasons of a complete reply; "" if the ledger has none."""
 ARGUMENTS = ("model", "max_output", "effort", "tool_choice", "cache_key", "previous_end")
 """Arguments of a request, besides its messages and tools, that its manifest records."""
 LEAST_REPORT = 0.05
@@ -112,13 +109,6 @@ async def _request_reply(
     accepted = _accept_reply(engine, reply, main, plan, before)
     await engine.conversation.log.save()
     return accepted
-
-
-def ends_unfinished(log: Log) -> bool:
-    """True if the newest entry of a conversation is a reply that was cut off, interrupted or refused by a filter."""
-    last = log.last_id()
-    newest = log.read(last, last) if last else ()
-    return bool(newest) and newest[0].kind is Kind.ASSISTANT and log.finish_of(last) not in COMPLETE
 
 
 def _send(engine: Engine, plan: RequestPlan, cap: int, main: bool) -> Request:

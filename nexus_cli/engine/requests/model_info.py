@@ -10,6 +10,7 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.memo_kinds import REFUSED_WINDOW
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Calibrations, Log
+from nexus_cli.core.shared_types import TakeText
 from nexus_cli.provider.model_table import describe_unknown_window
 from nexus_cli.provider.served_models import served_model_info
 
@@ -22,9 +23,10 @@ def load_model_info(
     *,
     waits: bool = False,
     saves: bool = True,
+    tell: TakeText | None = None,
 ) -> ModelInfo:
     """Return the info of a model at the address set in the environment, as `served_model_info` does with `waits` and
-    `saves`.
+    `saves`. `tell` gets a notice about a window that nobody states, once a day.
 
     A window learned from an overflow error at that address applies unless the settings have one. A window recorded in
     the session of `log` applies in any case.
@@ -33,7 +35,13 @@ def load_model_info(
     learned = 0 if info.window_key else calibrations.calibration(info.served_name).window
     if 0 < learned < info.window:
         info = replace(info, window=learned, window_refused=True, listed_window=info.window)
-    return _with_session_window(info, log.memos(REFUSED_WINDOW)) if log is not None else info
+    info = _with_session_window(info, log.memos(REFUSED_WINDOW)) if log is not None else info
+    if tell is not None and not (info.known or info.window_refused or info.pending):
+        from nexus_cli.config.daily_notice import is_first_today  # noqa: PLC0415  (few models are unknown)
+
+        if is_first_today(f"window of {info.served_name}", notes=saves):
+            tell(describe_unknown_window(info, info.window))
+    return info
 
 
 def _with_session_window(info: ModelInfo, memos: Sequence[Memo]) -> ModelInfo:
@@ -43,15 +51,3 @@ def _with_session_window(info: ModelInfo, memos: Sequence[Memo]) -> ModelInfo:
     if not known or known[-1]["listed"] != listed or not 0 < known[-1]["window"] < info.window:
         return info
     return replace(info, window=int(known[-1]["window"]), window_refused=True, listed_window=listed)
-
-
-def describe_assumed_window(info: ModelInfo, *, saves: bool) -> str:
-    """Return the notice about a window that nobody states, once a day; "" for another one. Notes the day if it
-    `saves`."""
-    if info.known or info.window_refused or info.pending:
-        return ""
-    from nexus_cli.config.daily_notice import is_first_today  # noqa: PLC0415  (few models are unknown)
-
-    if not is_first_today(f"window of {info.served_name}", notes=saves):
-        return ""
-    return describe_unknown_window(info, info.window)

@@ -13,6 +13,7 @@ from nexus_cli.core.memo_kinds import PLAN, TOLD_FACTS
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.wire import canonical
+from nexus_cli.engine.requests.engine import PromptAssembler
 from nexus_cli.engine.requests.readings import Preamble
 from nexus_cli.engine.requests.tool_selection import ToolOffer
 from nexus_cli.sections.collect import SectionCollector, system_text
@@ -21,8 +22,8 @@ from nexus_cli.sections.section_drops import SectionDrops
 
 
 @dataclass
-class PromptAssembly:
-    """Implements `PromptAssembler` for one conversation."""
+class PromptAssembly(PromptAssembler):
+    """Assembles the sections of the contributors for one conversation."""
 
     collector: SectionCollector
     offer: ToolOffer

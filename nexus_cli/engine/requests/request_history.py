@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
@@ -54,28 +55,66 @@ def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
     return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in usages))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False)
 class RequestPair:
-    """One request, and the newest one before it with reported usage."""
+    """One request of a conversation, and the newest one before it with reported usage."""
 
+    conversation: ConversationRequests
     row: RequestRow
     before: RequestRow | None
     used: str
     """Time of the last request in the epoch of `before`, in any conversation; "" without `before`."""
 
-    def diagnose(self, facts: CacheFacts) -> Diagnosis:
-        """Diagnose the request's use of the cache, by the facts of its conversation."""
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """The diagnosis of the request's use of the cache."""
         if not self.row.was_answered:
             why = f" ({self.row.finish})" if self.row.finish else ""
             return Diagnosis("unanswered", why=f"the request was not answered{why}")
         if not self.row.reported:
             return Diagnosis("unreported", why="the provider reported no token counts for this request")
-        verdict, first = facts.diagnose(), ""
-        if not facts.before and self.row.manifest.step > 1:
+        verdict, first = self.facts.diagnose(), ""
+        if not self.facts.before and self.row.manifest.step > 1:
             first = "no earlier request to compare with"
-        elif not facts.before and facts.read:
+        elif not self.facts.before and self.facts.read:
             first = "first request of this session; another session had sent the same prefix"
         return replace(verdict, why=first) if first else verdict
+
+    @cached_property
+    def facts(self) -> CacheFacts:
+        """The comparison with the request before, from the figures in the ledger."""
+        of, usage, before, life = self.conversation, self.row.usage or Usage(), self.before, cache_life_of(self.info)
+        if self.row.usage is None or before is None:
+            return CacheFacts(life, usage.input, usage.cache_read)
+        last_use = datetime.fromisoformat(self.used) if self.used else None
+        age = seconds_between(last_use, datetime.fromisoformat(self.row.manifest.at))
+        if before.manifest.epoch == self.row.manifest.epoch:
+            epoch = of.epoch(before.manifest.epoch)
+            request = two = SentRequest(epoch, (), before.manifest.last, before.reported_tokens, life=life)
+            shared = request.tokens
+        else:
+            step = self.row.manifest.step
+            rows = [it.before for it in of.requests if it.before and it.row.manifest.step <= step]
+            request, two = of.sent(before), of.sent(self.row)
+            shared, _ = replace(request, least=of.smallest_like(rows, request.epoch)).shares(two.epoch, two.items)
+        return two.compare(request, usage, shared=shared, age=age, proven=of.proven, differ=self.find_difference)
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model of the request."""
+        return self.conversation.info(self.row)
+
+    @property
+    def epochs(self) -> list[Epoch]:
+        """The epoch of the request, and that of the one before it, if there is one."""
+        return [self.conversation.epoch(row.manifest.epoch) for row in (self.row, self.before) if row]
+
+    def find_difference(self) -> Difference | None:
+        """Return the first difference from the request before, by the hashes of the sent messages."""
+        if self.before is None:
+            return None
+        before, after = (self.conversation.print_of(row) for row in (self.before, self.row))
+        return before.first_difference(after)
 
 
 @dataclass
@@ -85,7 +124,7 @@ class ConversationRequests:
     ledger: Ledger
     settings: Settings
     log: LaneLog
-    requests: Sequence[RequestPair] = ()
+    requests: list[RequestPair] = field(default_factory=list)
     proven: bool = False
     """True if the provider has reported cache use in the session."""
     _epochs: dict[int, Epoch] = field(default_factory=dict)
@@ -130,31 +169,7 @@ class ConversationRequests:
                 continue
         return 0, 0
 
-    def facts(self, asked: RequestPair) -> CacheFacts:
-        """Compare a request with the one before it, from the figures in the ledger."""
-        usage, before, life = asked.row.usage or Usage(), asked.before, cache_life_of(self.info(asked.row))
-        if asked.row.usage is None or before is None:
-            return CacheFacts(life, usage.input, usage.cache_read)
-        last_use = datetime.fromisoformat(asked.used) if asked.used else None
-        age = seconds_between(last_use, datetime.fromisoformat(asked.row.manifest.at))
-        if before.manifest.epoch == asked.row.manifest.epoch:
-            epoch = self.epoch(before.manifest.epoch)
-            request = two = SentRequest(epoch, (), before.manifest.last, before.reported_tokens, life=life)
-            shared = request.tokens
-        else:
-            step = asked.row.manifest.step
-            rows = [it.before for it in self.requests if it.before and it.row.manifest.step <= step]
-            request, two = self.sent(before), self.sent(asked.row)
-            shared, _ = replace(request, least=self.smallest_like(rows, request.epoch)).shares(two.epoch, two.items)
-        return two.compare(
-            request, usage, shared=shared, age=age, proven=self.proven, differ=lambda: self.difference(asked)
-        )
-
-    def difference(self, asked: RequestPair) -> Difference | None:
-        """Return the first difference from the request before, by the hashes of the sent messages."""
-        return self._print(asked.before).first_difference(self._print(asked.row)) if asked.before else None
-
-    def _print(self, row: RequestRow) -> Fingerprint:
+    def print_of(self, row: RequestRow) -> Fingerprint:
         """Build the fingerprint of a request from the hashes in the ledger."""
         epoch = self.epoch(row.manifest.epoch)
         return Fingerprint.of_hashes(epoch, *self.log.line_hashes(epoch.id, row.manifest.last))
@@ -166,15 +181,13 @@ def read_conversations(ledger: Ledger, session: str, settings: Settings) -> list
     main = [*history.source, *next(iter(history.lanes.values()))]
     conversations: list[ConversationRequests] = []
     for conversation, rows in history.lanes.items():
-        asked: list[RequestPair] = []
+        found = ConversationRequests(ledger, settings, ledger.log(session, conversation), proven=history.proven)
         before = None if conversations else _newest(history.source)
         for row in rows:
             before = before or (_forked_from(row, main) if conversations else None)
-            asked.append(RequestPair(row, before, _last_use(before, row, history.used)))
+            found.requests.append(RequestPair(found, row, before, _last_use(before, row, history.used)))
             before = row if row.reported_tokens else before
-        conversations.append(
-            ConversationRequests(ledger, settings, ledger.log(session, conversation), asked, history.proven)
-        )
+        conversations.append(found)
     return [conversations[0], *(conversation for conversation in conversations[1:] if conversation.requests)]
 
 

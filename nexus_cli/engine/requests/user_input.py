@@ -138,7 +138,7 @@ def input_cap(context: ContextManager, text: str) -> int:
 
 async def record_user_message(context: ContextManager, control: Control, kind: Kind, said: Trigger) -> Entry:
     """Record a user message; text beyond its cap becomes a drop of cause `input_cap`. The source of what starts a turn
-    is recorded by `admit_trigger`."""
+    is recorded by `record_trigger`."""
     conversation, text = context.conversation, said.text
     content, clipped, cap = text, list[tuple[int, int, Drop]](), input_cap(context, text)
     if said.uncounted or 4 * len(text) > cap:  # no text has more tokens than bytes

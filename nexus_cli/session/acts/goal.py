@@ -29,8 +29,9 @@ NAMES = ("step", "text", "title", "description", "goal", "task", "name")
 """Keys of a step's text in an object, in order of preference."""
 
 
-def goal_setting(text: str) -> Act:
-    """Store `text` as a goal of the session, with the steps that the model finds in it.
+def goal_setting(text: str, until: str = "") -> Act:
+    """Store `text` as a goal of the session, with the steps that the model finds in it; with `until` without steps: the
+    session works for it until this command exits 0.
 
     If the model finds none or fails, the goal is stored without steps, with a notice; if the act is cancelled, without
     steps and notice.
@@ -39,6 +40,9 @@ def goal_setting(text: str) -> Act:
     async def act(state: SessionState) -> None:
         engine, words = state.engine, shorten(text)
         conversation = engine.conversation
+        if until:
+            set_until(conversation, state.session_id, until, set_goal(conversation, words, []).id)
+            return
         known = [f"{goal.id}{' (done)' if goal.done else ''}: {goal.text}" for goal in list_goals(conversation)]
         listed = "\n".join(["Existing goals:", *known, ""]) if known else ""
         steps: list[str] = []
@@ -56,16 +60,6 @@ def goal_setting(text: str) -> Act:
         set_goal(conversation, words, [] if steps == [words] else steps)
         if problem:
             engine.control.emit_notice(f"goal saved without steps: {problem}")
-
-    return act
-
-
-def goal_until(text: str, command: str) -> Act:
-    """Store `text` as a goal without steps, for which the session works until `command` exits 0."""
-
-    async def act(state: SessionState) -> None:
-        conversation = state.engine.conversation
-        set_until(conversation, state.session_id, command, set_goal(conversation, shorten(text), []).id)
 
     return act
 

@@ -15,8 +15,8 @@ from nexus_cli.core.memory import Fact, FactMerger, FactState, MemorySlot
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine
+from nexus_cli.ledger import Ledger
 from nexus_cli.session.acts.side_run import run_in_fork, run_separately
-from nexus_cli.session.open_session import readonly_ledger
 from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.session.session_state import Act, SessionState
@@ -40,6 +40,12 @@ class Consolidation:
     remembered: Sequence[Fact] = ()
     forgotten: Sequence[Fact] = ()
     answer: str = ""
+
+    @staticmethod
+    def check(folder: Path) -> None:
+        """Raise `NexusError("usage", ...)` if a session in `folder` has too few facts to consolidate."""
+        with Ledger.read_personal() as ledger:
+            _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
 
 
 def consolidation(done: Consolidation) -> Act:
@@ -70,12 +76,6 @@ def consolidation(done: Consolidation) -> Act:
             done.forgotten = [fact for fact in before if fact.id not in after]
 
     return act
-
-
-def check_memory(folder: Path) -> None:
-    """Raise `NexusError("usage", ...)` if a session in `folder` has too few facts to consolidate."""
-    with readonly_ledger() as ledger:
-        _check_facts(ledger.facts.list_facts(ledger.project_of(folder), SLOTS))
 
 
 def _check_facts(facts: Sequence[Fact]) -> None:

@@ -74,7 +74,7 @@ async def run_separately(
 def _instruction(recipe: Recipe) -> str:
     if recipe.instruction:
         return recipe.instruction
-    why = "it does not set `contract`, so there is nothing to ask"
+    why = "it has no `contract` text, which it needs to run"
     raise NexusError("config", f"recipe {recipe.name}", why, "Set `contract` in its [overrides]")
 
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from nexus_cli.core.message import ToolCall
-from nexus_cli.reports.event_texts import format_duration
+from nexus_cli.reports.event_texts import format_elapsed
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cut, expand_tabs, fold, wrap
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer
@@ -168,7 +168,7 @@ class Thought:
     def summary(self, shows: str = "") -> str:
         """Return the duration and size of the thought; `shows` is the key that shows it, if there is one."""
         seconds = self._clock() - self._began
-        time = f" for {format_duration(seconds)}" if seconds >= 1 else ""
+        time = f" for {format_elapsed(seconds)}" if seconds >= 1 else ""
         return f"thought{time} ({plural(self.words, 'word')}{', ' if shows else ''}{shows})"
 
     def _keep(self, lines: list[str]) -> None:

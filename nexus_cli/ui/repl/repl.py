@@ -7,9 +7,10 @@ Nothing typed is lost: if a turn is stopped, undelivered messages stay queued un
 from __future__ import annotations
 
 import asyncio
+import os
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from nexus_cli.commands import discover, find, parse
 from nexus_cli.core import event as e
@@ -18,7 +19,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import next_levels
-from nexus_cli.reports.event_texts import format_duration
+from nexus_cli.reports.event_texts import format_elapsed
 from nexus_cli.reports.help import KEYS, LINE_KEYS
 from nexus_cli.reports.transcript import transcript_text
 from nexus_cli.text.cells import cells, without_codes
@@ -75,7 +76,8 @@ class Repl:
         self.status_command = ""
         """The person's command for a line of their own in the status line."""
         self._own_status = StatusCommand(self.jobs.start_background, view.invalidate)
-        self._steering = asyncio.Lock()
+        self._unsteered: deque[TypedMessage] = deque()
+        """Messages that the running turn is about to be given, in the order of typing."""
         self._next: TypedMessage | None = None
         self._command_typed = TypedMessage("", "")
         """The newest command as it was typed."""
@@ -125,7 +127,7 @@ class Repl:
         return self.input_queue.lines(self.backend.undelivered)
 
     def status(self, width: int) -> str:
-        return status_line(self.backend.status, width, self.theme, str(Path.home()), self._own_status.line)
+        return status_line(self.backend.status, width, self.theme, os.path.expanduser("~"), self._own_status.line)
 
     def refresh_status(self) -> None:
         """Read the figures of the status line again."""
@@ -153,7 +155,9 @@ class Repl:
         elif shell:
             self.jobs.start("shell", f"! {shell.command}", self._shell(shell))
         elif self.jobs.current is not None:
-            self.jobs.start_background(self._steer(typed))
+            self._unsteered.append(typed)
+            if len(self._unsteered) == 1:
+                self.jobs.start_background(self._steer())
         else:
             self._send(typed)
         self.view.invalidate()
@@ -406,14 +410,16 @@ class Repl:
         await asyncio.wait([reading])
         self._command(name, rest, typed)
 
-    async def _steer(self, typed: TypedMessage) -> None:
-        """Steer the running turn with `typed`, after the messages typed before; keep it if nexus ends meanwhile."""
+    async def _steer(self) -> None:
+        """Steer the running turn with the messages that were typed; keep those left over if nexus ends meanwhile."""
         try:
-            async with self._steering:
-                await self._steer_with(await self._message(typed))
-        except asyncio.CancelledError:
-            self._queue(typed)
-            raise
+            while self._unsteered:
+                await self._steer_with(await self._message(self._unsteered[0]))
+                self._unsteered.popleft()
+        finally:
+            for typed in self._unsteered:
+                self._queue(typed)
+            self._unsteered.clear()
 
     async def _steer_with(self, message: QueuedMessage) -> None:
         """Steer the running turn. Images, and messages that come too late, begin a turn of their own."""
@@ -498,7 +504,7 @@ class Repl:
                 self.view.notify("")
             case e.TurnEnd() if not (worker or self.input_queue.later):
                 how = "done" if event.outcome.ok else "stopped short"
-                self.view.notify(f"{how} after {format_duration(event.outcome.seconds)} in {folder}")
+                self.view.notify(f"{how} after {format_elapsed(event.outcome.seconds)} in {folder}")
             case _:
                 pass
 

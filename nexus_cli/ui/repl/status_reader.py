@@ -13,7 +13,6 @@ from typing import Any
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.context import estimate_next_tokens
 from nexus_cli.reports.git_branch import read_branch
-from nexus_cli.session.cold_request import warn_of_cold_request
 from nexus_cli.session.draft import prepare_next_request
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status
@@ -63,7 +62,7 @@ class StatusReader:
 
     async def _warn_of_cold_request(self, session: Session) -> None:
         with suppress(NexusError, asyncio.CancelledError):  # as in `_find`
-            if not session.busy and (line := await warn_of_cold_request(session.state)):
+            if not session.busy and (line := await session.warn_of_cold_request()):
                 self._repl.show_note(f"{line[:1].upper()}{line[1:]}.", "warn")
 
     async def _find(self, session: Session, key: Hashable, work: Callable[[Any], Any]) -> None:

@@ -144,7 +144,7 @@ class PickerPanel:
         found, more = len(self._found), self._total - len(self._found)
         facts = [f"{self._selected + 1} of {found:,}"] if found > self._visible else []
         if more:
-            facts.append(f"{more:,} more by search")
+            facts.append(f"{more:,} more: type to search")
         place = "  " + ", ".join(facts) if facts else ""
         *above, last = titles
         last = cut(last + place, columns, self._theme.signs.cut)

@@ -169,6 +169,7 @@ def test_a_stop_does_not_wait_for_a_slow_look(tmp_path: Path, monkeypatch: pytes
     assert [one.path for one in step.changes] == ["edited.txt"]
 
 
+@pytest.mark.matrix
 def test_a_stop_after_a_command_loses_none_of_its_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     look, looks, free = LookedProject.end, threading.Event(), threading.Event()
 

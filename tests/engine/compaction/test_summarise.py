@@ -279,6 +279,7 @@ def working(request: Request) -> Answer:
     return [("bash", {"command": found[1]})] if found else "ok"
 
 
+@pytest.mark.matrix
 def test_a_second_summary_is_made_from_the_originals_where_they_fit(tmp_path: Path) -> None:
     script = Summariser()
 

@@ -49,6 +49,7 @@ def rows(session: Session) -> list[tuple[int, str | None]]:
     return [(row.manifest.step, row.finish) for row in requests(session)]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("cut", "finish"),
     [

@@ -79,6 +79,7 @@ def both(options: Options, settings: Settings) -> tuple[Any, Mapping[str, Any], 
     return provider.lines, before, context_report(options, settings, session.id, 1)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "options",
     sample(

@@ -92,6 +92,7 @@ def test_a_budget_of_one_request_is_one_request() -> None:
     assert "budget: 1 request." in said[0] and "budget: 2 requests." in said[1]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("told", sample([0, 1, 17_000], 3))
 @pytest.mark.parametrize(
     ("limits", "limit"),

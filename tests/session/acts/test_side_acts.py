@@ -152,6 +152,7 @@ def test_a_reflection_uses_the_schemas_and_the_cache_key_of_the_conversation(tmp
     assert len(asked) == 2 and asked[0] == asked[1] and asked[0][0]
 
 
+@pytest.mark.matrix
 def test_a_reflection_is_bounded_by_its_recipe(tmp_path: Path) -> None:
     numbers = iter(range(100))
     provider = Played(answering(lambda request: [("search_memory", {"query": f"word{next(numbers)}"})]))

@@ -702,6 +702,7 @@ def test_an_editor_that_fails_leaves_the_text_and_says_why(folder: Path, tmp_pat
     play(run, folder, environ=script(tmp_path, "exit 3"))
 
 
+@pytest.mark.matrix
 def test_vi_keys_show_their_mode_and_v_opens_the_editor(folder: Path, tmp_path: Path) -> None:
     async def run(stage: Stage) -> None:
         await stage.keys("word", "word")

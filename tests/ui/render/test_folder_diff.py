@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,6 +39,7 @@ def test_without_git_the_files_of_the_session_are_named() -> None:
     assert "No uncommitted" not in unkept and unkept.endswith("no copy kept):\n  a")
 
 
+@pytest.mark.matrix
 @given(st.text(), st.integers(20, 100), st.booleans())
 def test_no_line_is_wider_than_the_screen_and_nothing_reaches_it_raw(text: str, width: int, colour: bool) -> None:
     for value in (

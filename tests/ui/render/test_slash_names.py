@@ -36,6 +36,7 @@ SAME = (
 FACT = {"id": "m1", "slot": "project", "at": "2025-01-14T10:00:00.000Z", "source": "the model", "text": "tea is hot"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("told", "here"),
     [
@@ -64,7 +65,7 @@ def test_a_report_names_the_commands_of_its_front_end() -> None:
 def test_a_refused_call_and_the_words_of_a_failure_stay_as_they_are() -> None:
     call = {"tool": "bash", "subject": "nexus status", "rule": "bash(nexus status)"}
     told = describe_denials([call], "/permissions", use_slash_names)
-    assert told == "1 call was refused: bash nexus status. A rule allows it: /rules add 'allow bash(nexus status)'."
+    assert told == "1 call was refused: bash nexus status. To allow it: /rules add 'allow bash(nexus status)'."
     error = {"kind": "limit", "message": "stopped: `nexus status` exits 1", "hint": "See `nexus cache`"}
     told = describe_failure(Outcome(ok=False, exit=3, error=error), use_slash_names)
     assert told == "stopped: `nexus status` exits 1. See `/cache`."

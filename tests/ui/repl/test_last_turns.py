@@ -124,6 +124,7 @@ def test_a_drop_a_recall_a_refusal_and_a_notice_are_shown_again(tmp_path: Path) 
     assert again[-(len(seen) - said) :] == seen[said:]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("last", ["", "look at one", "look at two"])
 def test_the_figures_and_the_report_of_a_worker_are_shown_again(tmp_path: Path, last: str) -> None:
     async def look(request: Request) -> str:
@@ -156,6 +157,7 @@ async def stopped(session: Session) -> list[e.Event]:
     return events
 
 
+@pytest.mark.matrix
 def test_a_turn_that_was_stopped_and_went_on_is_shown_with_both_ends(tmp_path: Path) -> None:
     steps = iter([[("grep", {"pattern": "x"})], "Here it is."])
     session = begun(tmp_path, lambda: next(steps))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from search import sample
 from session.played import Played
 from ui.repl.test_repl import SETTINGS, Stage, _said
 
@@ -39,7 +40,9 @@ def planned(folder: Path, *answers: str | None) -> Stage:
     return stage
 
 
-@pytest.mark.parametrize(("line", "level"), [("y", "edit"), ("Yes", "edit"), ("a", "auto"), ("auto", "auto")])
+@pytest.mark.parametrize(
+    ("line", "level"), sample([("y", "edit"), ("Yes", "edit"), ("a", "auto"), ("auto", "auto")], 2)
+)
 def test_an_approved_plan_is_carried_out_at_the_level_that_was_chosen(tmp_path: Path, line: str, level: str) -> None:
     stage = planned(tmp_path, line)
     assert stage.session.status().allow == level and PROCEED in _said(stage.provider)[-1]

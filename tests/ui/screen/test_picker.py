@@ -124,10 +124,10 @@ def test_of_a_list_that_is_cut_all_can_be_searched_and_the_rest_is_counted() -> 
     async def scene() -> None:
         async with stand(60, 16) as on:
             task = asyncio.ensure_future(on.screen.choose("Which session?", MANY[:5], search))
-            await on.until("Which session?  35 more by search")
+            await on.until("Which session?  35 more: type to search")
             on.type("session 3")
             await on.until("> session 3")
-            await on.until("6 more by search")
+            await on.until("6 more: type to search")
             on.type("9")
             await on.until("> session 39")
             assert "more" not in "\n".join(await on.still())

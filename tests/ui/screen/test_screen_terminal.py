@@ -54,6 +54,7 @@ def _said(terminal: Terminal) -> list[str]:
     return [line for line in terminal.scrollback() if line]
 
 
+@pytest.mark.matrix
 def test_a_change_of_size_leaves_one_box_and_one_status_line(terminal: Terminal) -> None:
     terminal.send("live 4\r")
     terminal.wait_for("live 3")
@@ -87,6 +88,7 @@ def test_a_terminal_without_a_size_is_drawn_on(terminal: Terminal, size: tuple[i
     assert terminal.status() == 0
 
 
+@pytest.mark.matrix
 def test_stopped_and_continued_everything_is_drawn_again_in_the_size_it_has_then(terminal: Terminal) -> None:
     terminal.send("words")
     terminal.wait_for("> words")
@@ -104,6 +106,7 @@ def test_stopped_and_continued_everything_is_drawn_again_in_the_size_it_has_then
     assert _said(terminal) == ["ready", "words more", ">", f"30{STATUS[2:28]}"]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("number", sample([signal.SIGTSTP, signal.SIGSTOP], 2))
 def test_stopped_from_outside_it_comes_back_as_well(terminal: Terminal, number: int) -> None:
     raw = _modes(terminal)

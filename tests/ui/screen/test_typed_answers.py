@@ -204,7 +204,7 @@ def test_an_answer_that_was_begun_before_the_question_is_none(way: Any, tmp_path
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("answer", "allowed"),
-    [("y", Allow()), ("s", Allow(always=True)), ("a", Allow(always=True, stored=True)), ("yes", Allow())],
+    sample([("y", Allow()), ("s", Allow(always=True)), ("a", Allow(always=True, stored=True)), ("yes", Allow())], 3),
 )
 def test_an_answer_with_enter_counts_once_the_question_was_seen(
     way: Any, tmp_path: Path, answer: str, allowed: Allow
@@ -243,6 +243,7 @@ def test_a_draft_keeps_the_question_waiting_and_stays(tmp_path: Path) -> None:
     assert (kept, done, said) == ("please y", False, ["entered 'please y'"])
 
 
+@pytest.mark.matrix
 def test_a_key_right_after_an_answer_stands_in_the_next_question_of_the_list_and_needs_enter(tmp_path: Path) -> None:
     async def work() -> tuple[str, str, bool, list[Any]]:
         async with drawn(tmp_path) as made:

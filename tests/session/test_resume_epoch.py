@@ -11,9 +11,9 @@ from session.played import MODEL, Played, say, the_ledger
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.attachment import RESUME
 from nexus_cli.core.limits import Limits
-from nexus_cli.engine.resume_epoch import begin_resume_epoch
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
+from nexus_cli.session.resume_epoch import begin_resume_epoch
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 
