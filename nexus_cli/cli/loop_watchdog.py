@@ -3,7 +3,8 @@
 A blocked loop fires no timer and reads no key. A thread therefore pings the loop while a turn runs. If the loop is
 blocked after a signal, after the turn's time limit or after the provider's, the watchdog first interrupts the wait for
 the provider, where no change is half done. If that does not help, or something else blocks, it ends the process;
-committed entries are kept, as after any kill. Code that holds the GIL lets no thread run; a second signal ends it.
+committed entries are kept, as after any kill. If no thread can run, an alarm does the same, which each answer of the
+loop postpones. Code that holds the GIL and never checks for signals cannot be ended from within the process.
 """
 
 from __future__ import annotations
@@ -59,10 +60,13 @@ class LoopWatchdog:
         self._alive = True
         self._blocked = 0
         """Pings since the last answer of the loop."""
+        self._alarms = 0
+        """Alarms since the last answer of the loop, which postpones the next alarm."""
         self._signal = 0
         self._signals: _SignalPipe
         self._terminal = _Terminal()
-        self._exiting = False
+        self._exiting = threading.Lock()
+        """Held by the thread or the alarm that ends the process, whichever is first."""
 
     def note_signal(self, number: int) -> None:
         """Record that a signal requests the end of the turn. Called by its handler."""
@@ -79,7 +83,8 @@ class LoopWatchdog:
         if self._entered == 1:
             self._loop = asyncio.get_running_loop()
             self._signal, self._alive, self._over = 0, True, threading.Event()
-            signal.signal(WAKE, self._break_in)
+            for number in (WAKE, signal.SIGALRM):
+                signal.signal(number, self._break_in)
             self._signals = _SignalPipe()
             threading.Thread(target=self._watch, args=(self._over,), name="watchdog", daemon=True).start()
         return self
@@ -89,6 +94,7 @@ class LoopWatchdog:
     ) -> None:
         self._entered -= 1
         if not self._entered:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             self._signals.release()
             self._over.set()
             self._terminal.restore()
@@ -114,8 +120,12 @@ class LoopWatchdog:
         signals.close()
 
     def _exit(self, problem: NexusError) -> None:
-        """End the process and its children. Print the error and the resume command if stderr can be written."""
-        self._exiting = True
+        """End the process and its children. Print the error and the resume command if stderr can be written.
+
+        Return at once if another call is already doing so.
+        """
+        if not self._exiting.acquire(blocking=False):
+            return
         self._terminal.restore()
         try:
             self._before_exit(problem)
@@ -133,8 +143,10 @@ class LoopWatchdog:
             self._loop.call_soon_threadsafe(self._answer)
 
     def _answer(self) -> None:
-        self._alive = True
+        self._alive, self._alarms = True, 0
         self._terminal.restore()
+        if self._entered:
+            signal.setitimer(signal.ITIMER_REAL, (BLOCKED_AFTER + 1) * TICK, TICK)
 
     def _problem(self) -> NexusError | None:
         """Return the reason to end the turn, None if it may continue. A blocked loop alone is no reason."""
@@ -147,14 +159,24 @@ class LoopWatchdog:
             return limit
         assert self._loop is not None, "set when the watchdog is entered"
         seconds = stall_limit(asyncio.current_task(self._loop))
-        if seconds is not None and self._blocked * TICK > seconds * OVERDUE:
+        if seconds is not None and max(self._blocked, self._alarms) * TICK > seconds * OVERDUE:
             return NexusError("network", "request failed", f"no data for {seconds:g} seconds", "Try again")
         return None
 
     def _break_in(self, number: int, frame: FrameType | None) -> None:
         """Raise an exception in the code that blocks the loop, if that is the turn's wait for the provider."""
-        if self._exiting or self._alive or stall_limit(asyncio.current_task(self._loop)) is None:
-            return  # while it exits, it would interrupt the last lines on stderr
+        if self._exiting.locked():  # it would interrupt the last lines on stderr
+            return
+        if number == signal.SIGALRM:
+            self._alarms += 1
+            if self._alarms < 2:  # a single one is normal after SIGCONT
+                return
+            if self._alarms > EXIT_AFTER and (problem := self._problem()) is not None:
+                self._exit(problem)
+        elif self._alive:
+            return
+        if stall_limit(asyncio.current_task(self._loop)) is None:
+            return
         if self._signal or self._session().passed_limit() is not None:
             self._session().break_in(process.find_stopper(self._signal) if self._signal else "timeout")
         elif self._problem() is not None:

@@ -7,6 +7,7 @@ BLOCKS = {
     "a call that a signal ends": "time.sleep(600)",
     "a call in C that no signal ends": "lock = ctypes.create_string_buffer(64); c.pthread_mutex_lock(lock); "
     "c.pthread_mutex_lock(lock)",
+    "a search that holds the interpreter's lock": "import re; re.match(r'(a+)+$', 'a' * 60 + 'b')",
     "a loop that swallows what is raised in it": """
 while True:
     try:
