@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from nexus_cli.text.cells import PROSE
 from nexus_cli.text.terminal_sanitizer import StreamSanitizer
 from nexus_cli.ui.render.markdown_blocks import Block, Blocks
 from nexus_cli.ui.render.theme import Theme
@@ -18,7 +19,9 @@ LEAST = 4
 class Markdown:
     """Renders one stream of Markdown at a width in columns, which is asked for at each block."""
 
-    def __init__(self, width: Callable[[], int], theme: Theme) -> None:
+    def __init__(self, width: Callable[[], int], theme: Theme, *, eager: bool = False) -> None:
+        """With `eager`, a block is returned line by line where possible."""
+        self._eager = eager
         self._door = StreamSanitizer()
         self._blocks = Blocks()
         self._theme = theme
@@ -46,6 +49,8 @@ class Markdown:
 
     def feed(self, text: str) -> str:
         """Return the text of the blocks that `text` finishes, ready for a terminal."""
+        if self._eager:
+            self._blocks.row = min(self._columns(), PROSE)
         return self._render(self._blocks.feed(self._door.feed(text)))
 
     def flush(self) -> str:

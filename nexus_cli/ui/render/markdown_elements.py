@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from markdown_it.rules_block.table import escapedSplit
 from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.markdown import (
@@ -30,6 +31,7 @@ from rich.text import Text
 
 from nexus_cli.text.cells import PROSE, cells, fold
 from nexus_cli.ui.render.highlight import LONGEST, SYNTAX_THEMES
+from nexus_cli.ui.render.markdown_blocks import DELIMITER
 from nexus_cli.ui.render.theme import Theme
 
 LEAST = 8
@@ -239,6 +241,31 @@ class ThemedTable(ThemedElement, TableElement):
                 yield Text("")
             tall = len(lines) > 1
             yield from lines
+
+
+def widen_head(text: str) -> str:
+    """Widen the head of a first table in `text` to its longest row: the parser drops cells beyond the head."""
+    lines = text.split("\n")
+    at = next((n for n, line in enumerate(lines) if n and DELIMITER.match(line) and "|" in lines[n - 1]), 0)
+    columns = _cells(lines[at])
+    if not at or _cells(lines[at - 1]) != columns:
+        return text
+    more = max((_cells(line) for line in lines[at + 1 :]), default=0) - columns
+    if more > 0:
+        lines[at - 1] = _begun(lines[at - 1]) + "   |" * more
+        lines[at] = _begun(lines[at]) + "---|" * more
+    return "\n".join(lines)
+
+
+def _begun(line: str) -> str:
+    line = line.rstrip()
+    return line if line.endswith("|") and not line.endswith("\\|") else line + "|"
+
+
+def _cells(line: str) -> int:
+    """Count the cells of a row as the parser does."""
+    parts = escapedSplit(line.strip())
+    return len(parts) - (parts[:1] == [""]) - (len(parts) > 1 and parts[-1] == "")
 
 
 def column_widths(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int] | None:

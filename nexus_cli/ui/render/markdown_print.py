@@ -21,13 +21,11 @@ from rich.theme import Theme as RichTheme
 
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.render.markdown_blocks import Block
-from nexus_cli.ui.render.markdown_elements import ELEMENTS, ThemedTable, render_fence
+from nexus_cli.ui.render.markdown_elements import ELEMENTS, ThemedTable, render_fence, widen_head
 from nexus_cli.ui.render.theme import Theme
 
 DEEPEST = 40
 """Deepest nesting that is rendered; a deeper block is shown as source."""
-LONG_LINE = 8192
-"""Characters of a line above which its block is shown as source: parsing may take quadratic time."""
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": DEEPEST + 10})
 """Without HTML, images and link definitions, so that `Vec<String>` and addresses stay visible."""
 _PARSER.enable(["strikethrough", "table"]).disable(["image", "reference"])
@@ -80,8 +78,11 @@ def print_block(block: Block, width: int, theme: Theme) -> str:
 
 
 def _prose(block: Block, theme: Theme) -> RenderableType:
-    tokens = _PARSER.parse(block.text) if max(map(len, block.text.split("\n"))) <= LONG_LINE else None
-    if tokens is None or max((token.level for token in tokens), default=0) >= DEEPEST:
+    if block.torn:  # one paragraph, whatever its beginning looks like
+        tokens = [Token("paragraph_open", "p", 1), *_PARSER.parseInline(block.text), Token("paragraph_close", "p", -1)]
+    else:
+        tokens = _PARSER.parse(widen_head(block.text))
+    if max((token.level for token in tokens), default=0) >= DEEPEST:
         return Text(block.text, overflow="fold")
     _clean(tokens)
     prose = _Themed("", hyperlinks=False)

@@ -67,11 +67,11 @@ class RichRenderer:
         columns available now.
 
         With `asks`, a question has shown its calls, so that nothing is repeated: a single call then has only its
-        outcome, one of several no diff. Without `drawn`, `live` is never shown, and no key is mentioned. Without
-        `commands`, no slash command is mentioned, and others report a failed turn. Without `text`, the assistant's text
-        is only counted; `put_text` accepts it if it goes elsewhere. `verbose` adds thinking, the figures of each step
-        and, where nothing is drawn, the calls of workers and all output. Paths become links if they are relative to a
-        given `folder`.
+        outcome, one of several no diff. Without `drawn`, `live` is never shown: text is output line by line, and no key
+        is mentioned. Without `commands`, no slash command is mentioned, and others report a failed turn. Without
+        `text`, the assistant's text is only counted; `put_text` accepts it if it goes elsewhere. `verbose` adds
+        thinking, the figures of each step and, where nothing is drawn, the calls of workers and all output. Paths
+        become links if they are relative to a given `folder`.
         """
         self._asks, self._drawn, self._commands, self._shows_text = asks, drawn, commands, text
         self._verbose = verbose
@@ -84,7 +84,7 @@ class RichRenderer:
         self.folder = folder
         self._clock = clock
         self._scrollback = Scrollback(put, self._width, theme, self._show_group, put_text)
-        self._markdown = Markdown(self._width, theme)
+        self._markdown = Markdown(self._width, theme, eager=not drawn)
         self._spinner = Spinner(theme, clock)
         self._calls: dict[str, live_area.OpenCall] = {}
         """In call order. A finished one stays until all earlier ones have finished."""

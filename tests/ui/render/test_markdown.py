@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from nexus_cli.text.cells import cells, without_codes
 from nexus_cli.ui.render.markdown import Markdown
-from nexus_cli.ui.render.markdown_blocks import LARGE_BLOCK, LONG_BLOCK, Blocks
+from nexus_cli.ui.render.markdown_blocks import LARGE_BLOCK, LONG_BLOCK, LONG_LINE, Blocks
 from nexus_cli.ui.render.markdown_elements import column_widths
-from nexus_cli.ui.render.markdown_print import DEEPEST, LONG_LINE
+from nexus_cli.ui.render.markdown_print import DEEPEST
 from nexus_cli.ui.render.theme import ASCII, Theme
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
@@ -139,8 +139,11 @@ def test_a_block_is_shown_as_soon_as_it_is_finished_and_not_before() -> None:
     assert markdown.flush() == "\nthree\n"
 
 
-def test_a_fence_without_an_end_is_given_out_in_parts() -> None:
+def test_a_line_without_an_end_and_a_fence_without_an_end_are_given_out_in_parts() -> None:
     blocks = Blocks()
+    parts = list(blocks.feed("x" * (10 * LONG_LINE + 5)))
+    assert len(parts) == 10 and sum(len(part.text) for part in parts) == 10 * LONG_LINE
+    assert "".join(part.text for part in blocks.flush()) == "xxxxx"
     fence = list(blocks.feed("```\n" + "code\n" * (2 * LONG_BLOCK)))
     assert [part.begins for part in fence] == [True, False] and all(part.fence for part in fence)
     assert list(blocks.flush()) == []
@@ -179,6 +182,15 @@ def test_columns_are_aligned_as_the_table_says_and_thin_ones_become_lines() -> N
     many = whole("|" + "head|" * 12 + "\n|" + "-|" * 12 + "\n|" + "value|" * 12, 40)
     assert many == "head: value\n" * 12
     assert whole("|a|\n|-|\n", 20) == "a\n─\n"
+
+
+def test_cells_beyond_the_head_of_a_table_are_shown() -> None:
+    assert whole("| a | b |\n|---|---|\n| 1 | 2 | 3 | 4 |\n| 5 |\n").split() == [
+        *("a", "b"),
+        *("─", "─", "─", "─"),
+        *("1", "2", "3", "4"),
+        "5",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -287,17 +299,16 @@ def test_signs_and_code_follow_the_theme() -> None:
     assert "\x1b[34mc\x1b[0m" in light.feed(text) + light.flush()
 
 
-def test_a_very_long_line_is_shown_as_it_was_written() -> None:
+def test_a_torn_line_begins_no_block_in_the_middle() -> None:
     words = "# - 1. > " * (3 * LONG_LINE // 9)
     shown = whole("a " + words + "\n\nend", 80)
     assert shown.replace("\n", " ").split() == ["a", *words.split(), "end"] and "•" not in shown
-    assert whole("[" * 200_000, 80).count("[") == 200_000
 
 
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     "text",
-    ["- item\n" * 30_000, "```\n" + "code\n" * 40_000, "a\n" * 90_000],
+    ["word " * 50_000, "x" * 250_000, "- item\n" * 30_000, "```\n" + "code\n" * 40_000, "[" * 200_000, "a\n" * 90_000],
 )
 def test_a_block_is_never_larger_than_a_fixed_bound(text: str) -> None:
     blocks = Blocks()
@@ -305,17 +316,41 @@ def test_a_block_is_never_larger_than_a_fixed_bound(text: str) -> None:
         len(block.text) for start in range(0, len(text), 1000) for block in blocks.feed(text[start : start + 1000])
     ]
     sizes += [len(block.text) for block in blocks.flush()]
-    assert max(sizes) <= 2 * LARGE_BLOCK and len(sizes) >= len(text) // (2 * LARGE_BLOCK)
+    assert max(sizes) <= 2 * LARGE_BLOCK + LONG_LINE and len(sizes) >= len(text) // (2 * LARGE_BLOCK + LONG_LINE)
+
+
+PROSE = st.lists(
+    st.sampled_from(["word", "**bold words**", "`a | b`", "*some*", "[link](http://x.y)", "a_b", "2 * 3", "\n\n"]),
+    max_size=40,
+).map(" ".join)
+
+
+@given(PROSE, st.integers(10, 60), st.integers(1, 20))
+def test_what_is_given_out_by_lines_has_every_word_and_every_row_fits(text: str, width: int, step: int) -> None:
+    made = Markdown(lambda: width, Theme(colour=False), eager=True)
+    shown = "".join(made.feed(text[at : at + step]) for at in range(0, len(text), step)) + made.flush()
+    bare = re.compile(r"[\s*`|]+")
+    assert bare.sub("", shown) == bare.sub("", whole(text, width))
+    assert all(cells(line) <= width for line in shown.split("\n"))
+
+
+def test_lines_that_come_one_by_one_keep_tables_lists_and_code() -> None:
+    made = Markdown(lambda: 40, Theme(colour=False), eager=True)
+    assert made.feed(SAMPLE.split("After")[0]) + made.flush() == whole(SAMPLE.split("After")[0], 40)
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    assert made.feed(table) == "" and made.flush().split() == whole(table, 40).split()
+    assert made.feed("```\ndef f():\n") == "def f():\n" and made.feed("    return 1\n") == "    return 1\n"
 
 
 def test_prose_is_no_wider_than_a_line_that_is_read_well_and_code_and_tables_may_be() -> None:
     words, row = "word " * 60, "| " + "cell " * 12 + "| " + "b " * 40 + "|"
     text = f"# {words}\n\n{words}\n\n- {words}\n  - {words}\n\n> {words}\n\n---\n\n```\n{'x' * 150}\n```\n\n"
-    made = Markdown(lambda: 160, Theme(colour=False))
-    lines = (made.feed(text + f"{row}\n|--|--|\n{row}\n") + made.flush()).split("\n")
-    prose = [line for line in lines if "word" in line or set(line) == {"─"}]
-    assert 100 < max(map(len, prose)) <= 110 and "".join(prose).count("word") == 5 * 60
-    assert "x" * 150 in lines and max(len(line) for line in lines if "cell" in line) > 110
+    for eager in (False, True):
+        made = Markdown(lambda: 160, Theme(colour=False), eager=eager)
+        lines = (made.feed(text + f"{row}\n|--|--|\n{row}\n") + made.flush()).split("\n")
+        prose = [line for line in lines if "word" in line or set(line) == {"─"}]
+        assert 100 < max(map(len, prose)) <= 110 and "".join(prose).count("word") == 5 * 60
+        assert "x" * 150 in lines and max(len(line) for line in lines if "cell" in line) > 110
     narrow = Markdown(lambda: 60, Theme(colour=False)).feed(words + "\n\n")
     assert max(map(len, narrow.split("\n"))) <= 60
 

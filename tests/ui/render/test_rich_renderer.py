@@ -141,6 +141,12 @@ def test_live_lines_leave_the_last_column_free_for_a_screen_never_draws_there(wi
     assert words.strip() in " ".join(" ".join(seen.live()).split()) or begin
 
 
+def test_where_nothing_is_drawn_lines_come_before_their_block_ends() -> None:
+    seen = Seen(20, drawn=False).feed(e.Text("Some words go by and others come. And then s"))
+    assert seen.text == "Some words go by and\n" + "others come. And\n"
+    assert seen.feed(e.Text("ome\n\n```\none\ntwo")).text.endswith("And\nthen some\n\none\n")
+
+
 def test_where_nothing_is_drawn_no_key_is_spoken_of() -> None:
     long = ToolResult("".join(f"{n}\n" for n in range(30)), status=0)
     wrong = ToolResult(error="\n".join("abcdefghij"))
@@ -799,7 +805,7 @@ def test_a_note_while_text_streams_does_not_tear_the_open_block() -> None:
 
 @pytest.mark.matrix
 def test_a_delta_costs_nothing_but_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Text without a newline is the same work for each delta, and rendered once: shown with 2 MB."""
+    """50 MB without a newline are the same work for each delta, and nothing of it is kept: shown with 2 MB."""
     seen = Seen()
     rendered: list[int] = []
     render = markdown_print.print_block
@@ -811,9 +817,11 @@ def test_a_delta_costs_nothing_but_itself(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(markdown_print, "print_block", counted)
     for _ in range(500):
         seen.feed(e.Text("x" * 4096))
+        assert seen.renderer._markdown._blocks._length <= 8192
+        assert len(seen.renderer._markdown._blocks._lines) <= 1
         assert sum(map(len, seen.live(3))) <= 3 * 60
     seen.feed(e.TurnEnd(DONE))
-    assert seen.text.count("x") == 500 * 4096 and len(rendered) == 1
+    assert seen.text.count("x") == 500 * 4096 and len(rendered) == 250
 
 
 ODD = st.text(
