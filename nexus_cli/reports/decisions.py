@@ -1,6 +1,7 @@
 """Report the permission decisions on a session's calls: the rule, level or limit, its origin, and the sandbox profile.
 
-Reads the memos `DECISION` of the ledger. A call without one could not run, or nexus ended while it ran.
+Reads the memos `DECISION` of the ledger. A call without one could not run, or was allowed by the level alone in an
+earlier version.
 """
 
 from __future__ import annotations
@@ -131,7 +132,8 @@ def _decision_value(memo: Memo, limits: Sequence[Memo]) -> DecisionObject:
 
 
 def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -> DecisionObject:
-    """Describe a call without a memo: it never came to a decision, or nexus ended while it ran."""
+    """Describe a call without a memo: the level let it through, or it never came to a decision."""
+    limits = log.memos(LIMITS_IN_FORCE)
     results = (
         past_event
         for past_event in past
@@ -139,14 +141,18 @@ def _plain_value(made: ToolCallEvent, past: Sequence[PastEvent], log: LaneLog) -
     )
     last = next(results, past[-1])
     result = last.event.result if isinstance(last.event, ToolResultEvent) else None
-    level = _level_at(last.entry.id if last.entry else 0, log.memos(LIMITS_IN_FORCE))
+    entry = last.entry.id if last.entry else 0
+    level = _level_at(entry, limits)
     value: JsonDict = {"id": made.call.id, "tool": made.call.name, "subject": made.subject}
     value |= {"ran": result is not None and result.ran, "decision": None, "level": level, "profile": None, "rule": None}
     value |= {"from": None, "parts": [], "answer": None}
     if result is None:
         value["why"] = "the call has no result"
-    elif result.ran or result.text.strip() == UNKNOWN_OUTCOME:
-        value |= {"ran": True, "why": "the decision was not recorded"}
+    elif result.text.strip() == UNKNOWN_OUTCOME:
+        value |= {"ran": True, "why": "the decision was not recorded: nexus ended while the call ran"}
+    elif result.ran:
+        layer = _find_layer("allow", level, entry, limits)
+        value |= {"decision": "allow", "from": f"level {level}", "bound_by": layer, "why": ""}
     else:
         value["why"] = f"the call could not run: {result.text.strip()[:200]}"
     return cast("DecisionObject", {**value, "at": last.at})

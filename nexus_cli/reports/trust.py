@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -43,8 +43,10 @@ ACTIVE = {
     "identity": "identity files",
 }
 """Kinds of items that take effect once they are trusted, with their names for people."""
-MOST_FILES = 20
-"""Most files whose names are listed: what would run stays in sight."""
+MOST_FILES = 60
+"""Most files whose names are listed."""
+MANY = 5
+"""From so many files on, those of a folder are on one line."""
 STANDS = {
     "trusted": "Trusted.",
     "changed": "New and changed files are not in effect; the others are.",
@@ -200,6 +202,24 @@ def diff_parts(before: Mapping[str, str | None], now: Mapping[str, str | None]) 
     return "".join(diffs)
 
 
+def _group_files(files: Sequence[JsonObject]) -> Iterator[str]:
+    """Yield a line for each file, and one for each folder with many; of very many files only their number and size, so
+    that what would run stays in sight."""
+    folders: dict[str, list[JsonObject]] = {}
+    is_long = len(files) > MOST_FILES
+    for file in files:
+        folder = "/".join(file["name"].split("/")[:2]) if is_long else file["name"].rpartition("/")[0]
+        folders.setdefault(folder, []).append(file)
+    for folder, inside in folders.items():
+        if is_long:
+            yield f"{folder}: {plural(len(inside), 'file')}, {number(sum(file['bytes'] for file in inside))} bytes"
+        elif len(inside) < MANY:
+            yield from (f"{file['name']}, {number(file['bytes'])} bytes" for file in inside)
+        else:
+            names = ", ".join(file["name"].rpartition("/")[2] for file in inside)
+            yield f"{folder}, {len(inside)} files, {number(sum(file['bytes'] for file in inside))} bytes: {names}"
+
+
 def _setting(key: str, value: Any, loaded: LoadedSettings, said: ProjectSettings) -> TrustSetting:
     mine = loaded.values.get(key)
     met = apply_project(loaded, said, "").values.get(key)
@@ -233,11 +253,8 @@ def trust_text(value: JsonObject, width: int) -> Lines:
         yield from filled(f"{setting['key']} = {_show(setting['value'])}: {setting['effect']}", width, " " * 6, "  ")
     for name in value["refused"]:
         yield from filled(f"{name}: a project cannot set this; ignored", width, " " * 6, "  ")
-    for file in value["files"][:MOST_FILES]:
-        yield from filled(f"{file['name']}, {number(file['bytes'])} bytes", width, " " * 6, "  ")
-    if more := value["files"][MOST_FILES:]:
-        size = number(sum(file["bytes"] for file in more))
-        yield from filled(f"{plural(len(more), 'more file')}, {size} bytes", width, " " * 6, "  ")
+    for line in _group_files(value["files"]):
+        yield from filled(line, width, " " * 6, "  ")
     for problem in value["problems"]:
         yield from filled(f"Not in effect: {problem}", width, " " * 6, "  ")
     source = ""

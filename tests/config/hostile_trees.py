@@ -148,7 +148,7 @@ TREES: dict[str, tuple[Callable[[Path], None], str]] = {
     "empty": (a_skill("\n"), "cut"),
     "name that leads out": (a_skill("---\nname: ../../x\ndescription: y\n---\nGo."), ""),
     "long name": (a_skill(f"---\nname: {'x' * 100_000}\ndescription: {'y' * 100_000}\n---\nGo."), "cut"),
-    "2,000 skills": (many, "1,980 more files, "),
+    "2,000 skills": (many, ".claude/skills: 2,000 files, "),
     "name clashes": (clash, "cut"),
     "named like ours": (built_in, "help"),
     "folder as a skill": (folder(".claude/skills/cut/SKILL.md"), ""),

@@ -191,7 +191,7 @@ def test_a_command_that_ran_when_the_process_was_killed_is_never_silently_run_ag
     assert "outcome unknown" in shown["results"][0] and "not run" in shown["results"][1], shown["results"]
     assert shown["outcomes"] == ["outcome unknown", "not run"]
     assert [(one["decision"], one["ran"], one["from"]) for one in shown["why"]] == [("allow", True, "level all")]
-    assert "unknown: the decision was not recorded" in shown["without"]
+    assert "unknown: the decision was not recorded: nexus ended while the call ran" in shown["without"]
     assert "+++ b/pids" in shown["diff"] and "later" not in shown["diff"], "changed after the session was resumed"
 
 
