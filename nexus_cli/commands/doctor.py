@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.config.paths import places
 
 
 def build_checks(
@@ -17,12 +18,13 @@ def build_checks(
     | Annotated[Any, "reports.instructions.InstructionsReport"]
 ]:
     """Check everything that nexus needs; exit 1 only if something is broken."""
+    from nexus_cli.imports.waiting_setups import find_waiting  # noqa: PLC0415
     from nexus_cli.reports.environment_checks import check_environment, price_instructions  # noqa: PLC0415  (loads all)
 
     model = source.live.model if source.live else ""
     if instructions:
         return Report("instructions", price_instructions(model))
-    value = check_environment(model)
+    value = check_environment(model, find_waiting(places()))
     return Report("doctor", value, status=0 if value["ok"] else 1)
 
 

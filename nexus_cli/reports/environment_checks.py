@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -405,8 +405,9 @@ def price_instructions(model: str) -> InstructionsReport:
     return instructions_report(folder, info, count, _is_denied(settings, folder))
 
 
-def check_environment(model: str = "") -> DoctorReport:
-    """Return the result of every check for work in the current folder, with `model` or the default one."""
+def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) -> DoctorReport:
+    """Return the result of every check for work in the current folder, with `model` or the default one. `waiting` are
+    other programs and their files that could be imported."""
     found = places()
     checks: list[Check] = []
     try:
@@ -425,6 +426,8 @@ def check_environment(model: str = "") -> DoctorReport:
     project = project_root(folder)
     checks += [Check("project", "note", line) for line in list_gaps(project)]
     checks.append(_instructions(settings, folder))
+    hint = "`nexus import {}` shows the changes and asks"
+    checks += [Check(program, "note", f"not imported: {files}", hint.format(program)) for program, files in waiting]
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
         checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all"))
     if named := [f"`{edit_check.name}`" for edit_check in list_checks(project, settings.check, runs_project=False)]:

@@ -43,6 +43,14 @@ def test_without_a_key_it_works_and_says_what_to_do(nexus: Run) -> None:
     assert "nexus needs a model to work here" in text
 
 
+@pytest.mark.matrix
+def test_a_setup_of_another_program_that_was_not_imported_is_a_note(nexus: Run) -> None:
+    home = Path(os.environ["HOME"])
+    (home / ".codex").mkdir(parents=True)
+    (home / ".codex" / "AGENTS.md").write_text("Use tabs.\n")
+    assert checks(nexus("doctor", "--json"))["codex"]["detail"].startswith("not imported: ")
+
+
 def test_names_of_keys_are_shown_and_never_their_values(nexus: Run) -> None:
     done = nexus("doctor", env={"OPENAI_API_KEY": "sk-very-secret"})
     assert b"OPENAI_API_KEY" in done.stdout and b"secret" not in done.stdout + done.stderr

@@ -14,6 +14,7 @@ from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
 from nexus_cli.imports.other_setups import SETUPS, program_folder
 from nexus_cli.imports.personal_changes import BOTH, MINE, THEIRS, plan_import
+from nexus_cli.imports.waiting_setups import find_waiting
 
 KEY = "sk-" + "proj1234" * 5
 CODEX = f"""
@@ -256,7 +257,17 @@ def test_odd_files_are_named_and_do_not_hang(tmp_path: Path, monkeypatch: pytest
     assert any("is not a regular file" in line for line in [*setup.lost, *setup.notes]) and not setup.files
 
 
-def test_a_folder_that_cannot_be_one_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_waits_until_its_setup_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    assert "codex" not in dict(find_waiting(places()))
+    write(tmp_path / "config.toml", CODEX)
+    write(tmp_path / "AGENTS.md", "Be brief.\n")
+    assert "config.toml" in dict(find_waiting(places()))["codex"]
+    apply(SETUPS["codex"](tmp_path))
+    assert "codex" not in dict(find_waiting(places()))
+    places().settings.write_text("[")
+    assert not dict(find_waiting(places())), "another check says that the settings are broken"
     monkeypatch.setenv("CODEX_HOME", f"{tmp_path}/{'x' * 300}")  # root can read any folder, but not this one
+    assert not dict(find_waiting(places()))
     with pytest.raises(NexusError, match="File name too long"):
         program_folder("codex")
