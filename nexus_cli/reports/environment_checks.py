@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -72,6 +74,8 @@ NETWORK_VARIABLES = (
 )
 """Variables that decide how servers are reached, and which certificates are trusted."""
 HANDSHAKE_SECONDS = 3.0
+LOOKS, SLOW_MS = 5, 25.0
+"""Queries that measure the ledger's server; milliseconds above which it counts as slow."""
 UNSAVED = "`nexus ask` works without a ledger, but saves nothing"
 ROOM = 128 * 1024
 """Bytes that a session of a few turns needs. Random bytes are written, because some disks compress zeros."""
@@ -110,7 +114,7 @@ def _nexus(settings: Settings) -> Check:
     folder = defaults_dir()
     if not (folder / "NEXUS.md").is_file():
         return Check("nexus", "broken", f"{__version__}, but its defaults are missing at {folder}", "Reinstall nexus")
-    return Check("nexus", "ok", f"{__version__} with litellm {metadata.version('litellm')}, defaults at {folder}")
+    return Check("nexus", "ok", f"{__version__}, defaults at {folder}")
 
 
 def _path(settings: Settings) -> Check:
@@ -126,6 +130,13 @@ def _path(settings: Settings) -> Check:
     hint = "Deactivate this environment, and install with `uv tool install .` or `pipx install .`, or link only the "
     hint += f"program: ln -s {program} ~/.local/bin/nexus"
     return Check("path", "note", f"{'; '.join(leads)}: nexus's own Python environment, hidden from commands", hint)
+
+
+def _litellm(settings: Settings) -> Check:
+    try:
+        return Check("litellm", "ok", metadata.version("litellm"))
+    except metadata.PackageNotFoundError:
+        return Check("litellm", "broken", "is not installed", "Reinstall nexus with its dependencies")
 
 
 def _tiktoken(settings: Settings) -> Check:
@@ -158,18 +169,31 @@ def _ledger(settings: Settings) -> Check:
 
 
 def _server(url: str) -> Check:
-    """Check a ledger on a server: its version, and the rights of this role."""
+    """Check a ledger on a server: its version, the rights of this role, latency, durability."""
     with closing(Ledger.open_for_reading(url)) as ledger:
         version = ledger.db.one("SHOW server_version")
+        seconds = []
+        for _ in range(LOOKS):
+            begun = time.perf_counter()
+            ledger.db.one("SELECT 1")
+            seconds.append(time.perf_counter() - begun)
+        sure = ledger.db.all(
+            "SELECT name FROM pg_settings WHERE name IN ('fsync', 'synchronous_commit')"
+            " AND setting = 'off' ORDER BY name"
+        )
         shared = ledger.db.one("SELECT count(*) FROM project_members")
         everything = ledger.db.is_administrator()
+    latency = statistics.median(seconds) * 1000
     sees = "everything (it is the administrator)" if everything else "its own and shared sessions"
-    detail = f"{shown_place(url)}, PostgreSQL {str(version and version[0]).split()[0]}; this role sees {sees}"
-    hints = []
+    detail = f"{shown_place(url)}, PostgreSQL {str(version and version[0]).split()[0]}; this role sees {sees}; "
+    detail += f"latency {latency:.1f} ms" + ("" if ledger.writes else "; read-only")
+    hints = [f"{row[0]} is off on the server: commits may be lost" for row in sure]
     if everything and shared and shared[0]:
         hints.append("Projects are shared on this server: use your own role, which does not see everything")
+    if latency > SLOW_MS:
+        hints.append("Each commit needs several round trips; a server nearby is faster")
     if not ledger.writes:
-        hints.append("It is read-only: use the primary server")
+        hints.append("Use the primary server")
     return Check("ledger", "note" if hints else "ok", detail, "; ".join(hints))
 
 
@@ -350,6 +374,7 @@ CHECKS: tuple[Callable[..., Check], ...] = (
     _python,
     _nexus,
     _path,
+    _litellm,
     _tiktoken,
     _config,
     _rules,
