@@ -488,7 +488,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (85_827, 6_776, None),
+    "reports": (85_858, 6_776, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
     "runs": (23_392, 0, 40),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (965_678, 48_146)
+SUM = (965_709, 48_146)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
