@@ -480,7 +480,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (47_233, 0, 47),
     "core": (43_389, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_442, 0, 31),
+    "engine": (50_449, 0, 31),
     "hooks": (7_793, 0, 21),
     "imports": (14_581, 0, 10),
     "ledger": (51_677, 0, 34),
@@ -515,7 +515,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (965_709, 48_146)
+SUM = (965_716, 48_146)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

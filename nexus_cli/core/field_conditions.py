@@ -37,7 +37,7 @@ def explain_unmet(condition: str, value: Any, event: str) -> str:
     """Return the reason that a condition does not hold for `value`: its field is missing, or has another value."""
     field = condition.partition("=")[0].rstrip("!").strip()
     is_there = _field_text(field, value, event) is not None
-    return f"{condition} does not hold" if is_there else f"there is no field {field}"
+    return f"{condition} is not met" if is_there else f"there is no field {field}"
 
 
 def fill_fields(template: str, value: Any, event: str = "") -> str:

@@ -106,7 +106,7 @@ def _add_server(setup: ForeignSetup, name: str, table: JsonDict, entry: JsonDict
     for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
     if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
-        setup.lose("deny", f"server {name}: limited to {', '.join(only)}; in nexus, it offers all its tools")
+        setup.lose("deny", f"all tools of server {name} except {', '.join(only)}; in nexus, all of them are available")
     setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {where}")
 
 

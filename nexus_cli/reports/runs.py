@@ -382,7 +382,7 @@ def _outcome(run: JsonObject) -> str:
     if run["broken_off"]:
         return name_commands(f"to resume: nexus runs resume {run['id']}")
     if run["waits_for"]:
-        return f"{run['came']}; continues when nexus serve runs" if run["came"] else f"waits for {_name_wait(run)}"
+        return f"{run['came']}; continues when nexus serve runs" if run["came"] else f"waiting for {_name_wait(run)}"
     said = next((line for line in run["last_words"].splitlines() if line.strip()), "")
     resume = name_commands(f"to resume: nexus runs resume {run['id']}") if run["state"] == FAILED else ""
     return " · ".join(filter(None, [resume, run["error"] or "", *name_facts(run), said]))
@@ -416,7 +416,7 @@ def _parts(value: JsonObject) -> Iterator[str]:
     if value["broken_off"]:
         yield name_commands(f"No process is executing this run. To continue it: nexus runs resume {value['id']}")
     if value["waits_for"] and not (value["came"] or value["questions"]):
-        yield f"waits: {_name_wait(value)}"
+        yield f"waiting for: {_name_wait(value)}"
         yield from filter(None, [_last_error(value)])
     if questions := value["questions"] if not value["came"] else ():
         yield from (f"needs approval: {question['what']} ({question['why']})" for question in questions)

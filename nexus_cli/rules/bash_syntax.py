@@ -81,7 +81,7 @@ _NAMES = {
     "binary_expression": "a comparison",
     "extglob_pattern": "a pattern",
     "special_variable_name": VARIABLE,
-    ">|": "a redirect that overwrites",
+    ">|": "a redirect that overwrites a file (>|)",
     "ERROR": "a part that cannot be parsed",
 }
 _PIECES = frozenset(

@@ -121,7 +121,7 @@ def decide_command(
     printed = {VARIABLE} if _only_prints_variables(line, looks) else set()
     doubts = [*named, *([] if only_reads else [form for form in line.forms if form not in printed])]
     if not doubts and not looks and not hidden:
-        doubts = named = ["an empty command"]
+        doubts = named = ["no command to run"]
     profile: Profile = "none" if level == ALL or outside or not confined else "net" if network else "write"
     if profile == "write" and only_reads and not doubts:
         profile = "read"

@@ -195,7 +195,7 @@ def take_event(ledger: Ledger, service: Service, event: ServiceEvent) -> JsonDic
     if is_asked_for or (unmet and resumed):
         return answer
     if unmet:
-        return {"ignored": f"{unmet} does not hold"}
+        return {"ignored": f"filter not met: {unmet}"}
     try:
         return answer | _queue(ledger, service, event, cause, resumed)
     except TooManyRuns:

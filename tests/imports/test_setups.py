@@ -105,7 +105,7 @@ def test_codex(tmp_path: Path) -> None:
         ("deny", "bash(rm -rf *)"),
         ("deny", "mcp__docs__delete"),
     }
-    assert setup.lost[0].startswith("deny server docs:") and len(setup.lost) == 3
+    assert setup.lost[0].startswith("deny all tools of server docs except ") and len(setup.lost) == 3
     assert any("allow bash(ls *): it would allow" in line for line in setup.notes), "what denies there is not known"
     made = apply(setup)
     assert KEY not in made and "DOCS_API_KEY" in made and "MODE=ro" in made and "Bearer ${WEB_TOKEN}" in made

@@ -276,7 +276,7 @@ def test_a_provider_that_is_away_lets_a_run_wait_and_a_person_resumes_what_faile
     (run,) = place.run("runs", "list", "--json").result["runs"]
     assert (run["state"], run["waits_for"]) == ("waiting_reply", "provider") and "overloaded" in run["error"]
     assert run["waits_since"] < run["wake_at"]
-    assert "waits for the provider since " in place.run("runs", env={"COLUMNS": "200"}).text
+    assert "waiting for the provider since " in place.run("runs", env={"COLUMNS": "200"}).text
     asked = len(place.server.requests)
     assert once(place)["runs"] == [] and len(place.server.requests) == asked, "it asks again when it is time"
 

@@ -381,7 +381,7 @@ def test_a_time_out_tells_which_events_came_and_why_none_matched(
     called(folder, script)
     put_clock(monkeypatch, 3601.0)
     run_due(provider)
-    told = "2 events of hub arrived, none matched: there is no field conclusion, event=check_run does not hold"
+    told = "2 events of hub arrived, none matched: there is no field conclusion, event=check_run is not met"
     assert told in stored(1).report, stored(1).report
 
 

@@ -79,8 +79,8 @@ def test_a_run_waits_for_a_provider_that_is_away_and_continues_without_a_new_mes
         assert (value["waits_for"], value["error"]) == ("provider", "request failed: busy")
         assert (value["waits_since"] or "") < (value["wake_at"] or "")
         shown = find_form("run")(run_report(ledger, waiting), 300)
-    assert "waits for the provider since " in list_text() and "request failed: busy" in list_text()
-    assert "waits: the provider since " in shown and "error:" not in shown
+    assert "waiting for the provider since " in list_text() and "request failed: busy" in list_text()
+    assert "waiting for: the provider since " in shown and "error:" not in shown
     assert ", next retry 2" in list_text() and "\n    request failed: busy" in list_text(60), "the error has a line"
     assert run_due(provider) == [] and not provider.seen  # not due yet
 

@@ -240,7 +240,8 @@ class Spending:
         if recipe is None:
             return option
         there = f" in {recipe.source}" if recipe.source else ""
-        return f"Recipe {recipe.name} sets this limit: change limits.{name}{there}, or use --recipe NAME"
+        other = "choose another recipe with --recipe NAME"
+        return f"Recipe {recipe.name} sets this limit: change limits.{name}{there}, or {other}"
 
     def reached(self, name: str, why: str) -> NexusError:
         """Return the error of a turn that is stopped by the limit `name`."""
