@@ -68,6 +68,10 @@ MARKS = dict(zip((*LAYERS, "free"), (*PLAIN.shades[:3], *PLAIN.shades[2:]), stri
 """Marks of the layers in the bar; text that we add to a message counts as history there."""
 WIDEST = 60
 """Cells of the longest bar."""
+BAR = 10
+"""Cells of a section's bar: its share of its layer."""
+ROOM = 90
+"""Least columns for bars."""
 LETTERS = {"system": "S", "history": "H", "event": "E"}
 
 
@@ -488,18 +492,19 @@ def _history_lines(value: JsonObject, width: int) -> Lines:
 def section_rows(value: JsonObject, width: int) -> Lines:
     """List every section, the rest of the layer, the event sections sent last, and the reasons for their forms."""
     sections, told = value["sections"], value.get("told", [])
-    heading = ("id", "in", "tokens", "form", "score", "from")
-    rows = [_row(section) for section in sections if section["layer"] == "system"]
+    fixed = [section for section in sections if section["layer"] == "system"]
+    rows = [_row(section, _layer(value, section)) for section in fixed]
     if rest := value.get("joins", {}).get("system", 0):
-        rows.append(("(no section)", "S", number(rest), "", "", ""))
-    rows += [_row(section) for section in sections if section["layer"] != "system"]
-    yield from block("sections", [heading, *rows], width)
+        rows.append(("(no section)", "S", number(rest), "", "", "", ""))
+    rows += [_row(section, _layer(value, section)) for section in sections if section["layer"] != "system"]
+    yield from block("sections", _fit_bars(rows, width), width)
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         text = f"{part} of the section budget (estimated){raised}"
         yield from filled(text, width, "  ")
-    yield from block("sent last", [heading, *map(_row, told)], width)
+    last = [_row(section, sum(each["tokens"] for each in told)) for section in told]
+    yield from block("sent last", _fit_bars(last, width), width)
     yield from _reasons([*sections, *told], width)
 
 
@@ -515,15 +520,28 @@ def _reasons(sections: list[JsonObject], width: int) -> Lines:
     return ["", "why:", *lines] if lines else []
 
 
-def _row(section: JsonObject) -> tuple[str, ...]:
+def _fit_bars(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """Return a table of sections with its heading, without the column of bars where there is no room."""
+    table = [("id", "in", "tokens", "share", "form", "score", "from"), *rows]
+    return table if width >= ROOM else [(*row[:3], *row[4:]) for row in table]
+
+
+def _layer(value: JsonObject, section: JsonObject) -> int:
+    """Return the tokens of the section's layer."""
+    return int(value["budget"]["used"].get(str(section["layer"]), 0))
+
+
+def _row(section: JsonObject, layer: int) -> tuple[str, ...]:
     full, tokens = section["full_tokens"], section["tokens"]
     size = number(tokens)
     if full is not None and full != tokens:
         size += f" of {number(full)}"
+    cells = min(BAR, round(BAR * tokens / max(1, layer)) or (1 if tokens else 0))
+    bar = "#" * cells + "." * (BAR - cells)
     form = "off" if section.get("off") else section["form"]
     source = ("always sent, " if section["sticky"] else "") + (section["source"] or "")
     letter = LETTERS.get(str(section["layer"]), "")
-    return section["id"], letter, size, form, _score(section), source
+    return section["id"], letter, size, bar, form, _score(section), source
 
 
 def _score(section: JsonObject) -> str:

@@ -12,7 +12,8 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_js
 from nexus_cli.core.usage import UsageSum
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.text.lines import Lines, apart, block, filled, number
+from nexus_cli.reports.text.lines import Lines, apart, block, dollars, filled, number
+from nexus_cli.reports.text.look import PLAIN, ReportStyle, plot
 from nexus_cli.reports.usage import count_requests, price_hint, usage_lines, usage_rows
 
 TURNS = 10
@@ -21,6 +22,8 @@ KINDS = {"main": "conversation", "compact": "compaction"}
 """Kinds of requests by the agent of their conversation; others are named after the agent."""
 WORKERS = "workers"
 """Kind of the requests of all workers."""
+BARS = 60
+"""Columns of the widest plot."""
 
 
 class CostTotal(JsonOf[UsageSum]):
@@ -150,13 +153,14 @@ def _turns(
     ]
 
 
-def cost_text(value: JsonObject, width: int) -> Lines:
-    """Show the usage of the session so far."""
+def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Lines:
+    """Show the usage of the session so far, with a plot of its requests."""
     total = value["total"]
     if not total["requests"]:
         yield from filled("This session has not sent a request yet.", width)
         return
     yield from usage_lines(total, count_requests(total), width)
+    yield from _plot_requests(value["series"], width, look)
     yield from block("by model", usage_rows("model", value["models"]), width)
     if len(value["kinds"]) > 1:
         yield from block("by kind", usage_rows("kind", value["kinds"]), width)
@@ -168,3 +172,16 @@ def cost_text(value: JsonObject, width: int) -> Lines:
             f"The provider reported no usage for {number(total['estimated'])} of the requests; that usage is estimated."
         )
         yield from apart(note, width)
+
+
+def _plot_requests(series: Sequence[JsonObject], width: int, look: ReportStyle) -> Lines:
+    """Draw the cost of each request as a bar, or its tokens if a price is unknown; [] for fewer than two."""
+    if len(series) < 2:
+        return []
+    costs = [row["cost_usd"] for row in series]
+    priced = None not in costs and any(costs)
+    bars, per_bar = plot(costs if priced else [row["tokens"] for row in series], max(1, min(BARS, width - 2)), look)
+    most = max(costs) if priced else max(row["tokens"] for row in series)
+    title = f"cost per request (highest {dollars(most)})" if priced else f"tokens per request (most {number(most)})"
+    title += f"; a bar is {per_bar} requests" if per_bar > 1 else ""
+    return ["", *filled(f"{title}:", width), *(f"  {bar}" for bar in bars)]

@@ -1,13 +1,15 @@
-"""Report the instruction files of a folder: their price, and what in them is repeated or contradicted.
+"""Report the instruction files of a folder: their price, and what in them is repeated, contradicted or already known.
 
-Compares whole lines and judges no prose: what it names is certain, what it does not name may still be there. `/init`
-uses the same counts for the file that it has written.
+Compares whole lines, reads settings by their keys, and judges no prose: what it names is certain, what it does not name
+may still be there. `/init` uses the same counts for the file that it has written.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
+from nexus_cli.core.wire import as_table
 from nexus_cli.reports.text.lines import Lines, filled, number
 from nexus_cli.sections.contributor import View
 from nexus_cli.sections.instruction_files import list_instructions
@@ -33,6 +36,8 @@ REQUESTS = 100
 """Requests that a price is for: the files are read from the cache with each."""
 LEAST_WORDS = 4
 """Least words of a line that is compared with others."""
+STATEMENT = 15
+"""Most words of a line that can repeat a setting."""
 MOST_BYTES = 1 << 20
 EXCLUSIVE = (("tabs", "spaces"), ("single", "double"), ("npm", "pnpm", "yarn", "bun"), ("always", "never"))
 """Words of which two lines that are equal otherwise cannot have two."""
@@ -41,6 +46,7 @@ _WORDS = re.compile(r"[^\W_]+(?:\.\d+)*")
 _BULLET = re.compile(r"^[\s>]*(?:[-*+]|\d+[.)])?\s+")
 _SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _SHELL = re.compile(r"^[ \t]*```[ \t]*(?:sh|bash|shell|zsh|console)?[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_SCRIPT = re.compile(r"\b(npm|pnpm|yarn|bun)(?: run)? ([\w:.-]+)|\b(make) ([\w.-]+)")
 
 
 class InstructionFileObject(TypedDict):
@@ -58,7 +64,7 @@ class InstructionFileObject(TypedDict):
 class InstructionFinding(TypedDict):
     """One line, or a whole file, that could be shorter or is wrong."""
 
-    kind: Literal["duplicate", "contradiction", "long", "problem"]
+    kind: Literal["duplicate", "contradiction", "stated", "long", "problem"]
     path: str
     line: int
     """0 for the whole file."""
@@ -98,6 +104,15 @@ def _finding(kind: Any, path: str, text: str, line: int = 0, other: str = "") ->
     return {"kind": kind, "path": path, "line": line, "text": text, "other": other}
 
 
+@dataclass(frozen=True, slots=True)
+class ConfiguredValue:
+    """One setting of a tool of the project."""
+
+    path: str
+    key: str
+    value: str
+
+
 def instructions_report(
     folder: Path, info: ModelInfo | None, count: Count, is_denied: Callable[[Path], bool]
 ) -> InstructionsReport:
@@ -128,7 +143,7 @@ def instructions_report(
             what = f"{tokens:,} tokens: move the parts that concern only certain files to .claude/rules, with `paths`"
             findings.append(_finding("long", name, what))
     lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
-    findings += [*_find_repeated(lines), *_find_opposed(lines)]
+    findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
     always = sum(file["tokens"] for file in files if not file["paths"])
     window = info or ModelInfo("", "openai", 128_000, known=False)
     cap = View.of("", "", TokenBudget.of(window.window, window.max_output), count).instruction_cap
@@ -191,6 +206,72 @@ def _find_opposed(lines: Iterable[Line]) -> Iterator[InstructionFinding]:
                 break
 
 
+def _find_configured(lines: Iterable[Line], root: Path) -> Iterator[InstructionFinding]:
+    """Yield lines that repeat a script or a setting of the project, or give a number that differs from it."""
+    settings, scripts = [*_read_settings(root)], _read_scripts(root)
+    manager = next(
+        (configured_value for configured_value in settings if configured_value.key == "packageManager"), None
+    )
+    for line in lines:
+        for match in _SCRIPT.finditer(line.text):
+            if place := scripts.get((("make" if match[3] else "npm"), match[2] or match[4])):
+                if manager and match[1] and match[1] != manager.value:
+                    yield line.finding("contradiction", f"{manager.path}: {manager.key} = {manager.value}")
+                else:
+                    yield line.finding("stated", place)
+                break
+        for setting in settings if len(line.words) <= STATEMENT else ():
+            keys = _words(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", setting.key))
+            has_key = [any(word.startswith(key) for word in line.words) for key in keys]
+            place = f"{setting.path}: {setting.key} = {setting.value}"
+            value = set(_words(setting.value))
+            if any(has_key) and value and value <= {*line.words, *(word.removesuffix("s") for word in line.words)}:
+                yield line.finding("stated", place)
+                break
+            if all(has_key) and setting.value.isdigit() and any(word.isdigit() for word in line.words):
+                yield line.finding("contradiction", place)
+
+
+def _read_settings(root: Path) -> Iterator[ConfiguredValue]:
+    """Yield the settings of formatters, linters and package managers, where they are plain numbers or names."""
+    project = _read_table(root / "pyproject.toml", tomllib.loads)
+    tools = as_table(project.get("tool"))
+    ruff = as_table(tools.get("ruff"))
+    package = _read_table(root / "package.json", json.loads)
+    manager = {"packageManager": str(package.get("packageManager", "")).partition("@")[0]}
+    tables: list[tuple[str, JsonObject]] = [
+        ("pyproject.toml", {"requires-python": as_table(project.get("project")).get("requires-python")}),
+        ("pyproject.toml", {**ruff, **as_table(ruff.get("format")), **as_table(tools.get("black"))}),
+        ("ruff.toml", _read_table(root / "ruff.toml", tomllib.loads)),
+        ("package.json", {**as_table(package.get("engines")), **manager}),
+        (".prettierrc", _read_table(root / ".prettierrc", json.loads)),
+        (".editorconfig", _read_table(root / ".editorconfig", _parse_pairs)),
+    ]
+    for name, table in tables:
+        for key, value in table.items():
+            if isinstance(value, int | str) and not isinstance(value, bool) and str(value).strip():
+                yield ConfiguredValue(name, key, str(value).strip())
+
+
+def _read_scripts(root: Path) -> dict[tuple[str, str], str]:
+    """Return the places of the project's scripts, by program and name."""
+    scripts = as_table(_read_table(root / "package.json", json.loads).get("scripts"))
+    found = {("npm", str(name)): f"package.json: scripts.{name}" for name in scripts}
+    targets = re.findall(r"(?m)^([A-Za-z][\w.-]*)\s*:(?!=)", _read(root / "Makefile"))
+    return found | {("make", name): f"Makefile: {name}" for name in targets}
+
+
+def _parse_pairs(text: str) -> JsonObject:
+    return dict(re.findall(r"(?m)^\s*([\w-]+)\s*=\s*([^\s#;]+)", text))
+
+
+def _read_table(path: Path, parse: Callable[[str], Any]) -> JsonObject:
+    try:
+        return as_table(parse(_read(path)))
+    except (ValueError, RecursionError):
+        return {}
+
+
 def _read(path: Path) -> str:
     try:
         file_text = read_text(path, MOST_BYTES)
@@ -243,7 +324,7 @@ def instructions_text(value: JsonObject, width: int) -> Lines:
     yield from ["", *filled(total, width), ""]
     for finding in value["findings"]:
         where = f"{finding['path']}:{finding['line']}" if finding["line"] else finding["path"]
-        said = {"duplicate": "repeats", "contradiction": "contradicts"}.get(finding["kind"])
+        said = {"duplicate": "repeats", "contradiction": "contradicts", "stated": "repeats"}.get(finding["kind"])
         text = f'"{finding["text"]}" {said} {finding["other"]}' if said else finding["text"]
         yield from filled(f"{where}: {text}" if where else text, width, "  ")
     found = plural(len(value["findings"]), "finding") if value["findings"] else "Nothing repeated or contradicted"

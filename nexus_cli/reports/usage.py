@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import attrgetter
@@ -18,6 +19,7 @@ from nexus_cli.provider.model_names import split_key_name, split_model_name
 from nexus_cli.provider.model_table import is_covered, price_command
 from nexus_cli.reports.text.lines import (
     Lines,
+    aligns,
     apart,
     block,
     dollars,
@@ -30,6 +32,8 @@ from nexus_cli.reports.text.lines import (
 
 UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
 FIGURES = ("requests", "input", "cached", "output", "cost")
+BAR, WITH_BARS, WIDE = 20, 80, 1000
+"""Cells of a bar, the least width for it, and a width that only a pipe has."""
 DAYS, PROJECTS = 30, 20
 """Most days and projects that are listed."""
 IMPORTED_TOKENS = ("input", "output", "cache_read", "cache_write")
@@ -174,13 +178,13 @@ def usage_text(value: JsonObject, width: int) -> Lines:
     requests = f"{count_requests(total)} of {plural(total['sessions'], 'session')}"
     yield from usage_lines(total, requests, width)
     if value.get("by"):
-        by = value["by"]
-        rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
-        yield from [*block(f"by {by}", usage_rows(by, rows), width), *others]
+        yield from [*_named_rows(value, width), *others]
         return
     days = value["days"]
     shown = days if since else days[-DAYS:]
-    yield from block("by day", usage_rows("day", shown), width)
+    yield from block(
+        "by day", usage_rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown), width
+    )
     if len(days) > len(shown):
         earlier = plural(len(days) - len(shown), "earlier day")
         yield from filled(f"{earlier} not listed: --since {days[0]['day']} lists all", width, "  ")
@@ -193,6 +197,32 @@ def usage_text(value: JsonObject, width: int) -> Lines:
         )
     yield from price_hint(value["models"], width)
     yield from others
+
+
+def _named_rows(value: JsonObject, width: int) -> Lines:
+    """Return the sums of `--by`; in a terminal with bars, which scripts would have to cut off."""
+    by = value["by"]
+    rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
+    table = usage_rows(by, rows)
+    if WITH_BARS <= width < WIDE and len(rows) > 1:
+        for longest in (BAR, BAR // 2, BAR // 4):
+            bars = ("", *(bar.ljust(longest) for bar in _bars(rows, longest)))
+            drawn = [(*row[:-1], bar, row[-1]) for row, bar in zip(table, bars, strict=True)]
+            if aligns(drawn, width - 2):
+                return block(f"by {by}", drawn, width)
+    return block(f"by {by}", table, width)
+
+
+def _with_bars(days: Sequence[JsonObject]) -> list[JsonObject]:
+    """Append a bar to each day."""
+    return [{**day, "day": f"{day['day']}  {bar}"} for day, bar in zip(days, _bars(days), strict=True)]
+
+
+def _bars(rows: Sequence[JsonObject], longest: int = BAR) -> list[str]:
+    """Return a bar for each row: its share of the most expensive one, or of the one with the most tokens."""
+    key = "known_usd" if any(row["known_usd"] for row in rows) else "input"
+    most = max(row[key] for row in rows) or 1
+    return ["#" * math.ceil(longest * (row[key] / most)) for row in rows]
 
 
 def count_requests(total: JsonObject) -> str:

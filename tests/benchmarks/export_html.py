@@ -16,11 +16,11 @@ MANY, FEW = 4_000, 40
 
 
 def export(place: Scene, session: str, requests: int) -> tuple[float, int]:
-    """Seconds of CPU and characters of a page; `ChildFailedError` when a request has no bar."""
+    """Seconds of CPU and characters of a page; `ChildFailedError` when a request has no panel."""
     child = place.child((NEXUS, "export", session, "--html"))
-    bars = child.printed.count("<title>Request ")
-    if bars != requests:
-        raise ChildFailedError(f"{bars} bars, not {requests}")
+    panels = child.printed.count('<section class="request">')
+    if panels != requests:
+        raise ChildFailedError(f"{panels} panels, not {requests}")
     return child.cpu, len(child.printed)
 
 

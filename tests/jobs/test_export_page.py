@@ -14,7 +14,7 @@ import pytest
 from program.stage import MODEL, Stage, calls, stage
 from programs import need
 
-from nexus_cli.reports.page.chart import LEGEND
+from nexus_cli.reports.page.chart import LAYERS
 
 WINDOW = f'[models."{MODEL}"]\nwindow = 12000\nmax_output = 2000\ninput_price = 2.0\noutput_price = 8.0\n'
 KEY = "sk-live-4f9a8b7c6d5e4f3a2b1c0d9e8f7a"
@@ -105,7 +105,7 @@ def test_the_page_tells_the_session_and_runs_and_loads_nothing(place: Stage) -> 
     links = [(str(one["href"]), one.get("rel")) for one in page.all("a")]
     outside = [(href, rel) for href, rel in links if not href.startswith("#")]
     assert outside == [("https://example.org/a?b=1&c=2", "noreferrer"), ("https://example.org/x.png", "noreferrer")]
-    assert {href[1:] for href, _ in links if href.startswith("#")} <= {*ids}, "each link leads somewhere"
+    assert {href[1:] for href, _ in links if href.startswith("#")} <= {*ids, "closed"}, "each link leads somewhere"
     assert "&lt;script&gt;alert(&quot;inert&quot;)&lt;/script&gt;" in text and "<strong>added</strong>" in text
     assert '<span class="gd">-    return sum(prices) * (1 + rate)</span>' in text
     assert "refused</span>" in text and "it writes outside the project" in text
@@ -118,15 +118,19 @@ def test_the_page_tells_the_session_and_runs_and_loads_nothing(place: Stage) -> 
 
 def test_its_figures_are_those_of_nexus_context(place: Stage) -> None:
     text = exported(place, "page.html")
-    titles = re.findall(r"<title>Request ([\d,]+)( after compaction)?: [\d,]+ tokens.*? \((.*?)\)</title>", text)
+    panels = text.split('<section class="request">')[1:]
     assert text.count("Not in the chart: 1 request for workers, summaries and similar work.") == 1
-    rewritten = [int(step) for step, after, _ in titles if after]
-    assert rewritten and 'class="rewrite"' in text and 'class="drop"' in text and " so far</figcaption>" in text
+    rewritten = [at for at, panel in enumerate(panels, 1) if "rewritten before this request: compaction" in panel]
+    assert rewritten and 'class="rewrite"' in text and 'class="drop"' in text and 'class="cost"' in text
     session = place.run("sessions", "list", "--all", "--json").result["sessions"][0]["id"]
-    for step in (1, rewritten[0], len(titles)):
-        used = place.run("context", "--session", session, "--step", str(step), "--json").result["budget"]["used"]
-        layers = re.findall(r"[\d,]+", titles[step - 1][2])
-        assert [int(layer.replace(",", "")) for layer in layers] == [used[name] for name in LEGEND], step
+    for step in (1, rewritten[0], len(panels)):
+        report = place.run("context", "--session", session, "--step", str(step), "--json").result
+        cells = re.findall(r'<th scope="row">[^<]*</th><td>([\d,]+)</td>', panels[step - 1])
+        used = report["budget"]["used"]
+        assert [int(cell.replace(",", "")) for cell in cells] == [used[name] for name in LAYERS], step
+        left = [drop["id"] for drop in report["drops"] if not drop["back"]]
+        assert re.findall(r'href="#drop-(d\d+)"', panels[step - 1]) == left[::-1][:6], step
+    assert "in a summary" in panels[rewritten[0] - 1]
 
 
 @pytest.mark.parametrize(("width", "theme"), [(1280, "dark"), (768, "light"), (360, "dark")])
@@ -135,8 +139,10 @@ def test_a_browser_shows_it_in_the_width_of_the_screen(place: Stage, width: int,
     exported(place, "page.html")
     colours = f"--blink-settings=preferredColorScheme={0 if theme == 'dark' else 1}"
     (place.folder / "frame.html").write_text(
-        f"<iframe src='page.html' style='width:{width}px;height:900px' onload='"
-        "const page = this.contentDocument; document.title = [page.documentElement.scrollWidth, "
+        f"<iframe src='page.html#r9' style='width:{width}px;height:900px' onload='"
+        'const page = this.contentDocument, shown = page.querySelector("i:target + .request");'
+        "document.title = [page.documentElement.scrollWidth, getComputedStyle(shown).display, "
+        'getComputedStyle(page.querySelector("i + .request")).display, '
         'getComputedStyle(page.body).backgroundColor].join("|")\'></iframe>'
     )
     options = ("--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--dump-dom", colours)
@@ -150,8 +156,8 @@ def test_a_browser_shows_it_in_the_width_of_the_screen(place: Stage, width: int,
     )
     found = re.search(r"<title>(.*?)</title>", done.stdout)
     assert found, done
-    wide, paper = found[1].split("|")
-    assert int(wide) <= width
+    wide, shown, hidden, paper = found[1].split("|")
+    assert int(wide) <= width and (shown, hidden) == ("block", "none")
     assert paper == ("rgb(23, 24, 28)" if theme == "dark" else "rgb(253, 252, 250)")
 
 

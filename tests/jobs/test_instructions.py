@@ -202,9 +202,12 @@ def test_init_names_its_price_and_has_what_was_not_tried_taken_out(place: Stage)
 
 def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> None:
     (place.folder / ".claude/rules/more.md").write_text(
-        "Never use tabs in the code.\n- Follow @docs/style.md at any time.\n"
+        "Never use tabs in the code.\n- Follow @docs/style.md at any time.\nLine length is 80.\nRun `npm run build`.\n"
+        "Or `yarn build`.\n"
     )
     (place.folder / "docs/testing.md").write_text("Use tabs in the code.\nFollow @docs/style.md, at any time!\n")
+    (place.folder / "package.json").write_text('{"scripts": {"build": "tsc"}, "packageManager": "npm@11.1.0"}')
+    (place.folder / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100\n")
     value = place.run("doctor", "--instructions", "--json").result
     files = {one["path"]: one for one in value["files"]}
     assert files[".claude/rules/backend/api.md"]["paths"] == ["src/api/**/*.ts", "src/api/**/*.tsx"]
@@ -217,9 +220,12 @@ def test_doctor_prices_each_file_and_names_what_is_repeated(place: Stage) -> Non
     assert found == {
         ("contradiction", more, 1, "docs/testing.md:1"),
         ("duplicate", more, 2, "docs/testing.md:2"),
+        ("contradiction", more, 3, "pyproject.toml: line-length = 100"),
+        ("stated", more, 4, "package.json: scripts.build"),
+        ("contradiction", more, 5, "package.json: packageManager = npm"),
     }, found
     text = place.run("doctor", "--instructions", env={"COLUMNS": "200"}).text
-    assert '"Never use tabs in the code." contradicts docs/testing.md:1' in text
+    assert '"Line length is 80." contradicts pyproject.toml: line-length = 100' in text
     assert ": has imports that were not read: @gone.md (line 4) is not there" in " ".join(text.split())
     assert "doctor --instructions" in place.run("doctor").text
 

@@ -218,9 +218,38 @@ def test_a_schema_that_the_provider_would_refuse_is_told_in_words(place: Stage) 
     )
 
 
+MODEL = """\
+print("this goes to stderr")
+from pydantic import BaseModel
+
+class Row(BaseModel):
+    service: str
+    count: int
+
+class Errors(BaseModel):
+    errors: list[Row]
+"""
+
+
+@pytest.mark.parametrize("named", sample(["shop.models:Errors", "shop.models.Errors"], 2))
+def test_a_pydantic_model_of_the_project_is_imported_when_it_is_named(place: Stage, named: str) -> None:
+    package = place.folder / "shop"
+    package.mkdir()
+    (package / "models.py").write_text(MODEL)
+    (place.folder / "json.py").write_text("raise SystemExit('imported by accident')\n")
+    refused = place.ask("--schema", named, "x")
+    assert refused.status == 2 and "imported by accident" in refused.told[-1], "the project's own json is its own"
+    (place.folder / "json.py").unlink()
+    done = place.ask("--schema", named, "x")
+    assert done.status == 0 and json.loads(done.text) == RIGHT, done
+    assert '"title":"Errors"' in last_words(bodies(place)[0])
+
+
 BAD: Sequence[tuple[str, str]] = [
     ("missing.json", "no such file"),
     ("missing", "no such file"),
+    ("nowhere:Thing", "No module named 'nowhere'"),
+    ("os:path", "not a pydantic model"),
     (".", "directory"),
     ("{", "not JSON"),
     ('{"type": "nope"}', "$.type: 'nope'"),

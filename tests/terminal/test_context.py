@@ -47,7 +47,8 @@ def test_the_context_is_twelve_rows_at_every_width(repl: Opens) -> None:
         assert rows[2].endswith("% cached]") and "[dim|▔" in rows[2]
         assert " of 112,000 tokens, 1%" in rows[0]
         assert "at 95,200 tokens older messages are summarized" in rows[-2]
-    assert shown(made, "/cost")[0].startswith("$0.0")
+    plot = shown(made, "/cost")
+    assert plot[0].startswith("$0.0") and any("[cyan|██]" in row for row in plot)
 
 
 @pytest.mark.matrix
@@ -70,7 +71,7 @@ def test_a_dumb_terminal_gets_bars_of_ascii_and_a_model_without_a_price_no_dolla
     made.send("/cost\r")
     made.wait_for("DOLLARS_PER_MILLION")
     text = "\n".join(made.scrollback())
-    assert "#+-..." in text and "^ " in text
+    assert "#+-..." in text and "^ " in text and "  ##\n  ##\n  ##" in text
     assert "nexus config set 'models.\"openai/odd-model\".input_price'" in text and "$" not in text and "▓" not in text
 
 

@@ -48,8 +48,8 @@ Schema = Annotated[
     typer.Option(
         metavar="SCHEMA",
         callback=refuse_empty,
-        help="Require an answer in JSON that matches this JSON Schema: a file, or the schema itself. The model may "
-        "correct its answer twice; exit status 3 if it never matches.",
+        help="Require an answer in JSON that matches this JSON Schema: a file, the schema itself, or a pydantic "
+        "MODULE:CLASS. The model may correct its answer twice; exit status 3 if it never matches.",
     ),
 ]
 WatchStream = Annotated[

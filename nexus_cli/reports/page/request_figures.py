@@ -7,28 +7,59 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate, groupby
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import UsedTokens
-from nexus_cli.core.entry import Entry, sum_tokens
+from nexus_cli.core.drop_list import returned_drops
+from nexus_cli.core.entry import Drop, Entry, Epoch, ItemForm, WindowItem, sum_tokens
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import PLAN
+from nexus_cli.core.section_rows import apportion, scale_sections
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
 from nexus_cli.reports.text.lines import dollars, number, share
 
+FORMS = {
+    ItemForm.FULL: "in full",
+    ItemForm.ELIDED: "shortened",
+    ItemForm.STUB: "as a stub",
+    ItemForm.SUMMARY: "in a summary",
+    ItemForm.MARKER: "as a marker line",
+}
+
+ALONE = (ItemForm.FULL, ItemForm.ELIDED, ItemForm.STUB)
+"""Forms of one message; the others stand for several."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPart:
+    """A run of consecutive messages that a request contained in one form."""
+
+    first: int
+    last: int
+    form: ItemForm
+    tokens: int
+
 
 @dataclass(frozen=True, slots=True)
 class RequestFigures:
-    """One request of the main conversation, and its size by layer."""
+    """One request of the main conversation: its size by layer, its content and the drops at its time."""
 
     row: RequestRow
     used: UsedTokens
-    leaves_out: bool
-    """True if something was left out since the request before."""
+    model: str
+    held: tuple[HeldPart, ...]
+    """The messages, from the oldest to those that it sent first."""
+    new_from: int
+    """The first entry that no earlier request contained."""
+    sections: tuple[tuple[str, int], ...]
+    """Id and tokens of each section in the system text, and of those sent with its newest message."""
+    drops: tuple[Drop, ...]
+    """What was left out at that time, oldest first."""
     rewrite: str
     """The cause of the rewrite of the window before this request, "" for none."""
 
@@ -52,11 +83,11 @@ def list_request_figures(
     ledger: Ledger, log: LaneLog, entries: Sequence[Entry], settings: Settings
 ) -> Iterator[RequestFigures]:
     """Yield the figures of each request of a main conversation, oldest first; `entries` are all of the conversation."""
-    rows = log.requests()
+    rows, drops = log.requests(), log.drops()
     sums = [0, *accumulate(entry.tokens for entry in entries)]
     plans = log.memos(PLAN)
     plan_places = [memo.entry for memo in plans]
-    drop_places = [drop.after for drop in log.drops()]
+    drop_places = [drop.after for drop in drops]
 
     @cache
     def estimate(model: str) -> Estimate:
@@ -64,19 +95,37 @@ def list_request_figures(
 
     before = 0
     for epoch_id, several in groupby(rows, key=lambda row: row.manifest.epoch):
-        epoch = log.epoch(epoch_id)
+        group = list(several)
+        epoch, newest = log.epoch(epoch_id), group[-1].manifest
+        items = [*epoch.head, *map(WindowItem.of, entries[epoch.base : newest.last])]
+        memos = cache(lambda kind, newest=newest: [m for m in log.memos(kind) if newest.is_newer_than(m.entry, m.at)])
+        back = returned_drops(drops, items, memos, epoch.sections)
+        head, system = _held(epoch), epoch.section_rows
         head_tokens = sum_tokens(epoch.head)
-        for place, row in enumerate(several):
+        for place, row in enumerate(group):
             last = row.manifest.last
-            told = plans[bisect_right(plan_places, before) : bisect_right(plan_places, last)]
-            late = sum(section["tokens"] for memo in told for section in memo.value["sections"])
+            sections = [
+                section
+                for memo in plans[bisect_right(plan_places, before) : bisect_right(plan_places, last)]
+                for section in memo.value["sections"]
+            ]
+            late = sum(section["tokens"] for section in sections)
             messages = head_tokens + sums[last] - sums[epoch.base]
             counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
             model = row.manifest.arguments.get("model", "") or epoch.model
+            used = estimate(model).layers(counted, _size(row))
+            since = HeldPart(epoch.base + 1, last, ItemForm.FULL, sums[last] - sums[epoch.base])
+            held = (*head, *([since] if last > epoch.base else ()))
+            sizes = apportion(used.history + used.event, [part.tokens for part in held])
+            earlier = drops[: bisect_right(drop_places, last)]
             yield RequestFigures(
                 row,
-                estimate(model).layers(counted, _size(row)),
-                bisect_right(drop_places, last) > bisect_right(drop_places, before),
+                used,
+                model,
+                tuple(replace(part, tokens=size) for part, size in zip(held, sizes, strict=True)),
+                before + 1,
+                (*_sections(system, used.system), *_sections(sections, used.event)),
+                tuple(d for d in earlier if d.id not in back and row.manifest.is_newer_than(d.after, d.at)),
                 epoch.cause if not place and epoch.parent is not None else "",
             )
             before = max(before, last)
@@ -84,3 +133,20 @@ def list_request_figures(
 
 def _size(row: RequestRow) -> int:
     return row.usage.input if row.usage and row.reported and row.usage.input else row.manifest.estimate
+
+
+def _sections(rows: Sequence[JsonObject], total: int) -> list[tuple[str, int]]:
+    sent = [row for row in rows if row["form"] != "dropped"]
+    return [(section["id"], section["tokens"]) for section in scale_sections(sent, total, 1.0)]
+
+
+def _held(epoch: Epoch) -> list[HeldPart]:
+    """Return the head of an epoch as runs of messages in one form."""
+    parts: list[HeldPart] = []
+    for item in epoch.head:
+        last = parts[-1] if parts else None
+        if last and last.form is item.form and item.form in ALONE and item.entry == last.last + 1:
+            parts[-1] = HeldPart(last.first, item.entry, item.form, last.tokens + item.tokens)
+        else:
+            parts.append(HeldPart(item.entry, item.entry, item.form, item.tokens))
+    return parts

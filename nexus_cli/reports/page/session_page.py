@@ -1,7 +1,7 @@
 """Build the page of a session: the conversation, and beside it the context timeline, in one HTML file.
 
 The page runs nothing and loads nothing: it has no script, and its policy forbids both. A click on a bar goes to the
-answer to that request. Two pages of one session are byte-equal.
+panel of that request, which the style sheet shows while it is the target. Two pages of one session are byte-equal.
 """
 
 from __future__ import annotations
@@ -13,26 +13,40 @@ from pathlib import Path
 from sys import maxsize
 
 from nexus_cli.config.settings import Settings
+from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.entry import Drop
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.memo_kinds import IMPORTED_SESSION
 from nexus_cli.ledger import Ledger, SessionInfo
 from nexus_cli.ledger.sessions import FIRST_TEXT
 from nexus_cli.reports.conversation import Replay
-from nexus_cli.reports.page.chart import LEGEND, draw_strips
+from nexus_cli.reports.page.chart import LAYERS, draw_strips
 from nexus_cli.reports.page.markup import Markup
-from nexus_cli.reports.page.request_figures import RequestFigures, list_request_figures
+from nexus_cli.reports.page.request_figures import (
+    ALONE,
+    FORMS,
+    HeldPart,
+    RequestFigures,
+    describe_request,
+    list_request_figures,
+)
 from nexus_cli.reports.page.talk import TIME, Block, Fold, Talk
 from nexus_cli.reports.sessions import title_of
-from nexus_cli.reports.text.lines import dollars, known_dollars, list_components, number, plural, share
+from nexus_cli.reports.text.lines import dollars, known_dollars, list_components, name_cause, number, plural, share
 from nexus_cli.reports.timeline import session_timeline
 
 MOST = 25_000_000
 """Most bytes of a page. Beyond it the largest folded parts are left out, then the oldest messages; both are named."""
+FOR_PANELS = 0.5
+"""Most of a page that the panels of requests take; the oldest are left out."""
 TITLE = 200
 """Most characters of the title."""
+NAMED = 6
+"""Most drops and sections that the panel of a request lists."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-HINT = "Select a bar to go to the answer; nexus context --session {} --step N shows what request N contained."
+LEGEND = {"system": "system text", "tools": "tool schemas", "history": "history", "event": "event"}
+HINT = "Select a bar, or the line above an answer, to see the content of the request and its drops with reasons."
 
 
 def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: bool = False) -> Iterator[str]:
@@ -56,7 +70,7 @@ def session_page(ledger: Ledger, info: SessionInfo, settings: Settings, *, raw: 
     origins = log.memos(IMPORTED_SESSION)
     origin = f"{origins[-1].value['from']}, {origins[-1].value['file']}" if origins else ""
     beside = value["totals"]["requests"] - len(requests)
-    before = [_head(markup, info, value, origin), *_timeline(requests, info.id, beside)]
+    before = [_head(markup, info, value, origin), *_timeline(requests, markup, info.id, int(MOST * FOR_PANELS), beside)]
     room = MOST - sum(len(piece.encode()) for piece in before)
     yield from before
     yield '<main id="talk"><h2>Conversation</h2>\n'
@@ -100,8 +114,13 @@ def _head(markup: Markup, info: SessionInfo, value: JsonObject, origin: str) -> 
     )
 
 
-def _timeline(requests: Sequence[RequestFigures], session: str, beside: int) -> Iterator[str]:
-    """Yield the chart. `beside` is the number of requests that are not in it: of workers, summaries and the like."""
+def _timeline(
+    requests: Sequence[RequestFigures], markup: Markup, session: str, room: int, beside: int
+) -> Iterator[str]:
+    """Yield the chart and, in at most `room` bytes, the panels of the newest requests. One panel is shown at a time.
+
+    `beside` is the number of requests that are not in it: of workers, summaries and the like.
+    """
     yield '<aside id="timeline"><h2>Context timeline</h2>\n'
     if not requests:
         yield '<p class="note">No request was recorded in this session.</p>\n</aside>\n'
@@ -109,11 +128,96 @@ def _timeline(requests: Sequence[RequestFigures], session: str, beside: int) -> 
     keys = "".join(f'<li class="{name}">{text}</li>' for name, text in LEGEND.items())
     yield f'<ul class="legend">{keys}<li class="pale">from the cache</li><li class="cut">window rewritten</li>'
     yield '<li class="left">something left out</li></ul>\n'
-    yield from draw_strips(requests)
+    panels = dict[int, str]()
+    for request in reversed(requests):
+        panel = _panel(request, markup, session, len(requests))
+        room -= len(panel.encode())
+        if room < 0:
+            named, last = f"nexus context --session {session} --step N", request.row.manifest.step
+            yield f'<p class="note">Not shown here: requests 1 to {last:,}; <code>{named}</code></p>'
+            break
+        panels[request.row.manifest.step] = panel
+    whole, strips = draw_strips(requests)
+    yield whole
+    for place, (strip, shown) in enumerate(strips, 1):
+        yield f'<div class="{"strip" if whole else "only"}"><i id="strip{place}"></i>{strip}<div class="panels">\n'
+        yield from (panels.get(request_figures.row.manifest.step, "") for request_figures in shown)
+        yield "</div></div>\n"
     more = (
         f" Not in the chart: {plural(beside, 'request')} for workers, summaries and similar work." if beside > 0 else ""
     )
-    yield f'<p class="hint">{HINT.format(session)}{more}</p>\n</aside>\n'
+    yield f'<p class="hint">{HINT}{more}</p>\n</aside>\n'
+
+
+def _panel(request_figures: RequestFigures, markup: Markup, session: str, steps: int) -> str:
+    row, usage, used = request_figures.row, request_figures.row.usage, request_figures.used
+    step, last = row.manifest.step, row.manifest.last
+    ways = {
+        "Its answer": f"e{last + 1}" if usage else "",
+        "Before": f"r{step - 1}" if step > 1 else "",
+        "After": f"r{step + 1}" if step < steps else "",
+    }
+    cells = "".join(
+        f'<tr class="{name}"><th scope="row">{LEGEND[name]}</th><td>{number(getattr(used, name))}</td>'
+        f"<td>{share(getattr(used, name), used.total)}</td></tr>"
+        for name in LAYERS
+    )
+    facts = [markup.time(row.manifest.at, TIME), markup.text(request_figures.model), describe_request(request_figures)]
+    facts.append("reported" if row.reported else "estimated")
+    facts += [f"{number(usage.output)} out", list_components(to_json_value(usage)["cost"])] if usage else ["no answer"]
+    if row.finish and row.finish not in ("stop", "tool_calls"):
+        facts.append(markup.text(row.finish))
+    sections = sorted((part for part in request_figures.sections if part[1]), key=lambda part: -part[1])
+    listed = ", ".join(f"{markup.text(name)} {number(tokens)}" for name, tokens in sections[:NAMED])
+    listed += f" and {len(sections) - NAMED} smaller" if len(sections) > NAMED else ""
+    cause = markup.text(CAUSES.get(request_figures.rewrite, request_figures.rewrite))
+    rewritten = f"<p>The window was rewritten before this request: {cause}.</p>" if request_figures.rewrite else ""
+    summaries = [part for part in request_figures.held[:-NAMED] if part.form not in ALONE]
+    rest = [part for part in request_figures.held[:-NAMED] if part.form in ALONE]
+    held = "".join(f"<li>{_held(part)}</li>" for part in request_figures.held[-NAMED:])
+    earlier = "".join(f"<li>{_held(part)}</li>" for part in summaries)
+    if rest:
+        tokens = plural(sum(part.tokens for part in rest), "token")
+        earlier += f"<li>{plural(len(rest), 'earlier part')}, {tokens}</li>"
+    links = "".join(f'<a href="#{place}">{name}</a> ' for name, place in ways.items() if place)
+    return (
+        f'<i id="r{step}"></i><section class="request"><h3>Request {step:,}</h3>'
+        f'<p class="go">{links}<a href="#closed">Close</a></p>'
+        f"<p>{' · '.join(filter(None, facts))}</p>{rewritten}"
+        f"<table>{cells}</table>"
+        f"<h4>Content</h4><ul>{earlier}{held}<li>new: {_span(request_figures.new_from, last)}</li></ul>"
+        + (f"<p>Sections: {listed}</p>" if listed else "")
+        + _left_out(request_figures.drops, markup, session)
+        + "</section>\n"
+    )
+
+
+def _held(part: HeldPart) -> str:
+    several = f'messages up to <a href="#e{part.last}">{part.last}</a>'
+    where = _span(part.first, part.last) if part.form in ALONE else several
+    return f"{where} {FORMS[part.form]}, {plural(part.tokens, 'token')}"
+
+
+def _span(first: int, last: int) -> str:
+    """Return links to the first and the last of some messages."""
+    if first > last:
+        return "nothing"
+    if first == last:
+        return f'message <a href="#e{first}">{first}</a>'
+    return f'messages <a href="#e{first}">{first}</a> to <a href="#e{last}">{last}</a>'
+
+
+def _left_out(drops: Sequence[Drop], markup: Markup, session: str) -> str:
+    if not drops:
+        return "<h4>Left out</h4><p>Nothing.</p>"
+    rows = "".join(
+        f'<li><a href="#drop-{drop.id}">{drop.id}</a> {markup.text(drop.what)}: {plural(drop.tokens, "token")}, '
+        f"{markup.text(name_cause(drop.cause))}</li>"
+        for drop in reversed(drops[-NAMED:])
+    )
+    more = f"<li>{plural(len(drops) - NAMED, 'earlier drop')}</li>" if len(drops) > NAMED else ""
+    command = f"nexus drops show {drops[-1].id} --session {session}"
+    return f"<h4>Left out</h4><ul>{rows}{more}</ul><p>To read a drop: <code>{command}</code></p>"
 
 
 def _bounded(blocks: Sequence[Block], room: int, session: str) -> Iterator[str]:

@@ -20,14 +20,14 @@ from nexus_cli.core.event import (
     TurnEnd,
     TurnStart,
 )
-from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Part, ToolCall, ToolResult
 from nexus_cli.core.typed_text import split_attachments
 from nexus_cli.reports.conversation import PastEvent, describe_between
 from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.page.markup import Markup
 from nexus_cli.reports.page.request_figures import RequestFigures, describe_request
-from nexus_cli.reports.text.lines import list_components, name_cause, plural
+from nexus_cli.reports.text.lines import name_cause, plural
 from nexus_cli.reports.timeline import describe_row
 from nexus_cli.text.diff_lines import describe_changes
 
@@ -129,14 +129,11 @@ class Talk:
         at = self._markup.time(entry.at, TIME)
         request = self._requests.get(entry.id)
         step = request.row.manifest.step if request else 0
-        sent = ""
-        if request:
-            components = list_components(to_json_value(request.row.usage)["cost"]) if request.row.usage else ""
-            figures = f"request {step:,} · {describe_request(request)}"
-            sent = f'<span class="sent" title="{components}">{figures}</span>'
+        title = f"request {step:,} · {describe_request(request)}" if request else ""
+        link = f'<a class="sent" href="#r{step}">{title}</a>' if title else ""
         return (
             f'<article id="e{entry.id}" class="{kind}"><header><h3>{self._markup.text(who)}{said}</h3>'
-            f'<a class="at" href="#e{entry.id}"><time>{at}</time></a>{sent}</header>\n'
+            f'<a class="at" href="#e{entry.id}"><time>{at}</time></a>{link}</header>\n'
         )
 
     def _words(self, entry: Entry, text: str) -> Block:

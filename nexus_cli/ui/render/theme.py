@@ -40,6 +40,8 @@ class Glyphs:
     tab: str = "→"
     space: str = "·"
     """A blank at the end of a line."""
+    levels: str = " ▁▂▃▄▅▆▇█"
+    """A cell of a plot, from empty to full."""
     shades: str = "█▓▒░"
     """The cells of a bar with four parts."""
     below: str = "▔"
@@ -63,6 +65,7 @@ ASCII = Glyphs(
     dot="|",
     tab=">",
     space="~",
+    levels=PLAIN.levels,
     shades=PLAIN.shades,
     below=PLAIN.below,
     frames="|/-\\",
@@ -152,7 +155,7 @@ class Theme:
     @property
     def look(self) -> ReportStyle:
         """The colours and bars of reports."""
-        return ReportStyle(self.paint, self.signs.shades, self.signs.below)
+        return ReportStyle(self.paint, self.signs.levels, self.signs.shades, self.signs.below)
 
     @property
     def markdown_styles(self) -> Mapping[str, str]:
@@ -188,7 +191,7 @@ def choose_theme(setting: str, colour: bool, *, screen: bool = False) -> Theme:
     name = setting if setting in ("dark", "light") else _background(os.environ.get("COLORFGBG", ""))
     signs = UNICODE if _utf_8() else ASCII
     if os.environ.get("TERM") == "dumb":
-        signs = replace(signs, shades=ASCII.shades, below=ASCII.below)
+        signs = replace(signs, levels=ASCII.levels, shades=ASCII.shades, below=ASCII.below)
     return Theme(name, colour, signs, links=screen and colour and takes_links(), attributes=screen and not colour)
 
 

@@ -66,7 +66,7 @@ def test_the_ascii_signs_are_ascii_and_say_the_same_with_different_signs() -> No
 
 def test_a_dumb_terminal_has_bars_of_ascii() -> None:
     signs = with_variables({"TERM": "dumb"}, choose_theme, "auto", False).signs
-    assert (signs.shades + signs.below).isascii() and signs.ok == UNICODE.ok
+    assert (signs.levels + signs.shades + signs.below).isascii() and signs.ok == UNICODE.ok
 
 
 def test_every_role_has_a_colour_of_the_sixteen_on_both_backgrounds() -> None:
