@@ -157,7 +157,7 @@ def test_a_run_whose_answer_nobody_has_taken_up_yet_is_listed_as_answered(tmp_pa
             assert run is not None
             asked = {"call": "c1", "what": "bash make", "why": "it runs", "detail": ""}
             ledger.runs.wait(run, Wait("approval", "approval: bash make", {"questions": [asked]}), AT)
-            assert "waits for approval: bash make" in place.run("runs", "list").text
+            assert "waiting for approval: bash make" in place.run("runs", "list").text
             asking = place.run("runs", "show", "1").text
             assert asking.count("bash make") == 1 and "to answer: nexus runs resume run-1" in asking, asking
             answer_run(ledger, ledger.runs.get(run.key), ["no"], ["use ninja"], by="Ana")
