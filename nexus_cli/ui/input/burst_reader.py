@@ -1,6 +1,7 @@
-"""Read large pastes from a terminal in big pieces, and take those without bracketed paste for what they are.
+"""Read large pastes from a terminal in big pieces, in time linear in their size.
 
-prompt-toolkit reads all other keys, and pastes with brackets. `box` handles the pasted text.
+Owns the reading of pastes, with bracketed paste and without; prompt-toolkit reads all other keys. `box` handles the
+pasted text.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 
+from nexus_cli.ui.input.piped import KEPT
+
 BURST = 256
 """Characters in one read that cannot be typed: without control characters they are a paste."""
 LINES = 48
@@ -25,6 +28,7 @@ _MOST = 1024 * 1024
 """Characters that are read before other events are handled."""
 _LULL = 0.002
 """Seconds without input that end a burst."""
+_END = "\x1b[201~"
 MODIFIED_ENTER: dict[str, Keys | tuple[Keys, ...]] = {
     "\x1b[13;2u": Keys.ControlJ,
     "\x1b[27;2;13~": Keys.ControlJ,
@@ -52,19 +56,53 @@ class BurstReader(PosixStdinReader):
 
 
 class PasteParser(Vt100Parser):
-    """Takes much text that arrives at once for a paste."""
+    """Collects a paste in pieces; prompt-toolkit's own parser copies the whole paste with each piece."""
+
+    _pieces: list[str]
+    _size: int
+    _tail: str
+
+    def reset(self, request: bool = False) -> None:
+        """Discard partial input."""
+        self._pieces, self._size, self._tail = [], 0, ""
+        super().reset(request)
 
     def feed(self, data: str) -> None:
-        """Parse `data`. A paste becomes one key."""
+        """Parse `data`. A paste becomes one key, of which little more than `KEPT` characters are kept."""
+        if self._in_bracketed_paste:
+            self._paste(data)
+            return
         text, enter = (data[:-1], data[-1]) if data.endswith(("\r", "\n")) else (data, "")
         lines = "\r" in text or "\n" in text
-        if self._in_bracketed_paste or len(data) < (LINES if lines else BURST) or _CONTROL.search(data):
+        if len(data) < (LINES if lines else BURST) or _CONTROL.search(data):
             super().feed(data)
         elif lines:
             self.feed_key_callback(KeyPress(Keys.BracketedPaste, data))
         else:
             self.feed_key_callback(KeyPress(Keys.BracketedPaste, text))
             super().feed(enter)
+
+    def _paste(self, data: str) -> None:
+        joined = self._tail + data
+        found = joined.find(_END)
+        if found < 0:
+            self._keep(data)
+            self._tail = joined[1 - len(_END) :]
+            return
+        end = found - len(self._tail)
+        self._keep(data[: max(0, end)])
+        text = "".join(self._pieces)
+        if end < 0:
+            text = text[:end]
+        self._pieces, self._size, self._tail = [], 0, ""
+        self._in_bracketed_paste = False
+        self.feed_key_callback(KeyPress(Keys.BracketedPaste, text))
+        self.feed(data[end + len(_END) :])
+
+    def _keep(self, piece: str) -> None:
+        if self._size <= KEPT:
+            self._pieces.append(piece)
+            self._size += len(piece)
 
 
 def read_in_bursts(source: Input) -> None:

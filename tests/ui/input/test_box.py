@@ -26,7 +26,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from nexus_cli.commands.command import Command, CommandContext
 from nexus_cli.tools.cancellable_thread import StopFlag
-from nexus_cli.ui.input import file_index
+from nexus_cli.ui.input import burst_reader, file_index
 from nexus_cli.ui.input.attached_files import quote_mention
 from nexus_cli.ui.input.box import LONG, InputBox
 from nexus_cli.ui.input.paste import TypedMessage
@@ -449,6 +449,7 @@ def test_a_huge_paste_is_there_at_once_and_whole(folder: Path) -> None:
 def test_more_than_the_limit_is_cut_and_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nexus_cli.ui.input.box as box_module
 
+    monkeypatch.setattr(burst_reader, "KEPT", 2048)
     monkeypatch.setattr(box_module, "cut_to_bytes", lambda data: data[:2048])
 
     async def run(stage: Stage) -> None:
