@@ -71,6 +71,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         super().__init__(raw)
         self._client, self.agent_id, self._url, self._folder = client, agent_id, url, folder
         self._status = self._read_status(status)
+        self._shown_session = self.status.session
+        """The session that the person knows of."""
         self.status_code = 0
         """The exit status."""
         self._approver = approver
@@ -176,7 +178,19 @@ class RemoteAgent(TerminalContext, AgentConnection):
 
     async def _read_figures(self) -> None:
         self._status = self._read_status(await self._client.get_status(self.agent_id))
+        if self.status.next >= self._seen:  # else the events are newer than this answer
+            self._report_session(self.status.session)
         self.repl.show_status()
+
+    def _report_session(self, session: str) -> None:
+        """Tell the person once that the agent continues with `session`, unless a command of this client moved it there.
+
+        The figures may say so before the event does.
+        """
+        before, self._shown_session = self._shown_session, session
+        if session != before and not self._is_calling:
+            moved = f"another client moved {self.agent_id} to session {session}; /resume {before} returns"
+            self.repl.show_note(moved, "warn")
 
     def _read_status(self, value: JsonObject) -> Status:
         status: Status = read_value(Status, value)
@@ -378,9 +392,8 @@ class RemoteAgent(TerminalContext, AgentConnection):
         elif isinstance(inner, e.ApprovalAnswer | e.PersonAnswered):
             if (task := self._questions.pop(line["id"], None)) is not None:
                 task.cancel()  # answered elsewhere, or done
-        elif isinstance(event, e.SessionStart) and event.session != (before := self.status.session):
-            moved = f"another client moved {self.agent_id} to session {event.session}; /resume {before} returns"
-            self.repl.show_note(moved, "warn")
+        elif isinstance(event, e.SessionStart) and event.session != self._shown_session:
+            self._report_session(event.session)
             self.refresh()
         elif isinstance(event, e.SteeringMessage) and event.text in self._steered:
             self._steered.remove(event.text)

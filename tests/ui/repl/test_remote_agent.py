@@ -102,7 +102,8 @@ def test_what_happens_while_it_connects_holds_nothing_up(tmp_path: Path) -> None
     play(tmp_path, scene, meanwhile="from another client")
 
 
-def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("figures_first", [False, True])
+def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path: Path, figures_first: bool) -> None:
     async def scene(repl: Repl, view: Kept) -> None:
         say(repl, "one")
         await until(lambda: "echo one" in view.text)
@@ -110,6 +111,8 @@ def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path:
         before = repl.backend.status.session
         assert isinstance(repl.backend, RemoteAgent)
         await repl.backend._client.run_command("a", "fork")
+        if figures_first:
+            await repl.backend._read_figures()
         say(repl, "two")
         await until(lambda: "echo two" in view.text)
         await idle(repl)
