@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from nexus_cli.core.real_files import READ
 from nexus_cli.core.wire import as_table
@@ -29,12 +30,16 @@ Stamps = dict[str, list[int]]
 """Size, mtime (ns), ctime (ns) and mode of each linked file, by its path in the copy."""
 
 
+def read_record(place: Path) -> dict[str, Any]:
+    """Return the object in a file of JSON, {} if there is none."""
+    with suppress(OSError, ValueError):
+        return as_table(json.loads(place.read_text()))
+    return {}
+
+
 def read_linked(copy: Path) -> Stamps:
     """Return the linked files of a copy as they were when they were last known to be whole."""
-    with suppress(OSError, ValueError):
-        record = json.loads((copy / _RECORD).read_text("ascii"))
-        return as_table(record)
-    return {}
+    return read_record(copy / _RECORD)
 
 
 def write_linked(copy: Path, stamps: Mapping[str, list[int]]) -> None:

@@ -35,11 +35,10 @@ from nexus_cli.core.real_files import (
     stat_at,
     suppress_errors,
 )
-from nexus_cli.core.wire import as_table
 from nexus_cli.sandbox.own_git import find_git
 from nexus_cli.sandbox.profile import find_worktree_folder
 from nexus_cli.tree.read_state import RACY
-from nexus_cli.undo.linked_objects import is_intact, read_linked, stamp_of, write_linked
+from nexus_cli.undo.linked_objects import is_intact, read_linked, read_record, stamp_of, write_linked
 from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
 
 SECONDS = 3.0
@@ -134,16 +133,8 @@ def find_copy(data: Path, root: str | Path) -> Path | None:
     """Return the copy of the repository of a project, None if there is none."""
     place = _find_copy(data, Path(root, ".git"))
     with suppress(KeyError):
-        place = place.parent / _read_link(place)["copy"]
+        place = place.parent / read_record(place)["copy"]
     return place if place.is_dir() else None
-
-
-def _read_link(place: Path) -> dict[str, str]:
-    """Return the record of a file `.git` and the folders that it names, {} of a folder."""
-    with suppress(OSError, ValueError):
-        link = json.loads(place.read_text())
-        return as_table(link)
-    return {}
 
 
 def is_lost(root: Path, git_dir: Path, repository: Path) -> bool:
@@ -170,7 +161,7 @@ def put_back(data: Path, root: str, *, only_objects: bool = False, dry_run: bool
     Of what exists, empty files, broken objects and branches, and another HEAD are replaced, the HEAD renamed to
     `HEAD.nexus-undo`. A repository with a HEAD and objects gets nothing else. Blocks; raises `OSError`.
     """
-    copy, about = find_copy(data, root), _read_link(_find_copy(data, Path(root, ".git")))
+    copy, about = find_copy(data, root), read_record(_find_copy(data, Path(root, ".git")))
     if copy is None:
         return False
     own = Path(root, ".git")
@@ -244,9 +235,9 @@ def forget_copies(data: Path, roots: set[str]) -> None:
     with suppress(OSError):
         places = list((data / "undo" / "git").iterdir())
         for place in places:
-            work = os.path.dirname(_read(place / _SOURCE)) if place.is_dir() else _read_link(place).get("place", "")
+            work = os.path.dirname(_read(place / _SOURCE)) if place.is_dir() else read_record(place).get("place", "")
             needed |= {place.name} if any(is_below(os.fsdecode(work), root) for root in roots) else set()
-        needed |= {_read_link(place).get("copy", "").partition("/")[0] for place in places if place.name in needed}
+        needed |= {read_record(place).get("copy", "").partition("/")[0] for place in places if place.name in needed}
         for place in places:
             if place.name not in needed:
                 shutil.rmtree(place) if place.is_dir() else place.unlink()
