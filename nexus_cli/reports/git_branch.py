@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from nexus_cli.config.paths import repository_root
+from nexus_cli.config.worktree_record import read_git_file
 from nexus_cli.core.real_files import open_real
 
 _LEAST = 7
@@ -20,10 +21,7 @@ def read_branch(folder: Path) -> str:
         root = repository_root(folder)
         if root is None:
             return ""
-        place = root / ".git"
-        if place.is_file():
-            place = root / _first_line(place).partition("gitdir:")[2].strip()
-        head = _first_line(place / "HEAD")
+        head = _first_line((read_git_file(root) or root / ".git") / "HEAD")
     except (OSError, ValueError):
         return ""
     _, name, short = head.partition("refs/heads/")
