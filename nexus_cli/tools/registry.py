@@ -133,6 +133,7 @@ def _read_definition(path: Path, package: str) -> Tool:
         edit_preview: EditPreview = show(context)
         return edit_preview
 
+    needs = tuple(_find_protocol(name) for name in definition.pop("needs", ()))
     effect = Effect(definition.pop("effect"))
     edits = effect is Effect.EDIT
     return Tool(
@@ -144,8 +145,8 @@ def _read_definition(path: Path, package: str) -> Tool:
         check=(lambda arguments, context: bind("check", arguments)(context))
         if definition.pop("checks", edits)
         else None,
-        recover=(lambda *given: import_module(module).recover(*given)) if definition.pop("recovers", False) else None,
-        needs=tuple(_find_protocol(name) for name in definition.pop("needs", ())),
+        recover=(lambda call, served: served[needs[0]].recover(call)) if definition.pop("recovers", False) else None,
+        needs=needs,
         **definition,
     )
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Workers, WorkerTask
 from nexus_cli.core.tool import ToolContext
@@ -13,9 +10,3 @@ from nexus_cli.core.tool import ToolContext
 async def run(arguments: WorkerTask, context: ToolContext) -> ToolResult:
     """Return the worker's report, or a note that it works in the background."""
     return await context.service(Workers).start(context.call_id, arguments, context.stopped)
-
-
-def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
-    """Return the report of a worker that an earlier process started, an error if its outcome is unknown."""
-    workers: Workers = services[Workers]
-    return workers.recover(call_id)

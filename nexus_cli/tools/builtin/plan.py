@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import PlanRequest, Plans
 from nexus_cli.core.tool import EditPreview, ToolContext
@@ -19,9 +16,3 @@ async def run(arguments: PlanRequest, context: ToolContext) -> ToolResult:
 def preview(arguments: PlanRequest, context: ToolContext) -> EditPreview:
     """Return the whole plan: times, rights and limits, and its prompt."""
     return EditPreview(f"{context.service(Plans).describe(arguments)}\nprompt:\n{arguments.prompt}")
-
-
-def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
-    """Return the plan that an earlier process made for this call, or None."""
-    plans: Plans = services[Plans]
-    return plans.recover(call_id)

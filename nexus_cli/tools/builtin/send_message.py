@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
@@ -26,9 +24,3 @@ async def run(arguments: SendMessageArguments, context: ToolContext) -> ToolResu
     return await run_in_thread(
         lambda stop: context.service(Spaces).send(context.call_id, arguments.text, arguments.space, wait=arguments.wait)
     )
-
-
-def recover(call_id: str, services: Mapping[type, Any]) -> ToolResult | None:
-    """Return the result of a message that an earlier process began to send, None if it began none."""
-    spaces: Spaces = services[Spaces]
-    return spaces.recover(call_id)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.services import Spaces
 from nexus_cli.core.tool import ToolContext
-from nexus_cli.tools.builtin.send_message import recover as recover
 from nexus_cli.tools.cancellable_thread import run_in_thread
 
 
