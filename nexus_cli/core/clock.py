@@ -76,3 +76,12 @@ def seconds_between(then: datetime | None, now: datetime) -> float | None:
         return None
     seconds = (now - then).total_seconds()
     return None if seconds < BACKWARDS or seconds > YEAR else max(0.0, seconds)
+
+
+def recorded_seconds(first: str, then: str) -> float | None:
+    """Return the seconds between two times of the ledger; None if one is missing or they are in reverse order."""
+    try:
+        seconds = (datetime.fromisoformat(then) - datetime.fromisoformat(first)).total_seconds()
+    except ValueError:
+        return None
+    return round(seconds, 1) if seconds >= 0 else None

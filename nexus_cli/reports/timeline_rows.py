@@ -5,14 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias, TypedDict, cast
 
 from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.conversation.compaction.work_log import read_replies
-from nexus_cli.core.clock import format_moment
+from nexus_cli.core.clock import format_moment, recorded_seconds
 from nexus_cli.core.elide import RECALL, clip_text, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.event import CompactionDone, Notice
@@ -203,15 +202,6 @@ def _actor(name: str) -> dict[str, str]:
 NEXUS, AGENT, PERSON = _actor("nexus"), _actor("agent"), _actor("person")
 
 
-def seconds_between(first: str, then: str) -> float | None:
-    """Return the seconds between two times of the ledger; None if one is missing or they are in reverse order."""
-    try:
-        seconds = (datetime.fromisoformat(then) - datetime.fromisoformat(first)).total_seconds()
-    except ValueError:
-        return None
-    return round(seconds, 1) if seconds >= 0 else None
-
-
 def _epoch_row(
     at: str,
     epoch: EpochRow,
@@ -385,7 +375,7 @@ class SessionRecord:
         reply = self.entries.get(row.manifest.last + 1)
         if reply is None or reply.kind is not Kind.ASSISTANT:
             return None
-        return seconds_between(row.manifest.at, reply.at)
+        return recorded_seconds(row.manifest.at, reply.at)
 
     def _is_cut_off(self, last: int) -> bool:
         """Return True if the turn with the newest entry `last` stopped before its answer, without a recorded end."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.clock import format_stamp, utc_now
+from nexus_cli.core.clock import format_stamp, recorded_seconds, utc_now
 from nexus_cli.core.duration import format_duration
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.memo_kinds import WAIT
@@ -33,7 +32,7 @@ async def resume_trigger(session: Session, run: Run, signals: Sequence[Signal]) 
     what = "; ".join(dict.fromkeys(describe_signal(run.waits, signal) for signal in signals))
     if any(signal.kind == "timeout" for signal in signals):
         what += _describe_missed(run, session.ledger.runs.signals(run.key, taken=True))
-    waited = _seconds_between(_wait_began(session, run), signals[-1].at)
+    waited = recorded_seconds(_wait_began(session, run), signals[-1].at) or 0.0
     facts: JsonObject = {
         "type": "resume",
         "run": run.id,
@@ -113,10 +112,3 @@ def _wait_began(session: Session, run: Run) -> str:
     """Return the time when the run began to wait; its row has only the time of its claim."""
     memos = session.record.memos(WAIT)
     return memos[-1].at if memos else run.created
-
-
-def _seconds_between(earlier: str, later: str) -> float:
-    try:
-        return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
-    except ValueError:
-        return 0.0
