@@ -123,7 +123,7 @@ def test_trust_and_doctor_say_line_by_line_what_does_not_work(place: Stage) -> N
         "permissions.allow (2 rules) is ignored",
         "permissions.deny Task(x*) is not in effect: nexus does not support this pattern",
         "4 hooks cannot run: no-such-uv was not found",
-        "plan_w_team.md: hooks of a skill or agent do not run",
+        "plan_w_team.md: hooks is not applied",
     ):
         assert line in told and line in doctor, line
     assert "plan_w_team.md: has front matter" not in told
@@ -172,7 +172,7 @@ def test_a_path_that_is_denied_is_written_by_no_tool_and_no_program(place: Stage
     told = results(place)
     assert "deny write_file(locked/**)" in told and "it writes a file covered by deny edit_file(locked/**)" in told
     assert re.search(r"\[sandbox: deny (edit|write)_file\(locked/\*\*\) makes", told)
-    assert "[sandbox: new.lock: removed (deny edit_file(*.lock))]" in told
+    assert re.search(r"\[sandbox: new\.lock: removed \(deny (edit|write)_file\(\*\.lock\)\)\]", told)
 
 
 def test_hooks_guard_a_fix_which_is_taken_back_and_each_lack_is_told_once(place: Stage) -> None:
