@@ -180,7 +180,7 @@ ELSEWHERE: Mapping[str, str] = {
     """,
     "names alone, bounded in number": """
     config/trust_beside.py config/trust_files.py config/unasked_files.py sections/recipe.py
-    sections/skills.py core/file_names.py rules/denied_files.py rules/folders.py ui/input/completion.py
+    guides/skills.py core/file_names.py rules/denied_files.py rules/folders.py ui/input/completion.py
     ui/input/file_index.py
     """,
     "a beginning that decides and is not shown": """

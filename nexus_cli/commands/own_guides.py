@@ -18,14 +18,13 @@ from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.engine.calls.edit_checks import plugin_checks
+from nexus_cli.guides.guide_model import GuideModel
+from nexus_cli.guides.skills import GuideKind, Skill, find_callable, find_guides
 from nexus_cli.mcp.server_tools import Catalogue
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt
 from nexus_cli.plugins.python_plugins import admit_objects, describe_error
 from nexus_cli.reports.text.lines import join_names
 from nexus_cli.sections.contributor import discover as list_contributors
-from nexus_cli.sections.skills import GuideKind, Skill, find_guides
-from nexus_cli.session.guide_model import GuideModel
-from nexus_cli.session.skill_guides import find_callable
 from nexus_cli.tools.registry import plugin_tools
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")

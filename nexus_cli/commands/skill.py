@@ -9,8 +9,8 @@ from typing import Annotated
 
 from nexus_cli.commands.verb import Noun, Option, Report, Source, Text, Verb, report_text
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.guides.skills import GuideKind, find_guides
 from nexus_cli.reports import skills as reports
-from nexus_cli.sections.skills import GuideKind, find_guides
 
 Name = Annotated[str, Option("NAME", "The skill's name.", is_argument=True)]
 

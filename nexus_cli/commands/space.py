@@ -54,7 +54,7 @@ def create(
 ) -> Report[Annotated[Any, "spaces.space_reports.NewSpaceReport"]]:
     """Create a space and join it. The options apply to the agents' runs, which only read by default."""
     from nexus_cli.provider.available_models import resolve_alias  # noqa: PLC0415
-    from nexus_cli.session.recipes import recipe_for  # noqa: PLC0415
+    from nexus_cli.sections.find_recipe import recipe_for  # noqa: PLC0415
     from nexus_cli.spaces.people import is_agent_name, make_member, own_entity  # noqa: PLC0415
 
     ledger, settings = source.ledger, read_settings(source)

@@ -15,10 +15,10 @@ from nexus_cli.core.json_value import to_json_value
 from nexus_cli.core.limits import level_fields
 from nexus_cli.core.memory import FactMerger
 from nexus_cli.core.services import SkillGuides, Spaces
+from nexus_cli.guides.skills import may_have_skills
 from nexus_cli.ledger import Ledger
 from nexus_cli.provider.available_models import unnamed_model
 from nexus_cli.reports.hooks import hooks_report
-from nexus_cli.sections.skills import may_have_skills
 from nexus_cli.session import capability_snapshot as reports
 from nexus_cli.tools.registry import discover_tools
 

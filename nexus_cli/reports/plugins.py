@@ -10,6 +10,7 @@ from nexus_cli.config.foreign_items import ABOVE, PLUGIN_ROOT
 from nexus_cli.config.trust import part_text
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.guides.skills import GuideKind, find_guides
 from nexus_cli.hooks.hook_list import CHANGED, list_plugin_hooks
 from nexus_cli.mcp.server_entries import read_servers
 from nexus_cli.plugins.installed_plugins import InstalledPlugin, ItemState
@@ -18,8 +19,7 @@ from nexus_cli.plugins.python_plugins import PythonPlugin
 from nexus_cli.reports.skill_check import check_files, join_lines
 from nexus_cli.reports.text.lines import Lines, filled, folded
 from nexus_cli.reports.trust import describe_item, diff_parts
-from nexus_cli.sections.skills import GuideKind, find_guides
-from nexus_cli.session.recipes import find_all_agents
+from nexus_cli.sections.find_recipe import find_all_agents
 
 NONE = "No plugins. In a shell, add a plugin with `nexus plugin add PATH` or `nexus plugin add OWNER/REPO[:PLUGIN]`"
 STATES: Mapping[str, str] = {

@@ -9,9 +9,9 @@ from pathlib import Path
 from nexus_cli.config.text_file import read_text
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.guides.agent_roles import check_agent_fields
+from nexus_cli.guides.skills import FILE, LIMIT, GuideKind, list_guide_files
 from nexus_cli.permission.folder_rules import read_granted
-from nexus_cli.sections.skills import FILE, LIMIT, GuideKind, list_guide_files
-from nexus_cli.session.agent_roles import check_agent_fields
 from nexus_cli.text.front_matter import FENCE, split_guide
 
 FLAGS = ("disable-model-invocation", "user-invocable")

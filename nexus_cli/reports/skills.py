@@ -12,12 +12,12 @@ from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, apart, filled, plural, table
 from nexus_cli.sections.contributors.skills import catalogue_place
-from nexus_cli.sections.skills import GuideKind, Skill, find_guides, mark_denied
-from nexus_cli.session.recipes import find_all_agents
+from nexus_cli.sections.find_recipe import find_all_agents
 
 NO_SKILLS = "No skills. A skill is a folder with a SKILL.md, for example in the skills folder beside config.toml."
 

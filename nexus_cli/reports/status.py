@@ -14,7 +14,7 @@ from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, filled, folded, join_names, plural
 from nexus_cli.sandbox.backend import BackendProbe
 from nexus_cli.sections.contributors.capabilities import capability_forms
-from nexus_cli.session.recipes import FRONTS
+from nexus_cli.sections.find_recipe import FRONTS
 
 WIDE = 50
 """Least width at which names have a column of their own."""

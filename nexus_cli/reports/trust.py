@@ -18,12 +18,12 @@ from nexus_cli.core.elide import LONGEST_LINE, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.real_files import real_path
+from nexus_cli.guides.skills import GuideKind, read_item_guide
 from nexus_cli.hooks.hook_list import UNSUPPORTED, list_hooks
 from nexus_cli.reports.foreign_gaps import list_gaps
 from nexus_cli.reports.text.lines import Lines, apart, filled, join_names, number, plural
 from nexus_cli.rules.rule_set import parse_rule
-from nexus_cli.sections.skills import GuideKind, read_item_guide
-from nexus_cli.session.recipes import describe_recipe_problems
+from nexus_cli.sections.find_recipe import describe_recipe_problems
 from nexus_cli.text.cells import expand_tabs, fold
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.tools.edit_preview import unified_diff

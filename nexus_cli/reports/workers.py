@@ -11,12 +11,12 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession
 from nexus_cli.core.memo_kinds import WORKER
 from nexus_cli.core.running_workers import AT_WORK, UNKNOWN, WorkerObject, describe_state
+from nexus_cli.guides.skills import Skill
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports.event_texts import worker_figures
 from nexus_cli.reports.skills import agent_rows, describe_untrusted
 from nexus_cli.reports.text.door import name_commands
 from nexus_cli.reports.text.lines import Lines, apart, cut_line, dollars, filled, short, table, worker_title
-from nexus_cli.sections.skills import Skill
 
 
 class WorkerList(TypedDict):

@@ -24,7 +24,7 @@ from nexus_cli.permission.folder_rules import check_rules
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.runs.fire_plans import instruction_facts
 from nexus_cli.runs.plan_times import CronTimes, first_time
-from nexus_cli.session.recipes import recipe_for
+from nexus_cli.sections.find_recipe import recipe_for
 from nexus_cli.session.session import Session
 from nexus_cli.worktrees.repository_state import look_at_repository
 

@@ -29,6 +29,7 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.real_files import join_path, real_path
 from nexus_cli.core.version_memo import VersionMemo, read_version
+from nexus_cli.guides.skills import GuideKind, list_guide_files, list_project_guides
 from nexus_cli.sections.path_rules import (
     BLOCK,
     FOLDER,
@@ -39,7 +40,6 @@ from nexus_cli.sections.path_rules import (
     list_rules,
 )
 from nexus_cli.sections.project_outline import walk_files
-from nexus_cli.sections.skills import GuideKind, list_guide_files, list_project_guides
 
 BESIDE = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
 """Files that Claude Code reads all, and that count beside the instruction file of a folder unless that is NEXUS.md."""

@@ -14,8 +14,8 @@ from nexus_cli.core.limits import MODES, Limits
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.engine.turn import prepare_request
+from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.side_run import run_separately
-from nexus_cli.session.recipes import own_recipe
 from nexus_cli.text.untrusted_text import neutralize
 
 SHOWN = 4_000

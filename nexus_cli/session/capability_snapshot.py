@@ -19,15 +19,15 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.core.memory import FactState, MemorySlot
+from nexus_cli.guides.skills import GuideKind, Skill, find_guides
 from nexus_cli.ledger import Ledger
 from nexus_cli.plugins.installed_plugins import installed_plugins
 from nexus_cli.plugins.python_plugins import python_plugins
 from nexus_cli.provider.available_models import keys_present, keys_to_choose_from, unnamed_model
 from nexus_cli.provider.endpoint import describe_bad_key
 from nexus_cli.sections.contributors.capabilities import ItemState
+from nexus_cli.sections.find_recipe import FRONTS, project_recipes
 from nexus_cli.sections.recipe import recipe_names
-from nexus_cli.sections.skills import GuideKind, Skill, find_guides
-from nexus_cli.session.recipes import FRONTS, project_recipes
 
 if TYPE_CHECKING:
     from nexus_cli.mcp.server_entries import ServerFiles

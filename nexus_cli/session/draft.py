@@ -26,8 +26,8 @@ from nexus_cli.sections.collect import ChangedSections
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.drafting import drafting, run_to_end
 from nexus_cli.session.factory import SessionFactory, open_log
+from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options
-from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
 

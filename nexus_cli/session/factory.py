@@ -50,10 +50,17 @@ from nexus_cli.provider.model_table import check_model
 from nexus_cli.provider.retry import RetryingProvider
 from nexus_cli.provider.served_models import served_model_info
 from nexus_cli.provider.wire_rules import rules_for
+from nexus_cli.sections.find_recipe import find_agents, find_whole_name, unknown_tools
 from nexus_cli.sections.recipe import Recipe
-from nexus_cli.session.open_session import find_session, lock_session, needs_ledger, open_instead, open_ledger
+from nexus_cli.session.open_session import (
+    find_session,
+    lock_session,
+    needs_ledger,
+    open_instead,
+    open_ledger,
+    recipe_of,
+)
 from nexus_cli.session.options import CHAT, Options, limit_layers
-from nexus_cli.session.recipes import find_agents, find_whole_name, recipe_of, unknown_tools
 from nexus_cli.session.section_sources import AGENT_TOOL, SessionSources, make_collector
 from nexus_cli.session.service_makers import ServiceMakers, added_tools, offered_services
 from nexus_cli.session.session import Session

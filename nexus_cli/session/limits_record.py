@@ -20,8 +20,8 @@ from nexus_cli.core.memo_kinds import DECISION, LEVEL_SET, LIMITS_IN_FORCE
 from nexus_cli.ledger import LaneLog, SessionInfo
 from nexus_cli.permission.run_limits import SIGNALS, Signals, tighten_by_signals
 from nexus_cli.sections.recipe import Recipe
+from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.session_state import SessionState
 
 CHANGED = "the limits have changed"

@@ -1,11 +1,15 @@
-"""Open the ledger and the session of a run, and load the facts of its model."""
+"""Open the ledger, find the session and the recipe of a run."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.core.errors import InUseError, LedgerAwayError, NexusError
 from nexus_cli.ledger import RUN, Ledger, SessionInfo
 from nexus_cli.ledger.store import read_facts
+from nexus_cli.sections.find_recipe import FRONTS, TRUST, recipe_for
+from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.options import Options
 
 
@@ -74,6 +78,25 @@ def find_session(ledger: Ledger, options: Options) -> SessionInfo | None:
             hint = f"`nexus ask -c` continues the newest run; to open it here: nexus -r {ledger.short_ids([run.id])[0]}"
         raise NexusError("usage", "nothing to continue", why, hint)
     return newest
+
+
+def recipe_of(info: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
+    """Load the recipe of the resumed session of `info` (None: a new one); also return notices.
+
+    A session keeps its recipe, with its limits, unless the person names another. Raises as `load_recipe` does; if the
+    session's recipe is missing or broken, the error explains how to resume.
+    """
+    load = partial(recipe_for, cwd=options.cwd, with_agents=bool(options.spawner or (info and info.spawner)))
+    if options.recipe or info is None:
+        return load(options.recipe or options.front)
+    own = info.recipe
+    try:
+        return load(options.front if own in FRONTS and options.front else own)
+    except NexusError as error:
+        why = f"the session's limits come from its recipe: {error.message}"
+        hint = "Continue with another recipe: --recipe ask"
+        hint = f"{TRUST}; or continue with another recipe: --recipe ask" if error.hint == TRUST else hint
+        raise NexusError(error.kind, f"session {info.id} cannot continue", why, hint) from error
 
 
 def lock_session(ledger: Ledger, session: SessionInfo) -> None:

@@ -22,9 +22,8 @@ from nexus_cli.engine.turn import prepare_request
 from nexus_cli.ledger import Ledger
 from nexus_cli.session.draft import look_at, new_session
 from nexus_cli.session.drafting import run_to_end
-from nexus_cli.session.open_session import find_session
+from nexus_cli.session.open_session import find_session, recipe_of
 from nexus_cli.session.options import Options
-from nexus_cli.session.recipes import recipe_of
 from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.session.start_conversation import (

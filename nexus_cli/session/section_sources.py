@@ -38,8 +38,10 @@ from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.services import Footprint, Log, SeenFile
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.core.tool import Effect
+from nexus_cli.guides.skills import GuideKind, Skill, find_guides, mark_denied, may_have_skills
 from nexus_cli.sections.collect import SectionCollector
 from nexus_cli.sections.contributor import Sources, View, discover, given_prompt
+from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.sections.identity_files import read_identity_files
 from nexus_cli.sections.learned import Misses
 from nexus_cli.sections.planner import section_budget
@@ -48,10 +50,8 @@ from nexus_cli.sections.reader import SectionReader
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.sections.section import Layer
 from nexus_cli.sections.section_drops import SectionDrops
-from nexus_cli.sections.skills import GuideKind, Skill, find_guides, mark_denied, may_have_skills
 from nexus_cli.session.capability_snapshot import snapshot
 from nexus_cli.session.options import CHAT, Options
-from nexus_cli.session.recipes import find_agents
 from nexus_cli.tools.files import ToolError, read_real_file
 from nexus_cli.tools.registry import find_tool
 

@@ -24,7 +24,7 @@ from nexus_cli.core.session_services import SessionServices
 from nexus_cli.core.tool import Tool
 from nexus_cli.engine.calls.waiting import SessionWaits
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
-from nexus_cli.sections.skills import may_have_skills
+from nexus_cli.guides.skills import may_have_skills
 from nexus_cli.session.session_facts import SessionFacts
 
 if TYPE_CHECKING:

@@ -30,14 +30,13 @@ from nexus_cli.core.real_files import real_path
 from nexus_cli.core.tool import Effect, find_governing
 from nexus_cli.core.typed_text import typed_words
 from nexus_cli.engine.requests.clip_output import clip_to_cap
+from nexus_cli.guides.guide_model import GuideModel
+from nexus_cli.guides.skills import CALL, GuideKind, Skill, explain_uncallable, find_callable
 from nexus_cli.permission.folder_rules import read_granted
-from nexus_cli.sections.skills import GuideKind, Skill, explain_uncallable, find_guides, index_guides
-from nexus_cli.session.guide_model import GuideModel
-from nexus_cli.session.recipes import index_named
+from nexus_cli.sections.find_recipe import index_named
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.text.untrusted_text import neutralize
 
-CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
 MENTION = re.compile(r"(?<![\w$\\])\$([A-Za-z][\w-]*(?::[\w-]+)*)")
 AGENT_CALL = re.compile(r"(?<![\w.@+/\\`-])@([A-Za-z][\w-]*(?::[\w-]+)*)")
 FILE = re.compile(r"(?<![\w.@+/\\`-])@(~?[\w./-]*[\w/-])")
@@ -69,16 +68,6 @@ def read_skill(cwd: Path, name: str, file: str = "") -> str:
     files = chosen.list_files()
     others = f'; read its other files with skill("{chosen.name}", file=...): {name_first(files, LISTED)}'
     return f"[skill {chosen.name} of {chosen.path}{one_line(others) if files else ''}]\n{chosen.read()}"
-
-
-def find_callable(cwd: Path) -> dict[str, Skill]:
-    """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
-    return index_guides(
-        guide
-        for kind in (GuideKind.COMMAND, GuideKind.SKILL)
-        for guide in find_guides(cwd, kind)[0]
-        if guide.is_callable
-    )
 
 
 async def expand_guides(state: SessionState, trigger: Trigger) -> Trigger:

@@ -36,15 +36,15 @@ from nexus_cli.core.tool import Effect, Tool, find_governing
 from nexus_cli.engine.requests.prompt_assembly import PromptAssembly
 from nexus_cli.engine.requests.spending import Spending
 from nexus_cli.engine.requests.work_notes import work_note
+from nexus_cli.guides.agent_roles import WORKTREE
+from nexus_cli.guides.guide_model import GuideModel
+from nexus_cli.guides.skills import Skill
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.run_limits import CHANGES
 from nexus_cli.provider.available_models import resolve_for_worker
-from nexus_cli.sections.skills import Skill
-from nexus_cli.session.agent_roles import WORKTREE
+from nexus_cli.sections.find_recipe import find_agents, recipe_for
 from nexus_cli.session.factory import open_session
-from nexus_cli.session.guide_model import GuideModel
 from nexus_cli.session.options import Options
-from nexus_cli.session.recipes import find_agents, recipe_for
 from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.workers.lent_servers import LentServers

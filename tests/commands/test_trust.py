@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from commands.conftest import FakeContext, answering
-from guides import AGENT
+from guide_files import AGENT
 from session.played import Played
 
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.trust import read_configuration, trust_state
-from nexus_cli.sections.skills import find_guides
+from nexus_cli.guides.skills import find_guides
 
 ROLE = "---\nname: {0}\ndescription: Reads.\n---\nYou are {0}.\n"
 

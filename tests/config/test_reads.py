@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from guides import COMMAND, SKILL
+from guide_files import COMMAND, SKILL
 
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.project_items import describe_waiting
@@ -15,9 +15,9 @@ from nexus_cli.config.text_file import read_text
 from nexus_cli.config.trust import read_configuration, trust, trusted_items
 from nexus_cli.core import version_memo
 from nexus_cli.core.real_files import read_real
+from nexus_cli.guides.skills import find_guides
 from nexus_cli.hooks.hook_list import list_hooks
 from nexus_cli.mcp.server_entries import read_servers
-from nexus_cli.sections.skills import find_guides
 
 SKILLS = 30
 
@@ -52,7 +52,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return read_text(path, limit)
 
     monkeypatch.setattr("nexus_cli.config.trust_files.read_real", open_counted)
-    monkeypatch.setattr("nexus_cli.sections.skills.read_text", read_counted)
+    monkeypatch.setattr("nexus_cli.guides.skills.read_text", read_counted)
     return opened
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guides import SKILL
+from guide_files import SKILL
 
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.paths import places
 from nexus_cli.config.trust import read_configuration, trust, trust_state, trusted_items
+from nexus_cli.guides.skills import find_guides
 from nexus_cli.mcp.server_entries import read_servers
 from nexus_cli.plugins.plugin_folder import read_plugin
-from nexus_cli.sections.skills import find_guides
 
 HOOK = {"type": "command", "command": "sh check.sh", "timeout": 5}
 FILES: dict[str, str] = {

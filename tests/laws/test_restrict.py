@@ -19,10 +19,10 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import CATEGORIES, LEVELS, MODES, Limits, compose_limits
+from nexus_cli.sections.find_recipe import recipe_for
 from nexus_cli.sections.recipe import load_recipe
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options, limit_layers
-from nexus_cli.session.recipes import recipe_for
 
 numbers = st.none() | st.integers(1, 10**6)
 amounts = st.none() | st.floats(0.001, 1e6)

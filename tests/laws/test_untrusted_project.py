@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guides import SKILL
+from guide_files import SKILL
 from program.nursery import run_born
 from search import sample
 from session.played import MODEL, Played, say
@@ -30,12 +30,12 @@ from nexus_cli.config.setting_tables import NAMED_TABLES, OPEN_TABLES, SETTINGS,
 from nexus_cli.config.trust import trust_state, trusted_configuration
 from nexus_cli.context.loader import ContextLoader
 from nexus_cli.core.limits import MODES, Limits
+from nexus_cli.guides.skills import find_guides
+from nexus_cli.sections.find_recipe import project_recipes
 from nexus_cli.sections.identity_files import IDENTITY, read_identity_files
-from nexus_cli.sections.skills import find_guides
 from nexus_cli.session.capability_snapshot import status
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.recipes import project_recipes
 
 VALUES: tuple[Any, ...] = (
     "all",

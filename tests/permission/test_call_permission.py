@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from guides import find_skills
+from guide_files import find_skills
 from search import sample, variant
 from session.played import MODEL, Played, say, the_ledger
 
@@ -33,6 +33,7 @@ from nexus_cli.core.memo_kinds import DECISION
 from nexus_cli.core.message import ToolResult
 from nexus_cli.core.request import Request
 from nexus_cli.core.tool import SIGPIPE
+from nexus_cli.guides.skills import GuideKind, find_guides
 from nexus_cli.ledger import LaneLog
 from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
@@ -44,9 +45,8 @@ from nexus_cli.sandbox import probe, session_network
 from nexus_cli.sandbox.backend import Backend
 from nexus_cli.sandbox.landlock import landlock_abi
 from nexus_cli.sandbox.session_network import SessionNetwork, make_network
+from nexus_cli.sections import find_recipe as recipes
 from nexus_cli.sections.contributors.permission import ONLY_READING
-from nexus_cli.sections.skills import GuideKind, find_guides
-from nexus_cli.session import recipes
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.limits_record import PLAN_ENDS, describe_ended_answers
 from nexus_cli.session.options import Options

@@ -7,12 +7,13 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from guides import COMMAND, SKILL
+from guide_files import COMMAND, SKILL
 from plugins.plugin_layouts import make_hookify, write_files
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.errors import NexusError
+from nexus_cli.guides.skills import find_guides
 from nexus_cli.mcp.server_entries import read_servers
 from nexus_cli.plugins import plugin_folder, plugin_source
 from nexus_cli.plugins.installed_plugins import (
@@ -26,7 +27,6 @@ from nexus_cli.plugins.installed_plugins import (
 from nexus_cli.plugins.plugin_folder import read_plugin
 from nexus_cli.plugins.plugin_source import parse_source
 from nexus_cli.plugins.store_plugin import remove_plugin, store_plugin
-from nexus_cli.sections.skills import find_guides
 
 
 def install(root: Path, *keys: str) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nexus_cli.config.unsupported import find_unsupported
+from nexus_cli.guides import skills
 from nexus_cli.reports.foreign_gaps import list_gaps
-from nexus_cli.sections import skills
 
 
 def test_odd_files_are_named_and_never_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from guides import COMMAND, SKILL, list_files, read_file_of, read_guide
+from guide_files import COMMAND, SKILL, list_files, read_file_of, read_guide
 
 from nexus_cli.config.paths import places
 from nexus_cli.config.trust import read_configuration, trust
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles, is_credential_name
 from nexus_cli.context.prompt_loader import PromptLoader
 from nexus_cli.core.errors import NexusError
+from nexus_cli.guides.skills import find_guides
 from nexus_cli.sections.identity_files import IDENTITY, read_identity_files
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.path_rules import list_path_rules
-from nexus_cli.sections.skills import find_guides
 
 SECRET = "API_KEY=sk-ant-api03-9x8w7v6u5t4s3r2q1p0o9n8m7l6k5j4i3h2g1f0e"
 NAMES = (

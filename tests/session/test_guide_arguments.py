@@ -10,15 +10,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from guides import COMMAND, SKILL, read_guide
+from guide_files import COMMAND, SKILL, read_guide
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nexus_cli.config.foreign_items import split_commands
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line
+from nexus_cli.guides.skills import GuideKind, Skill
 from nexus_cli.reports.trust import describe_item
-from nexus_cli.sections.skills import GuideKind, Skill
 from nexus_cli.session.skill_guides import NAMED_BY_VALUE, _Expansion, _named_files
 
 ARGUMENT = "a;echo${IFS}INJ $(echo INJ) ' \" `echo INJ`"

@@ -16,9 +16,9 @@ from nexus_cli.config.project_settings import load_settings_in
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.context import context_report, live_report
+from nexus_cli.sections.find_recipe import own_recipe, recipe_for
 from nexus_cli.session.factory import open_session
 from nexus_cli.session.options import Options
-from nexus_cli.session.recipes import own_recipe, recipe_for
 from nexus_cli.session.session import Session
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})

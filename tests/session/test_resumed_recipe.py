@@ -19,8 +19,8 @@ from nexus_cli.core.request import Request
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.reports.request_diff import request_difference
 from nexus_cli.session.factory import open_session
+from nexus_cli.session.open_session import recipe_of
 from nexus_cli.session.options import Options
-from nexus_cli.session.recipes import recipe_of
 
 SETTINGS = Settings(models={MODEL: {"window": 16_000}})
 LOCKED = '[limits]\nmax_steps = 2\ntools = []\nallow = "read"\n'

@@ -10,8 +10,8 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import suggest_name
 from nexus_cli.core.typed_text import split_attachments
-from nexus_cli.session.guide_model import GuideModel
-from nexus_cli.session.skill_guides import CALL, find_callable
+from nexus_cli.guides.guide_model import GuideModel
+from nexus_cli.guides.skills import CALL, find_callable
 
 
 def choose_guide_model(trigger: Trigger, cwd: Path, model: str, settings: Settings) -> GuideModel | None:

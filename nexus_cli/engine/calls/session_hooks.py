@@ -33,6 +33,7 @@ from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.redact_secrets import redact
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.engine.requests.control import Control
+from nexus_cli.guides.skills import Skill
 from nexus_cli.hooks.claude_lines import claude_lines
 from nexus_cli.hooks.hook_input import FAILED_EVENT, MOST_RESPONSE, HookedCall, describe_batch, encode_event
 from nexus_cli.hooks.hook_list import ACTIVE, CALL_EVENTS, CHANGED, Hook, list_hooks, read_stamp
@@ -40,7 +41,6 @@ from nexus_cli.hooks.run_hook import BLOCKED, FAILED, HookRun, run_hook
 from nexus_cli.permission.call_decision import CONFIRM, CallDecision, CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.rules.claude_rules import GENERAL
-from nexus_cli.sections.skills import Skill
 from nexus_cli.text.untrusted_text import neutralize
 from nexus_cli.tools.cancellable_thread import run_in_thread
 from nexus_cli.tools.foreign_calls import foreign_names

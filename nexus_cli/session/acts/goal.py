@@ -14,8 +14,8 @@ from nexus_cli.core.elide import clip_text, one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memo_kinds import GOAL, UNTIL
 from nexus_cli.core.services import Goal
+from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.side_run import run_separately
-from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import Act, SessionState
 
 MOST_STEPS = 12

@@ -16,8 +16,8 @@ from nexus_cli.core.shared_types import TakeText
 from nexus_cli.engine.calls.dispatch import Dispatcher
 from nexus_cli.engine.requests.engine import Engine
 from nexus_cli.ledger import Ledger
+from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.side_run import run_in_fork, run_separately
-from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_facts import SessionFacts
 from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.text.untrusted_text import neutralize

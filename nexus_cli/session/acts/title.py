@@ -8,9 +8,9 @@ from __future__ import annotations
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.typed_text import split_attachments
+from nexus_cli.sections.find_recipe import own_recipe
 from nexus_cli.session.acts.goal import strip_emphasis
 from nexus_cli.session.acts.side_run import run_separately
-from nexus_cli.session.recipes import own_recipe
 from nexus_cli.session.session_state import Act, SessionState
 from nexus_cli.text.untrusted_text import neutralize
 

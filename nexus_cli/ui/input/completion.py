@@ -23,7 +23,7 @@ from prompt_toolkit.layout import ConditionalContainer, Dimension, FormattedText
 
 from nexus_cli.commands.command import OWN, Command, CommandContext
 from nexus_cli.config.foreign_items import may_have_servers
-from nexus_cli.session.recipes import find_agents
+from nexus_cli.sections.find_recipe import find_agents
 from nexus_cli.text.cells import cells, cut, cut_start
 from nexus_cli.text.terminal_sanitizer import sanitize
 from nexus_cli.ui.input.attached_files import quote_mention

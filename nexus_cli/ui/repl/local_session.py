@@ -85,7 +85,7 @@ class LocalSession(TerminalContext):
         known = await asyncio.to_thread(discover)  # imports every command: a key that is typed meanwhile is shown
         from nexus_cli.commands.own_guides import describe_taken, own_commands  # noqa: PLC0415  (after the start)
         from nexus_cli.config.unsupported import is_news  # noqa: PLC0415  (after the start)
-        from nexus_cli.sections.skills import explain_uncallable  # noqa: PLC0415  (after the start)
+        from nexus_cli.guides.skills import explain_uncallable  # noqa: PLC0415  (after the start)
 
         self.uncallable = await asyncio.to_thread(explain_uncallable, self.folder)
         self._own_commands = await asyncio.to_thread(own_commands, self.folder, known)

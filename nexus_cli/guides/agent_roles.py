@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from nexus_cli.config.foreign_items import may_have_servers
 from nexus_cli.core.elide import RECALL, one_line
 from nexus_cli.core.limits import ASK, Limits
+from nexus_cli.guides.skills import Skill
 from nexus_cli.permission.folder_rules import NAMED_TOOL
-from nexus_cli.sections.recipe import Recipe
-from nexus_cli.sections.skills import GuideKind, Skill, find_guides, index_guides
 from nexus_cli.tools.foreign_calls import find_our_tools
 from nexus_cli.tools.registry import discover_tools
 
@@ -23,28 +20,6 @@ _ALL = ("*", "all")
 _SERVER = "mcp__"
 """The names of tools of MCP servers begin so."""
 _MOST_DIGITS = 6
-
-
-def make_agent_recipe(agent: Skill, worker: Recipe, cwd: Path) -> Recipe:
-    """Return the recipe of a `worker` in `cwd` with the role of an agent, and its tools and steps as limits.
-
-    Blocks; raises `NexusError("config", ...)` if the file cannot be read.
-    """
-    return replace(
-        worker,
-        name=agent.name,
-        description=agent.description,
-        role="\n\n".join([agent.read(), *_read_skills(agent.fields.get("skills", ""), cwd)]),
-        limits=worker.limits & read_limits(agent, cwd),
-        source=agent.path,
-    )
-
-
-def _read_skills(named: str, cwd: Path) -> Iterator[str]:
-    """Yield the text of each skill that an agent begins with, or that it is not there."""
-    known = index_guides(skill for skill in find_guides(cwd, GuideKind.SKILL)[0] if skill.is_usable) if named else {}
-    for name in re.findall(r"[^\s,]+", named):
-        yield known[name].read() if name in known else f"[skill {one_line(name)} was not found]"
 
 
 def read_limits(agent: Skill, cwd: Path) -> Limits:

@@ -10,6 +10,7 @@ one, then by the order of `FOLDERS`. A plugin's guide whose name another one has
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,8 @@ MOST_NAMES = 5000
 """Most names that are looked at for commands: a link may lead to all of the disk."""
 MOST_FILES = 100
 """Most other files of a personal skill that are listed."""
+CALL = re.compile(r"/([\w-]+(?::[\w-]+)*)(?:\s+(.*))?\s*", re.DOTALL)
+"""A message that calls a guide: its name, and the arguments."""
 NEEDS_TRUST = "is not trusted; run nexus trust"
 """The reason that a guide of a project cannot be called yet."""
 LONGEST_NAME, LONGEST_LINE = 64, 400
@@ -233,6 +236,16 @@ def index_guides(guides: Iterable[Skill]) -> dict[str, Skill]:
     """Return guides by name, those of plugins also by `PLUGIN:NAME`."""
     every = [*guides]
     return {guide.whole_name: guide for guide in every} | {guide.name: guide for guide in every}
+
+
+def find_callable(cwd: Path) -> dict[str, Skill]:
+    """Return the guides that the person may call, by name: of a skill and a command with one name the skill. Blocks."""
+    return index_guides(
+        guide
+        for kind in (GuideKind.COMMAND, GuideKind.SKILL)
+        for guide in find_guides(cwd, kind)[0]
+        if guide.is_callable
+    )
 
 
 def mark_denied(guides: Iterable[Skill], find_denial: Callable[[str, str], str]) -> tuple[Skill, ...]:

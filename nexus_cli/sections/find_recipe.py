@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from nexus_cli.config.paths import defaults_dir, places, project_root
@@ -13,13 +13,11 @@ from nexus_cli.config.trust import Configuration, State, read_configuration, tru
 from nexus_cli.config.trust_files import FOLDER
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, suggest_name
-from nexus_cli.ledger import SessionInfo
+from nexus_cli.guides.agent_roles import read_limits
+from nexus_cli.guides.skills import NEEDS_TRUST, GuideKind, Skill, explain_uncallable, find_guides, index_guides
 from nexus_cli.plugins.installed_plugins import InstalledPlugin
 from nexus_cli.sections.recipe import NAME, ProjectRecipes, Recipe, load_recipe, recipe_names
 from nexus_cli.sections.recipe_file import read_project_recipe
-from nexus_cli.sections.skills import NEEDS_TRUST, GuideKind, Skill, explain_uncallable, find_guides, index_guides
-from nexus_cli.session.agent_roles import make_agent_recipe
-from nexus_cli.session.options import Options
 from nexus_cli.tools.registry import discover_tools
 
 INSIDE = "recipes/"
@@ -67,6 +65,28 @@ def recipe_for(name: str, cwd: Path, *, with_agents: bool = False) -> tuple[Reci
     return recipe, (notice,) if shadowed else ()
 
 
+def make_agent_recipe(agent: Skill, worker: Recipe, cwd: Path) -> Recipe:
+    """Return the recipe of a `worker` in `cwd` with the role of an agent, and its tools and steps as limits.
+
+    Blocks; raises `NexusError("config", ...)` if the file cannot be read.
+    """
+    return replace(
+        worker,
+        name=agent.name,
+        description=agent.description,
+        role="\n\n".join([agent.read(), *_read_skills(agent.fields.get("skills", ""), cwd)]),
+        limits=worker.limits & read_limits(agent, cwd),
+        source=agent.path,
+    )
+
+
+def _read_skills(named: str, cwd: Path) -> Iterator[str]:
+    """Yield the text of each skill that an agent begins with, or that it is not there."""
+    known = index_guides(skill for skill in find_guides(cwd, GuideKind.SKILL)[0] if skill.is_usable) if named else {}
+    for name in re.findall(r"[^\s,]+", named):
+        yield known[name].read() if name in known else f"[skill {one_line(name)} was not found]"
+
+
 def find_all_agents(cwd: Path, plugins: Iterable[InstalledPlugin] | None = None) -> tuple[list[Skill], int]:
     """Return the agents of a folder, and how many are not trusted; `plugins` as for `find_guides`. An agent with the
     name of a recipe, which comes first, has this problem. Blocks; raises nothing."""
@@ -93,25 +113,6 @@ def find_whole_name(cwd: Path, kind: str, name: str) -> str:
     """Return `PLUGIN:NAME` for the name of a plugin's agent or skill, other names as they are. Blocks."""
     guide = index_named(cwd, kind).get(name.strip())
     return guide.whole_name if guide else name
-
-
-def recipe_of(info: SessionInfo | None, options: Options) -> tuple[Recipe, tuple[str, ...]]:
-    """Load the recipe of the resumed session of `info` (None: a new one); also return notices.
-
-    A session keeps its recipe, with its limits, unless the person names another. Raises as `load_recipe` does; if the
-    session's recipe is missing or broken, the error explains how to resume.
-    """
-    load = partial(recipe_for, cwd=options.cwd, with_agents=bool(options.spawner or (info and info.spawner)))
-    if options.recipe or info is None:
-        return load(options.recipe or options.front)
-    own = info.recipe
-    try:
-        return load(options.front if own in FRONTS and options.front else own)
-    except NexusError as error:
-        why = f"the session's limits come from its recipe: {error.message}"
-        hint = "Continue with another recipe: --recipe ask"
-        hint = f"{TRUST}; or continue with another recipe: --recipe ask" if error.hint == TRUST else hint
-        raise NexusError(error.kind, f"session {info.id} cannot continue", why, hint) from error
 
 
 def unknown_tools(recipe: Recipe) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nexus_cli.sections.skills import GuideKind, Skill, find_guides
+from nexus_cli.guides.skills import GuideKind, Skill, find_guides
 
 SKILL, COMMAND, AGENT = GuideKind
 read_guide, list_files, read_file_of = Skill.read, Skill.list_files, Skill.read_file

@@ -11,7 +11,7 @@ from nexus_cli.config.trust import trust
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.limits import Limits
 from nexus_cli.reports.skill_check import check_guides
-from nexus_cli.session.recipes import find_agents, find_all_agents, recipe_for
+from nexus_cli.sections.find_recipe import find_agents, find_all_agents, recipe_for
 from nexus_cli.tools.registry import discover_tools
 
 

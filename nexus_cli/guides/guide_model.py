@@ -8,11 +8,11 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
+from nexus_cli.guides.skills import Skill
 from nexus_cli.provider.available_models import resolve_for_worker
 from nexus_cli.provider.call_arguments import effort_notice, sent_effort
 from nexus_cli.provider.endpoint import resolve_endpoint
 from nexus_cli.provider.model_table import check_model, find_of_family
-from nexus_cli.sections.skills import Skill
 
 AS_IT_IS = ("", "inherit", "default")
 """Words for the session's own model."""

@@ -1,0 +1,1 @@
+"""Guides: skills, commands and agents, found as files of the person, of a project or of a plugin. See README.md."""
