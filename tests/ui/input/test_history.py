@@ -203,8 +203,9 @@ def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
     )
     running = [subprocess.Popen([sys.executable, "-c", code, str(path), letter]) for letter in "abc"]
     assert [process.wait(120) for process in running] == [0, 0, 0]
-    expected = {letter * 3000 + str(number) for letter in "abc" for number in range(60)}
-    assert set(path.read_text().splitlines()) == expected and path.read_text().count("\n") == 180
+    expected = sorted(letter * 3000 + str(number) for letter in "abc" for number in range(60))
+    lines = path.read_text().splitlines()  # empty ones too: who meets half a line of another begins a new one
+    assert sorted(line for line in lines if line) == expected
 
 
 def test_a_link_to_the_history_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
