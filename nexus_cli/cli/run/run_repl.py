@@ -210,8 +210,7 @@ class _ReplRun:
             where = " + ".join([self._work.describe(), *map(with_tilde, added)])
             keys = "" if self._made.is_dumb else "? keys, "
             repl.show_note(f"nexus {__version__}  {session.model}  {where}\n{keys}/help commands, Ctrl+D exits")
-        for notice in (*self._work.notices, *session.take_notices()):
-            repl.show_note(f"nexus: {notice}", "warn")
+        repl.show_notices((*self._work.notices, *session.take_notices()))
         if self._options.save and (line := new_unsupported_line(project_root(session.folder))):
             from nexus_cli.commands import use_slash_names  # noqa: PLC0415  (few starts have such a line)
 

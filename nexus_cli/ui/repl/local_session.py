@@ -278,8 +278,7 @@ class LocalSession(TerminalContext):
         )
 
     def refresh(self) -> None:
-        for notice in self.session.take_notices():
-            self.repl.show_note(f"nexus: {notice}", "warn")
+        self.repl.show_notices(self.session.take_notices())
         self._status = self._reader.read(self.session)
 
     def note(self, event: e.Event) -> None:

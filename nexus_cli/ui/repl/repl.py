@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from nexus_cli.commands import discover, find, parse
+from nexus_cli.commands import discover, find, parse, use_slash_names
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import plural
@@ -290,6 +290,11 @@ class Repl:
     def show_note(self, text: str, role: str = "dim") -> None:
         """Show a line to the person."""
         self.renderer.show_note(text, role)
+
+    def show_notices(self, notices: Iterable[str]) -> None:
+        """Show what the session tells the person once, with the commands as they are typed here."""
+        for notice in notices:
+            self.show_note(use_slash_names(notice), "warn")
 
     def show(self, form: str, value: JsonObject) -> None:
         self.renderer.show_held()

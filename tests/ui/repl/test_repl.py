@@ -203,6 +203,19 @@ def test_words_become_a_turn_and_the_answer_is_put(tmp_path: Path) -> None:
     assert stage.repl.outcome is not None and stage.repl.outcome.ok
 
 
+def test_a_notice_of_the_session_names_commands_as_they_are_typed_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, lambda request: "answer")
+    monkeypatch.setattr(stage.session, "take_notices", lambda: ["unknown window. To set it: nexus config set a.b 1"])
+
+    async def scene() -> None:
+        stage.backend.refresh()
+
+    stage.play(scene())
+    assert "! unknown window. To set it: /config set a.b 1" in stage.text
+
+
 def test_a_terminal_without_live_lines_names_a_command_while_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
