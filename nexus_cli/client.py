@@ -27,6 +27,7 @@ from nexus_cli.config.server_token import UNIX
 from nexus_cli.core.json_value import JsonDict, JsonObject
 
 if TYPE_CHECKING:
+    from nexus_cli.core.event_json import AskResult
     from nexus_cli.core.server_results import (
         AgentLimits,
         AgentList,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from nexus_cli.reports.sessions import SessionsReport
     from nexus_cli.reports.workers import WorkerList
     from nexus_cli.reports.worktrees import WorktreesReport
-    from nexus_cli.session.event_json import AskResult
     from nexus_cli.worktrees.apply_worktree import AppliedWorktree
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])

@@ -359,7 +359,7 @@ def _print_failure(error: NexusError, arguments: list[str]) -> int:
         hint = f"{error.hint}; `nexus tour` works without a key"
         error = NexusError(error.kind, error.what, error.why, hint)
     if option := json_form(arguments):
-        from nexus_cli.session.event_json import failure_result  # noqa: PLC0415  (only with --json)
+        from nexus_cli.core.event_json import failure_result  # noqa: PLC0415  (only with --json)
         from nexus_cli.ui.print import json_renderer as form  # noqa: PLC0415
 
         process.drop_signal_result()

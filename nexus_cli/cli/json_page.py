@@ -15,9 +15,9 @@ from nexus_cli.cli.app import find_noun, list_help_lines
 from nexus_cli.cli.run.map_journal import MapLine
 from nexus_cli.cli.run.rehearse_turn import PriceReport
 from nexus_cli.core.event import LineEvent, StreamLine
+from nexus_cli.core.event_json import AskResult, ResultLine
 from nexus_cli.core.json_schema import NAMES, declared_keys, is_object, json_keys, json_type
 from nexus_cli.rpc import methods
-from nexus_cli.session.event_json import AskResult, ResultLine
 
 LINES = (*get_args(LineEvent), ResultLine)
 EVENTS = tuple(methods.EVENTS.values())

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import members_of
+from nexus_cli.core.event_json import event_value
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.message import ToolCall
 from nexus_cli.ledger import SessionInfo
@@ -17,7 +18,6 @@ from nexus_cli.reports.conversation import CONTINUED, PastEvent, Replay, replay_
 from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.reports.text.lines import Lines, cut_line, dollars, folded, plural, when, wrapped
 from nexus_cli.reports.workers import worker_lines
-from nexus_cli.session.event_json import event_value
 from nexus_cli.session.session import Session
 
 INDENT = "    "

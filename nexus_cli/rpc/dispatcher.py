@@ -32,6 +32,7 @@ from nexus_cli.core.event import (
     PersonAsked,
     TurnEnd,
 )
+from nexus_cli.core.event_json import AskResult, EventNumbers, event_value
 from nexus_cli.core.image_check import describe_bad_image
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import BUDGET_ENDED, describe_budget
@@ -61,7 +62,6 @@ from nexus_cli.rpc.method import number, one_of, rpc_method
 from nexus_cli.rpc.served_command import ServedContext, find_served
 from nexus_cli.runs.away_report import waiting_runs
 from nexus_cli.runs.live_wait import resume_run, wait_until_over, waiting_run
-from nexus_cli.session.event_json import AskResult, EventNumbers, event_value
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 from nexus_cli.session.status import Status

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from nexus_cli.core.clock import Clock, local_now
+from nexus_cli.core.event_json import EventNumbers
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.wire import json_text
-from nexus_cli.session.event_json import EventNumbers
 
 MOST_EVENTS = 2_000
 MOST_BYTES = 1 << 20

@@ -21,6 +21,7 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import LineEvent
+from nexus_cli.core.event_json import ResultLine
 from nexus_cli.core.json_schema import json_keys, json_schema
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import EDIT, FORMER_NAMES, LEVELS, MAX_INT, Limits, level_fields
@@ -51,7 +52,6 @@ from nexus_cli.rpc.jsonrpc import (
 )
 from nexus_cli.rpc.method import Method, number, one_of, read_methods, rpc_method
 from nexus_cli.rpc.pool import Agent, AgentConfig, AgentPool
-from nexus_cli.session.event_json import ResultLine
 
 _LIMITS = {
     "type": "object",

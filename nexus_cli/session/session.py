@@ -25,9 +25,10 @@ from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.entry import Cause, Drop, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Outcome
+from nexus_cli.core.event_json import event_value, result_of
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import CYCLE, PLAN, Limits, next_levels
-from nexus_cli.core.memo_kinds import LEVEL_SET
+from nexus_cli.core.memo_kinds import EVENT, LEVEL_SET
 from nexus_cli.core.request import Provider
 from nexus_cli.core.running_workers import RunningWorkers
 from nexus_cli.core.services import Jobs, Log, Workers
@@ -42,7 +43,6 @@ from nexus_cli.engine.turn import turn
 from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
-from nexus_cli.session.event_json import record_event, result_of
 from nexus_cli.session.limits_record import at_level
 from nexus_cli.session.options import Options
 from nexus_cli.session.session_state import Act, SessionState, bare_state
@@ -55,8 +55,8 @@ from nexus_cli.session.start_conversation import (
 from nexus_cli.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
+    from nexus_cli.core.event_json import AskResult, ContextFigures
     from nexus_cli.session.attached_texts import AttachedTexts
-    from nexus_cli.session.event_json import AskResult, ContextFigures
     from nexus_cli.session.session_jobs import SessionJobs
     from nexus_cli.session.status import Status
 
@@ -454,7 +454,7 @@ class Session:
             nonlocal problem
             problem = None
             try:
-                self._control.recorder = partial(record_event, self.engine.context, 0)
+                self._control.recorder = partial(self._record_event, 0)
                 await self._save()
                 await start_conversation(self.state)
                 await act(self.state)
@@ -527,7 +527,7 @@ class Session:
         engine, dispatcher = self.engine, self.dispatcher
         known = self.state.record.last_drop() if self.state.record else 0
         first = engine.conversation.last + 1 if trigger.text else 0
-        self._control.recorder = partial(record_event, engine.context, first)
+        self._control.recorder = partial(self._record_event, first)
         dispatcher.granted = ()
         dispatcher.denied.clear()
         dispatcher.changed.clear()
@@ -607,6 +607,19 @@ class Session:
             self._control.recorder(event.TurnEnd(replace(ended, text="")))  # the newest answer has the text
         await self._end_saving()
         return ended
+
+    def _record_event(self, first: int, seen: event.RecordedEvent) -> None:
+        """Record `seen` if a person saw it. `first` is the entry with which its turn begins, 0 for one that goes on. A
+        ledger that fails says so by the next commit that matters."""
+        if isinstance(seen, event.CacheResult) and not seen.why:
+            return
+        if isinstance(seen, event.Retry) and seen.cut:  # it is recorded with the cut text
+            return
+        if isinstance(seen, event.TurnEnd) and self.conversation.last < first:  # its message was not recorded
+            return
+        if line := event_value(seen):
+            with suppress(NexusError):
+                self.conversation.memo(EVENT, {"type": line[0], **line[1]}, max(first, self.conversation.last))
 
     async def _save(self, *, waits: bool = True) -> None:
         await self.conversation.log.save(waits=waits)

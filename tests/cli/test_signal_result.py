@@ -18,7 +18,7 @@ from nexus_cli.cli import app
 from nexus_cli.cli.signal_result import json_form, signal_result
 from nexus_cli.config.program_words import VALUED
 from nexus_cli.core.errors import NexusError
-from nexus_cli.session.event_json import failure_result
+from nexus_cli.core.event_json import failure_result
 
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 

@@ -22,9 +22,9 @@ from nexus_cli.cli.run.rehearse_turn import PriceReport
 from nexus_cli.core.approval import Deny
 from nexus_cli.core.errors import ErrorObject
 from nexus_cli.core.event import LineEvent, Notice
+from nexus_cli.core.event_json import AskResult, EventNumbers, ResultLine
 from nexus_cli.core.json_schema import json_keys, json_schema
 from nexus_cli.core.message import ToolCall, ToolResult
-from nexus_cli.session.event_json import AskResult, EventNumbers, ResultLine
 
 LINES = {get_args(json_keys(kind)["type"])[0]: kind for kind in (*get_args(LineEvent), ResultLine)}
 

@@ -11,6 +11,7 @@ import pytest
 from nexus_cli.config.settings import Settings
 from nexus_cli.core import event as e
 from nexus_cli.core.entry import Entry, Epoch, Kind, Memo
+from nexus_cli.core.event_json import event_value
 from nexus_cli.core.memo_kinds import CUT_ANSWER, EVENT
 from nexus_cli.core.message import Message, Role
 from nexus_cli.core.typed_text import GO_ON, NOT_DONE
@@ -21,7 +22,6 @@ from nexus_cli.reports.event_texts import describe_event
 from nexus_cli.reports.export import session_pieces
 from nexus_cli.reports.page.session_page import session_page
 from nexus_cli.reports.timeline import session_timeline
-from nexus_cli.session.event_json import event_value
 
 UNTIL = f"{NOT_DONE}`make test` exits 2. Work on until it exits 0."
 HOOK = "[hook lint.sh: not finished]"

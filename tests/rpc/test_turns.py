@@ -19,12 +19,12 @@ from worktrees.repository import make_project, make_worktree
 from nexus_cli.client import CallError, Client
 from nexus_cli.config.paths import places
 from nexus_cli.core.approval import PersonQuestion
+from nexus_cli.core.event_json import AskResult
 from nexus_cli.core.request import Request
 from nexus_cli.ledger import Ledger
 from nexus_cli.rpc import client_approver, dispatcher, event_feed
 from nexus_cli.rpc.client_approver import NOBODY
 from nexus_cli.rpc.methods import METHODS
-from nexus_cli.session.event_json import AskResult
 
 
 def shell_then_done(request: Request) -> Reply:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nexus_cli.cli.work_folder import WorkFolder
     from nexus_cli.config.settings import Settings
     from nexus_cli.core.attachment import Trigger
-    from nexus_cli.session.event_json import AskResult
+    from nexus_cli.core.event_json import AskResult
     from nexus_cli.ui.print.json_renderer import JsonRenderer
     from nexus_cli.ui.print.turn_progress import TurnProgress
 

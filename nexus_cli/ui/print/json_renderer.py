@@ -10,9 +10,9 @@ from datetime import datetime
 
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.event import Event
+from nexus_cli.core.event_json import EventNumbers
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.wire import json_text
-from nexus_cli.session.event_json import EventNumbers
 from nexus_cli.ui.print.stream import Writable
 
 

@@ -34,13 +34,13 @@ from nexus_cli.core.event import (
     ToolResultEvent,
     TurnEnd,
 )
+from nexus_cli.core.event_json import ContextFigures
 from nexus_cli.core.request import Delta, FinishDelta, Request, UsageDelta
 from nexus_cli.core.services import Assembly
 from nexus_cli.core.usage import Usage
 from nexus_cli.reports.context import context_report, live_report
 from nexus_cli.session.acts.compaction import preview, uncompaction
 from nexus_cli.session.draft import prepare_next_request
-from nexus_cli.session.event_json import ContextFigures
 from nexus_cli.session.options import Options
 from nexus_cli.session.session import Session
 

@@ -10,11 +10,11 @@ from typing import get_args
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Defer, Deny, PersonQuestion, Question
 from nexus_cli.core.entry import Cause, Drop
+from nexus_cli.core.event_json import EventNumbers
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.read_event import read_event
 from nexus_cli.core.usage import Cost, Usage
 from nexus_cli.core.wire import json_text
-from nexus_cli.session.event_json import EventNumbers
 from nexus_cli.ui.print.json_renderer import JsonLinesRenderer
 from nexus_cli.ui.print.notice_lines import NoticeLines
 from nexus_cli.ui.print.turn_progress import TurnProgress

@@ -1,17 +1,12 @@
-"""The JSON of events and results (`nexus docs json`), for `--stream-json` and the server.
-
-Also records the events of a turn or an act that no entry holds, for a replay (`reports/conversation.py`).
-"""
+"""The JSON of events and results (`nexus docs json`), for `--stream-json` and the server."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
-from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.clock import format_utc, local_now
 from nexus_cli.core.entry import Drop, DropObject, drop_value
 from nexus_cli.core.errors import ErrorObject, NexusError
@@ -19,20 +14,15 @@ from nexus_cli.core.event import (
     AgentEvent,
     ApprovalAnswer,
     ApprovalRequest,
-    CacheResult,
     ContextDrop,
     DeniedCall,
     Event,
     Outcome,
-    RecordedEvent,
-    Retry,
     StreamLine,
     ToolQueue,
-    TurnEnd,
     UntilObject,
 )
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
-from nexus_cli.core.memo_kinds import EVENT
 from nexus_cli.core.usage import Usage
 
 
@@ -141,17 +131,3 @@ class EventNumbers:
         head = {"v": 1, "seq": self.next, "at": format_utc(self.clock()), "type": kind}
         self.next += 1
         return {**head, **{key: item for key, item in value.items() if key not in head}}
-
-
-def record_event(context: ContextManager, first: int, event: RecordedEvent) -> None:
-    """Record `event` if a person saw it. `first` is the entry with which its turn begins, 0 for one that goes on. A
-    ledger that fails says so by the next commit that matters."""
-    if isinstance(event, CacheResult) and not event.why:
-        return
-    if isinstance(event, Retry) and event.cut:  # it is recorded with the cut text
-        return
-    if isinstance(event, TurnEnd) and context.conversation.last < first:  # its message was not recorded
-        return
-    if line := event_value(event):
-        with suppress(NexusError):
-            context.conversation.memo(EVENT, {"type": line[0], **line[1]}, max(first, context.conversation.last))
