@@ -10,8 +10,8 @@ from nexus_cli.reports.diff import DiffReport, SessionChanges, diff_report, fold
 def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport]:
     """Show changes to files as a diff.
 
-    With N, the number of a message, it shows the changes of that turn, or only those to PATH. `git diff` shows all
-    changes since the last commit.
+    With N, the number of a message, it shows the changes of that turn, or only those to PATH. `git diff HEAD` shows
+    the changes to tracked files since the last commit.
     """
     from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import is_undone  # noqa: PLC0415

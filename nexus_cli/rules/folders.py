@@ -74,9 +74,9 @@ class Folders:
         if words and words[0].text == "--":
             words = words[1:]
         if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
-            raise NotReadOnly("cd is followed only to one folder written without expansions")
+            raise NotReadOnly("the working folder is unknown after cd with options or expansions")
         if command.is_nested:
-            raise NotReadOnly("cd in a loop or condition is not followed")
+            raise NotReadOnly("the working folder is unknown after cd in a loop or condition")
         entered = [join_path(folder, words[0].text) for folder in (self.assumed, *self.others)]
         for folder in entered:
             if os.path.realpath(folder) != folder and os.path.lexists(folder):

@@ -224,7 +224,7 @@ class RunDriver:
             said = _error_text(error["message"], error["hint"]) if error is not None else ""
             if outcome.retry_after is not None and (attempts := self._earlier_attempts(outcome)):
                 seconds = format_duration(self.ledger.runs.now() - attempts["since"])
-                said = f"the provider was unavailable for {seconds} (runs.wait_provider): {said}"
+                said = f"the provider was unavailable for {seconds} (limit: setting runs.wait_provider): {said}"
             if self.was_cut:
                 said = f"stopped at its limit: {error['message'] if error is not None else f'limits.{ending}'}"
             if self.is_short and "max_cost" in (ending or said):

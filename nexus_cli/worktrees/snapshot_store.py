@@ -191,12 +191,12 @@ class BlobReader:
         self._child.stdin.flush()
         head = self._child.stdout.readline().split()
         if len(head) != 3 or head[1] != b"blob":
-            raise GitError(f"{blob[:12]} is missing from the store")
+            raise GitError(f"object {blob[:12]} of the worktree's snapshot is missing")
         left = int(head[2])
         while left:
             piece = self._child.stdout.read(min(left, _PIECE))
             if not piece:
-                raise GitError(f"{blob[:12]} could not be read from the store")
+                raise GitError(f"object {blob[:12]} of the worktree's snapshot could not be read")
             file.write(piece)
             left -= len(piece)
         self._child.stdout.read(1)

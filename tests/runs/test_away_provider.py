@@ -123,7 +123,7 @@ def test_a_provider_that_stays_away_ends_the_run_after_the_time_of_the_settings(
     run_due(provider, settings=settings)
     assert stored(run.key).state == "failed" and "busy" in stored(run.key).error and len(provider.errors) == 6
     assert stored(run.key).error.startswith(
-        "the provider was unavailable for 1 min (runs.wait_provider): request failed"
+        "the provider was unavailable for 1 min (limit: setting runs.wait_provider): request failed"
     )
 
 

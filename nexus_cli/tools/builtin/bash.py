@@ -62,7 +62,7 @@ async def run(arguments: BashArguments, context: ToolContext) -> ToolResult:
     if arguments.background:
         jobs = context.services.get(Jobs)
         if jobs is None:
-            return ToolResult(error="this session has no background commands", ran=False)
+            return ToolResult(error="background commands are not available in this session", ran=False)
         started: ToolResult = await jobs.start(arguments.command, context, arguments.timeout)
         return started
     seconds = min(arguments.timeout or DEFAULT_SECONDS, MOST_SECONDS)
