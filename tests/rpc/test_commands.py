@@ -560,7 +560,7 @@ async def test_images_go_with_a_message(tmp_path: Path) -> None:
         for wrong in ("no base64", base64.b64encode(b"a text").decode()):
             with pytest.raises(CallError, match="PNG"):
                 await served.client.send("a", "look", [wrong])
-        for images, why in (([{}], "must be a string"), ([1], "another type")):
+        for images, why in (([{}], "must be a string"), ([1], "the wrong type")):
             with pytest.raises(CallError, match=why):
                 await served.client.call("send", agent_id="a", content="x", images=images)
         assert len(provider.seen) == 1
