@@ -61,7 +61,7 @@ class Parts:
     cache_key: str
     max_output: int
     messages: Sequence[JsonObject]
-    """With cache marks, without null fields."""
+    """With cache marks."""
 
     @property
     def pairs(self) -> list[str]:
