@@ -428,4 +428,4 @@ def _explain(state: FileState) -> str:
     """Return the reason that a path is not covered."""
     if state.kind == SPECIAL or not state.content:
         return SPECIAL_FILE if state.kind == SPECIAL else UNCOPIED
-    return f"{state.size / 1e6:,.0f} MB, {LINKED}"
+    return f"{state.size / 1e6:,.0f} MB, {LINKED}" if state.size > _LARGE else LINKED

@@ -16,7 +16,7 @@ from nexus_cli.tree import read_state
 from nexus_cli.tree.read_state import StateReader
 from nexus_cli.undo.coverage import REBUILT, WHOLE, describe_uncovered, names_outside
 from nexus_cli.undo.follow_changes import ChangeJournal, StepOwner
-from nexus_cli.undo.project_look import SPECIAL_FILE
+from nexus_cli.undo.project_look import LINKED, SPECIAL_FILE
 from nexus_cli.undo.records import MOST_LEVELS, TOO_DEEP
 
 
@@ -36,7 +36,9 @@ def test_a_large_file_is_named_before_the_command_and_after_it_if_it_was_written
 ) -> None:
     monkeypatch.setattr(StateReader, "is_late", True)  # there is no time to copy it
     large = world.write("data.db", "x" * 2_000_000)
-    assert "undo will not cover data.db (2 MB, " in run_command(world, lambda: world.write("its.txt"))
+    world.write("tiny.db", "x")
+    named = run_command(world, lambda: world.write("its.txt"))
+    assert named == f"undo will not cover data.db (2 MB, {LINKED}), tiny.db ({LINKED})", "small: the size is no reason"
     report = world.undo()
     assert report["removed"] == ["its.txt"] and not report["not_covered"]
     run_command(world, lambda: large.write_bytes(b"y"))
