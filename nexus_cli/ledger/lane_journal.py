@@ -6,13 +6,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from nexus_cli.core.entry import Memo
-from nexus_cli.core.shared_types import TakeText
+from nexus_cli.core.shared_types import T, TakeText
+from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.known_notes import KnownNotes
 from nexus_cli.ledger.lane_log import Journal, LaneLog
 from nexus_cli.ledger.lane_state import LaneState
+
+is_for_screen: ContextVar[bool] = ContextVar("is_for_screen", default=False)
+"""True while the figures of a status line are read: in a turn, nothing may wait for a server then."""
 
 
 @dataclass(eq=False)
@@ -51,6 +57,10 @@ class SessionJournal(Journal):
         """Return the notes of the main lane of one kind; what others have noted since was read before."""
         with self._lock:
             return self.known_notes.of_kind(self.db, kind)
+
+    def figure(self, begin: Callable[[Database, str], Callable[[], T]]) -> T:
+        """Return what the function reads of the session that `begin` returns."""
+        return begin(self.db, self.session)()
 
     def close(self) -> None:
         """Commit what was put off, and close what the journal has opened."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +17,9 @@ from typing import Any
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
+from nexus_cli.core.shared_types import T
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.lane_journal import SessionJournal
+from nexus_cli.ledger.lane_journal import SessionJournal, is_for_screen
 from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
 from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line, was_recorded
 
@@ -54,6 +55,9 @@ class ServerJournal(SessionJournal):
     """True once the person was told that the server is away, until it answers."""
     _file: FileLock | None = None
     """The file with what waits for the server; `close` leaves it to the next command."""
+
+    _figures: dict[Any, Any] = field(default_factory=dict)
+    """By what `figure` was called with for a status line: what the last commit found."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,7 +108,8 @@ class ServerJournal(SessionJournal):
         return self._turns or 1, self.db.files_noted
 
     def notes(self, log: LaneLog, kind: str) -> list[Memo]:
-        if (self._is_old and not self.defers) or not self.known_notes.is_fresh:
+        is_due = (self._is_old and not self.defers) or not self.known_notes.is_fresh
+        if is_due and not (self._is_beside_turn and self.known_notes.has(kind)):
             self.commit_waiting(is_asked=True)
         if not self.known_notes.has(kind):
             with self._holding_commits():  # of what waits a part may be committed
@@ -114,6 +119,23 @@ class ServerJournal(SessionJournal):
             known = super().notes(log, kind)
             waiting = (memo for call in self.waiting if call.lane == log.lane for memo in call.memos)
             return [*known, *(memo for memo in waiting if memo.kind == kind)]
+
+    @property
+    def _is_beside_turn(self) -> bool:
+        """True if a status line is read while a turn runs."""
+        return self.defers and is_for_screen.get()
+
+    def figure(self, begin: Callable[[Database, str], Callable[[], T]]) -> T:
+        """See `SessionJournal`; for a status line, while a turn runs, as the last commit found it."""
+        if not (self._is_beside_turn and begin in self._figures):
+            if self.waiting:
+                self.commit_waiting()
+            found = super().figure(begin)
+            if not is_for_screen.get():
+                return found
+            self._figures[begin] = found
+        value: T = self._figures[begin]
+        return value
 
     def close(self) -> None:
         """Commit what waits, or leave it in a file."""
@@ -154,10 +176,12 @@ class ServerJournal(SessionJournal):
                     if not (was_tried and was_recorded(log, call.name, call.values)):
                         call.write(self.db)
                 found = self.known_notes.begin_later(self.db)
+                figures = {begin: begin(self.db, self.session) for begin in self._figures}
             with self._lock:
                 self._was_tried = self._is_away = False
                 self._asked = time.monotonic()
                 self.known_notes.add(found())
+                self._figures |= {begin: read() for begin, read in figures.items()}
                 self.waiting[:] = [call for call in self.waiting if call not in batch]
                 if not self.waiting:
                     self._remove_file()

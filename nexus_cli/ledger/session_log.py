@@ -5,20 +5,21 @@ Its journal commits: `file_journal` for a file, `server_journal` for a server (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from nexus_cli.core.clock import Clock, local_now
 from nexus_cli.core.entry import Drop, Entry, Epoch, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError
 from nexus_cli.core.services import SeenFile
 from nexus_cli.core.shared_types import T, TakeText
-from nexus_cli.ledger import entries, epochs, lanes
+from nexus_cli.ledger import drops, entries, epochs, lanes, sessions
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.file_journal import FileJournal
-from nexus_cli.ledger.lane_journal import SessionJournal
+from nexus_cli.ledger.lane_journal import SessionJournal, is_for_screen
 from nexus_cli.ledger.lane_log import MOST_SEEN, LaneLog
 from nexus_cli.ledger.lane_state import LaneState, read_state
+from nexus_cli.ledger.sessions import SessionInfo
 from nexus_cli.ledger.store import Ledger
 
 
@@ -107,8 +108,14 @@ class SessionLog(LaneLog):
 
     # What was not recorded is not asked for
 
+    @property
+    def session(self) -> SessionInfo:
+        return self._journal.figure(sessions.begin_info) or super().session
+
     def drops(self) -> list[Drop]:
-        return super().drops() if self.known.drops else []
+        if not self.known.drops:
+            return []
+        return self._without_failure(lambda: self._journal.figure(drops.begin_list), list[Drop]())
 
     def digest(self, path: str) -> str | None:
         return None if self.known.is_new and path not in self.noted else super().digest(path)
@@ -153,6 +160,17 @@ class SessionLog(LaneLog):
         """Begin or end to let what is recorded wait for `save`, on a server only."""
         self._journal.defer(self, defers)
 
+    @staticmethod
+    @contextmanager
+    def for_screen() -> Iterator[None]:
+        """Read in the block what a status line shows: while a turn runs on a server, what is known of the session, so
+        that nothing waits and nothing fails."""
+        token = is_for_screen.set(True)
+        try:
+            yield
+        finally:
+            is_for_screen.reset(token)
+
     def close(self) -> None:
         """Commit what waits, or leave it in a file, and close the database in memory, if there is one."""
         self._journal.close()
@@ -170,6 +188,6 @@ class SessionLog(LaneLog):
         try:
             return read()
         except NexusError as error:
-            if self._journal.defers and isinstance(error, LedgerAwayError):
+            if self._journal.defers and not is_for_screen.get() and isinstance(error, LedgerAwayError):
                 raise  # the step is taken again when the server answers
             return default

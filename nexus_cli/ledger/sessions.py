@@ -160,6 +160,13 @@ def info(db: Database, session: str) -> SessionInfo:
     return found[0]
 
 
+def begin_info(db: Database, session: str) -> Callable[[], SessionInfo | None]:
+    """Begin to read a session by its whole id (`Database.begin_query`); the function that is returned returns it, or
+    None if it does not exist."""
+    rows = db.begin_query(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", session)
+    return lambda: next(map(_info, rows()), None)
+
+
 def _info(row: Row) -> SessionInfo:
     """Convert a row of `_COLUMNS` to a session."""
     cost = round_dollars(row[15])

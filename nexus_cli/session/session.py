@@ -246,7 +246,8 @@ class Session:
         """Return the figures of the status line."""
         from nexus_cli.session.status import status  # noqa: PLC0415  (a status line is shown)
 
-        return status(self.state)
+        with SessionLog.for_screen():
+            return status(self.state)
 
     async def warn_of_cold_request(self) -> str:
         """Return the warning, once, about a next request that misses the cache at some cost; "" for none."""

@@ -28,7 +28,7 @@ from search import sample
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.core.errors import LedgerAwayError
-from nexus_cli.core.event import CompactionDone, Notice
+from nexus_cli.core.event import CompactionDone, Event, Notice, ToolCallEvent
 from nexus_cli.ledger import Ledger, database
 from nexus_cli.ledger.postgres import PostgresDatabase
 from nexus_cli.ledger.server_journal import ServerJournal
@@ -198,6 +198,46 @@ def test_a_result_that_could_not_be_saved_is_not_lost(place: Path, url: str, pos
         assert ask(around, "-r", session).returncode == 0
         assert (around.folder / "out").read_text().split() == ["1", "2", "3", "4"]
         check_all_is_there(around, session)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("turn", sample([1, 2], 2))
+def test_a_status_line_is_read_while_the_server_is_away(turn: int, place: Path, url: str, postgres: Server) -> None:
+    """The server goes while a command of the first turn or of a later one runs, after something was left out."""
+    read, numbers, away = list[bool](), count(1), threading.Event()
+
+    def answer(body: Any) -> dict[str, Any]:
+        number = next(numbers)
+        if number % 5 == 0:
+            return {"text": "done"}
+        return bash(f"seq {number}0000; sleep 0.2") if number % 2 else bash("sleep 0.2")
+
+    with world(place, answer, ledger_url=url) as around:
+
+        async def show(session: Session) -> None:
+            while True:  # as a screen does: beside the turn, in the same loop
+                assert session.status()
+                read.append(away.is_set())
+                await asyncio.sleep(0.02)
+
+        def stop(event: Event, _: int) -> None:
+            if isinstance(event, ToolCallEvent) and len(around.server.requests) == 2 * turn and not away.is_set():
+                away.set()
+                postgres.stop()
+                threading.Timer(3.0, postgres.start).start()
+
+        async def live() -> None:
+            session = around.open()
+            screen = asyncio.create_task(show(session))
+            for _ in range(turn):
+                assert outcome(await say(session, "go", stop)).ok
+            assert not screen.done(), screen
+            screen.cancel()
+            assert session.status().used and session.state.drops()
+            await session.aclose()
+
+        asyncio.run(live())
+        assert away.is_set() and sum(read) > 20, "it was read all the time"
 
 
 @pytest.mark.matrix

@@ -74,16 +74,16 @@ class Trips:
 
 
 @pytest.mark.matrix
-@pytest.mark.parametrize("is_fork", sample([False, True], 2))
+@pytest.mark.parametrize("kind", sample(["new", "fork", "with a status line"], 3))
 def test_a_step_waits_at_most_four_times_for_the_server(
-    is_fork: bool, place: Path, url: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, place: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers, seen = count(1), list[int]()
+    numbers, seen, is_shown = count(1), list[int](), kind == "with a status line"
     kinds: list[tuple[str, dict[str, Any]]] = [("bash", {"command": "echo done"}), ("read_file", {"path": "a.txt"})]
 
     def answer(body: Any) -> dict[str, Any]:
         if (number := next(numbers)) == 1:
-            assert 5 < trips.count <= FIRST, trips.count
+            assert 5 < trips.count <= FIRST + is_shown, trips.count
         else:
             seen.append(trips.count)
         name, arguments = kinds[number % 2]
@@ -95,9 +95,15 @@ def test_a_step_waits_at_most_four_times_for_the_server(
 
         async def live() -> None:
             session = around.open()
-            assert outcome(await say(session, "go")).ok
+            if is_shown:
+                session.status()  # once at the prompt
+
+            def show(*_: object) -> None:
+                session.status()
+
+            assert outcome(await say(session, "go", show if is_shown else None)).ok
             await session.aclose()
-            if is_fork:
+            if kind == "fork":
                 ledger = Ledger.open(url)
                 fork = ledger.fork_session(session.id, at="2026-01-13T14:30:00.000Z").id
                 ledger.close()
