@@ -187,6 +187,9 @@ def _take_text(name: str, verb: Verb, given: dict[str, Any], line: str) -> str:
     before, text = line[: match.start()].strip(), line[match.end() :].strip()
     quoted = _QUOTED.match(text)
     behind = text[quoted.end() :].strip() if quoted else ""
+    if before and behind.startswith("-"):
+        why = f"{behind.split()[0]} stands behind the quoted text"
+        raise _refuse(name, verb, line, why, f"If it belongs to the value of {chosen.flag}, quote the whole value")
     if quoted and not (before and behind):
         before = before or behind
         text = quoted[1] if quoted[2] is None else re.sub(r"\\(.)", r"\1", quoted[2])

@@ -17,7 +17,7 @@ from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.entry import SWITCH, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import TurnStart
-from nexus_cli.core.limits import BUDGET
+from nexus_cli.core.limits import BUDGET, PLAN
 from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, RESULT, TRIGGER, WAIT, WORKER
 from nexus_cli.core.message import Role
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
@@ -57,10 +57,11 @@ def find_continuations(state: SessionState, until: str, schema: str, *, has_mess
     """Return the continuations that may follow the replies of a turn, in their order: the schema binds the last answer.
 
     In a one-shot session a new message without `--until` is a question of its own; without a message the work resumes.
+    In plan mode the command, which may not run, waits for the next turn outside of it.
     """
     continuations: list[Continuation] = [WorkerReports(state)]
     command = until
-    if not command and (state.has_more_turns or not has_message):
+    if not command and state.dispatcher.level != PLAN and (state.has_more_turns or not has_message):
         command = open_until(state.engine.conversation, state.session_id).get("command", "")
     if command:
         from nexus_cli.session.until_rounds import UntilRounds  # noqa: PLC0415  (few turns work for a command)

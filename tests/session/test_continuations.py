@@ -15,8 +15,10 @@ from nexus_cli.config.hook_tables import HookTable
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice, Outcome, TurnEnd
+from nexus_cli.core.limits import ALL, PLAN
 from nexus_cli.core.request import Request
 from nexus_cli.session import session as session_module
+from nexus_cli.session.acts.goal import set_until
 from nexus_cli.session.continuation import Continuation
 from nexus_cli.session.session import Session
 
@@ -54,6 +56,30 @@ def test_a_turn_goes_on_by_a_worker_then_until_then_a_hook_then_the_schema(tmp_p
     assert outcome.until is not None and outcome.until["passed"]
     order = ["worker w1 has ended", "Not done yet", "look again", "does not match the JSON Schema"]
     assert [next((one for one in order if one in text), text) for text in said[2:]] == order
+
+
+@pytest.mark.matrix
+def test_a_turn_in_plan_mode_leaves_the_command_to_the_next_one(tmp_path: Path) -> None:
+    session = opened(Played(lambda request: "A plan."), tmp_path, front="chat", interactive=True)
+
+    async def turn(words: str) -> Outcome:
+        events = [event async for event in session.run(words)]
+        assert isinstance(events[-1], TurnEnd)
+        return events[-1].outcome
+
+    async def live() -> tuple[Outcome, Outcome]:
+        set_until(session.conversation, session.id, "test -e again")
+        session.set_level(PLAN)
+        planned = await turn("plan it")
+        session.set_level(ALL)
+        (session.dispatcher.cwd / "again").touch()
+        done = await turn("do it")
+        await session.aclose()
+        return planned, done
+
+    planned, done = asyncio.run(live())
+    assert planned.ok and planned.until is None
+    assert done.ok and done.until is not None and done.until["passed"]
 
 
 @pytest.mark.matrix
