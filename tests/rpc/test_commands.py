@@ -18,6 +18,7 @@ from program.nursery import run_born
 from rpc.serving import Answering, Reply, Served, serving, until, words
 from search import sample
 
+import nexus_cli
 from nexus_cli.client import CallError
 from nexus_cli.commands import discover
 from nexus_cli.commands.verb import Authority, Verb
@@ -190,6 +191,16 @@ async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
             if not command.is_served:
                 with pytest.raises(NexusError, match="--connect"):
                     find_served(command.name, "", context)
+
+
+def test_every_door_of_a_client_asks_which_command_it_may_give() -> None:
+    """The server's and the editor's; the model has none, since the rooms below the commands know none of them."""
+    root = Path(nexus_cli.__file__).parent
+    texts = {path.name: path.read_text() for room in ("rpc", "acp") for path in (root / room).glob("*.py")}
+    doors = {name for name, text in texts.items() if ".invoke(" in text}
+    assert doors == {"dispatcher.py", "agent.py"}
+    found = {name: text.count("find_served(") for name, text in texts.items() if name in doors}
+    assert found == {"dispatcher.py": 1, "agent.py": 2} and not [name for name in doors if " find(" in texts[name]]
 
 
 @pytest.mark.parametrize("allow", ["ask", "edit"])
