@@ -109,7 +109,7 @@ class ServerJournal(SessionJournal):
 
     def notes(self, log: LaneLog, kind: str) -> list[Memo]:
         is_due = (self._is_old and not self.defers) or not self.known_notes.is_fresh
-        if is_due and not (self._is_beside_turn and self.known_notes.has(kind)):
+        if is_due and not (self.defers and is_for_screen.get() and self.known_notes.has(kind)):
             self.commit_waiting(is_asked=True)
         if not self.known_notes.has(kind):
             with self._holding_commits():  # of what waits a part may be committed
@@ -120,18 +120,18 @@ class ServerJournal(SessionJournal):
             waiting = (memo for call in self.waiting if call.lane == log.lane for memo in call.memos)
             return [*known, *(memo for memo in waiting if memo.kind == kind)]
 
-    @property
-    def _is_beside_turn(self) -> bool:
-        """True if a status line is read while a turn runs."""
-        return self.defers and is_for_screen.get()
-
     def figure(self, begin: Callable[[Database, str], Callable[[], T]]) -> T:
-        """See `SessionJournal`; for a status line, while a turn runs, as the last commit found it."""
-        if not (self._is_beside_turn and begin in self._figures):
+        """See `SessionJournal`. For a status line it is read with what is committed or asked anyway, while a turn runs
+        with nothing else."""
+        is_kept = is_for_screen.get()
+        if is_kept and begin in self._figures:
+            if self._is_old and not self.defers:
+                self.commit_waiting(is_asked=True)
+        else:
             if self.waiting:
                 self.commit_waiting()
             found = super().figure(begin)
-            if not is_for_screen.get():
+            if not is_kept:
                 return found
             self._figures[begin] = found
         value: T = self._figures[begin]
