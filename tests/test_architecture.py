@@ -183,7 +183,6 @@ STARTS_PROGRAMS = {
     "sandbox/walls.py": "git of our own and our workers, in walls",
     "sandbox/inspect_sandbox.py": "`true`, in the sandbox, to measure a start",
     "sandbox/probe.py": "attempts of our own Python, in the sandbox",
-    "sandbox/restricted_thread.py": "/bin/sh that ends what a command left running",
     "client.py": "our own Python, as a server",
     "core/bounded_call.py": "a fork of itself, which ends with its function",
 }
@@ -446,7 +445,7 @@ def test_git_is_run_by_one_door() -> None:
     found = {
         name(path) for path in product() for node in nodes(path) if isinstance(node, ast.Name) and node.id in parts
     }
-    starters = {"run_program", "start_program", "start_program_async"}
+    starters = {"run_program", "start_helper", "start_program_async"}
     found |= {
         name(path)
         for path in product()
