@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.real_files import NEW
 
 
 def replace_private_file(path: Path, data: bytes, check: Callable[[], None] = lambda: None) -> None:
@@ -18,7 +19,7 @@ def replace_private_file(path: Path, data: bytes, check: Callable[[], None] = la
     """
     draft = private_dir(path.parent) / f".{path.name}-{os.urandom(8).hex()}"
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        with open(os.open(draft, NEW, 0o600), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
