@@ -183,7 +183,6 @@ STARTS_PROGRAMS = {
     "sandbox/walls.py": "git of our own and our workers, in walls",
     "sandbox/inspect_sandbox.py": "`true`, in the sandbox, to measure a start",
     "sandbox/probe.py": "attempts of our own Python, in the sandbox",
-    "sandbox/restricted_thread.py": "/bin/sh that ends what a command left running",
     "client.py": "our own Python, as a server",
     "core/bounded_call.py": "a fork of itself, which ends with its function",
 }
@@ -446,7 +445,7 @@ def test_git_is_run_by_one_door() -> None:
     found = {
         name(path) for path in product() for node in nodes(path) if isinstance(node, ast.Name) and node.id in parts
     }
-    starters = {"run_program", "start_program", "start_program_async"}
+    starters = {"run_program", "start_helper", "start_program_async"}
     found |= {
         name(path)
         for path in product()
@@ -476,34 +475,34 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_514, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_710, 0, 53),
-    "config": (34_857, 0, None),
+    "config": (35_098, 0, None),
     "context": (8_976, 0, 18),
     "conversation": (47_233, 0, 47),
-    "core": (44_088, 0, None),
+    "core": (44_205, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_449, 0, 31),
+    "engine": (50_426, 0, 31),
     "guides": (4_595, 0, 19),
-    "hooks": (7_793, 0, 21),
+    "hooks": (7_769, 0, 21),
     "imports": (14_581, 0, 10),
-    "ledger": (51_677, 0, 34),
-    "mcp": (19_604, 0, 21),
+    "ledger": (51_659, 0, 34),
+    "mcp": (19_546, 0, 21),
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
-    "provider": (28_956, 0, 57),
-    "reports": (90_114, 8_414, None),
+    "provider": (28_903, 0, 57),
+    "reports": (90_110, 8_414, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
-    "runs": (23_358, 0, 40),
-    "sandbox": (39_678, 0, 27),
+    "runs": (23_282, 0, 40),
+    "sandbox": (39_598, 0, 27),
     "sections": (34_972, 0, 42),
     "service_list": (303, 0, 2),
     "session": (50_928, 0, 35),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
-    "tools": (55_520, 27_256, 54),
-    "tree undo worktrees": (68_525, 0, 62),
-    "ui": (95_650, 0, 45),
+    "tools": (55_436, 27_256, 54),
+    "tree undo worktrees": (68_348, 0, 62),
+    "ui": (95_427, 0, 45),
     "workers": (10_372, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +516,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_537, 49_784)
+SUM = (970_075, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

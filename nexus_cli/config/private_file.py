@@ -1,4 +1,4 @@
-"""Replace a private file atomically, with mode 0600."""
+"""Write private files, with mode 0600: replace them atomically, or append lines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.errors import NexusError, write_failure_hint
+from nexus_cli.core.real_files import NEW
 
 
 def replace_private_file(path: Path, data: bytes, check: Callable[[], None] = lambda: None) -> None:
@@ -18,7 +19,7 @@ def replace_private_file(path: Path, data: bytes, check: Callable[[], None] = la
     """
     draft = private_dir(path.parent) / f".{path.name}-{os.urandom(8).hex()}"
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        with open(os.open(draft, NEW, 0o600), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -27,6 +28,27 @@ def replace_private_file(path: Path, data: bytes, check: Callable[[], None] = la
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def append_lines(path: Path, lines: bytes, *, synced: bool = True) -> int:
+    """Append lines, each with its newline, to a file that other processes write too; return the file's new size.
+
+    An incomplete last line of the file gets a newline first. If `synced`, they are on disk when this returns. Raises
+    `OSError`, also for a link.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    with open(os.open(private_dir(path.parent) / path.name, flags, 0o600), "ab") as file:
+        handle = file.fileno()
+        about = os.fstat(handle)
+        if about.st_mode & 0o077 and about.st_uid == os.geteuid():
+            os.fchmod(handle, 0o600)
+        if about.st_size and os.pread(handle, 1, about.st_size - 1) != b"\n":
+            lines = b"\n" + lines
+        file.write(lines)
+        file.flush()
+        if synced:
+            os.fsync(handle)
+    return about.st_size + len(lines)
 
 
 @contextmanager

@@ -11,10 +11,12 @@ import asyncio
 import errno
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +197,7 @@ def run_git_outside(program: str, folder: Path, environ: Environ, *arguments: st
     return done.stdout if done.returncode == 0 else None
 
 
-# -- starting ----------------------------------------------------------------------------------------------------------
+# -- starting and ending -----------------------------------------------------------------------------------------------
 
 
 def run_program(argv: Sequence[str], *, env: Environ, **options: Any) -> subprocess.CompletedProcess[bytes]:
@@ -203,9 +205,18 @@ def run_program(argv: Sequence[str], *, env: Environ, **options: Any) -> subproc
     return subprocess.run(argv, env=env, capture_output=True, check=False, **options)
 
 
-def start_program(argv: Sequence[str], *, env: Environ, **options: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(argv, env=env, **options)
+def start_helper(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program of ours in `/`, with an empty environment and a process group of its own. Its input is a pipe and
+    its output is dropped, unless `options` for `Popen` set them."""
+    options = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **options}
+    return subprocess.Popen(argv, cwd="/", env={}, start_new_session=True, bufsize=0, **options)
 
 
 async def start_program_async(argv: Sequence[str], *, env: Environ, **options: Any) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(*argv, env=env, **options)
+
+
+def end_group(group: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Send a signal to a process group that may be gone."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

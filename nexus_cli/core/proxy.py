@@ -1,11 +1,12 @@
-"""The proxy for HTTP that the environment names, and the tunnel through it."""
+"""Requests of our own, through the proxy for HTTP that the environment names."""
 
 from __future__ import annotations
 
 import base64
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
@@ -14,10 +15,10 @@ from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.certificates import client_context
 
 if TYPE_CHECKING:
-    from http.client import HTTPConnection
+    from http.client import HTTPConnection, HTTPResponse
 
 
-class ProxyError(Exception):
+class ProxyError(OSError):
     """A proxy cannot be used, or refused a connection."""
 
 
@@ -88,7 +89,7 @@ def open_connection(
     url: str, seconds: float, dial: Dial | None = None, *, proxies: bool = True, checks: bool = True
 ) -> tuple[HTTPConnection, str, dict[str, str]]:
     """Connect to the server of `url`, through the proxy of the environment; return the connection, and the target and
-    the headers that a request on it needs. Blocks, `seconds` for each of them; raises `OSError` and `ProxyError`.
+    the headers that a request on it needs. Blocks, `seconds` for each of them; raises `OSError`.
 
     `dial` makes the connection to host and port, or to the proxy. Without `proxies` the connection is direct; without
     `checks` any certificate is good enough.
@@ -118,6 +119,23 @@ def open_connection(
     if proxy is None or secure:
         return connection, target, {}
     return connection, f"http://{format_place(host, parts.port)}{target}", dict(proxy.headers)
+
+
+@contextmanager
+def send_request(
+    opened: tuple[HTTPConnection, str, Mapping[str, str]],
+    ends: float,
+    headers: Mapping[str, str],
+    body: str | None = None,
+) -> Iterator[HTTPResponse]:
+    """Send a GET, or a POST with `body`, on what `open_connection` returned; yield the answer, then close it.
+
+    The connection is shut down at the time `ends` (monotonic). Raises `OSError`, `ValueError` and `HTTPException`.
+    """
+    connection, target, more = opened
+    with closing(connection), shut_down_at(connection.sock, ends):
+        connection.request("GET" if body is None else "POST", target, body, {**headers, **more})
+        yield connection.getresponse()
 
 
 def format_place(host: str, port: int | None) -> str:

@@ -27,7 +27,7 @@ from nexus_cli.hooks.hook_list import CHANGED, Hook
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.sandbox.denial import NETWORK_ERRORS
 from nexus_cli.tools.cancellable_thread import StopFlag
-from nexus_cli.tools.files import decode_output
+from nexus_cli.tools.files import output_as_text
 from nexus_cli.tools.process import BoundedOutput, ProcessResult, find_shell, run_process
 
 BLOCKS = 2
@@ -190,7 +190,7 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     seconds = round(time.monotonic() - began, 3)
     if done.timed_out:
         return HookRun(hook, HookAnswer(), LATE, f"timed out after {hook.table.timeout:g} s", seconds)
-    stdout = _decode(done.output)
+    stdout = output_as_text(done.output)
     words = _shorten(stderr or stdout)
     answer = read_answer(hook.table.event, done.status, stdout, stderr)
     has_answered = done.status in (0, BLOCKS) or (answer != HookAnswer() and not hook.is_codex)
@@ -258,7 +258,7 @@ def _start(
         variables = dict[str, str]()
         if script is not None and os.path.lexists(script):
             shown = run([find_shell(folder), "-c", READS_SCRIPT], seconds=hook.table.timeout, keep=MOST_BYTES).output
-            pairs = (text.partition("=") for text in _decode(shown).split("\0"))
+            pairs = (text.partition("=") for text in output_as_text(shown).split("\0"))
             changed = (
                 (variable, value)
                 for variable, _, value in pairs
@@ -273,7 +273,7 @@ def _start(
     finally:
         os.close(write_end)
         drain.join(1.0)
-    return done, _decode(stderr.join()), variables
+    return done, output_as_text(stderr.join()), variables
 
 
 def _drain(read_end: int, kept: BoundedOutput) -> None:
@@ -281,8 +281,3 @@ def _drain(read_end: int, kept: BoundedOutput) -> None:
     with open(read_end, "rb", buffering=0) as pipe:
         while data := pipe.read(1 << 16):
             kept.add(data)
-
-
-def _decode(data: bytes) -> str:
-    decoded = decode_output(data)
-    return decoded.plain if decoded else ""

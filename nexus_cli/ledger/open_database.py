@@ -14,6 +14,7 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import private_dir
 from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError, reason_of, write_failure_hint
+from nexus_cli.core.real_files import NEW
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import POLL_SECONDS, ledger_error, primary_code, retry_while_busy
 
@@ -71,7 +72,7 @@ def _make_private_file(path: Path) -> None:
     private_dir(path.parent)
     # Do not open an existing file here: closing it would release the POSIX locks of this process's connections.
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        os.close(os.open(path, NEW, 0o600))
     except FileExistsError:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):

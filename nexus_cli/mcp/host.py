@@ -23,13 +23,14 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams
 from pydantic import ValidationError
 
+from nexus_cli.config.programs import end_group
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.private_process import make_process_private
 from nexus_cli.mcp.answers import call_json, content_json, prompt_json, tool_json
 from nexus_cli.mcp.connection import AUTO, HANDSHAKE, Call, ServerConnection, Target, is_drop
 from nexus_cli.mcp.login import LOGIN_SECONDS
 from nexus_cli.mcp.server_values import ServerError
-from nexus_cli.mcp.stdio_server import end_group, printable_line
+from nexus_cli.mcp.stdio_server import printable_line
 
 RESTARTS = 3
 """Most restarts of a server that failed."""
@@ -93,7 +94,7 @@ class ServerHost:
         open_ones = [state.connection for state in self._servers.values() if state.connection is not None]
         await asyncio.gather(*(connection.close() for connection in open_ones), return_exceptions=True)
         for group in list(self.groups):
-            end_group(group, signal.SIGKILL)
+            end_group(group)
 
     # -- requests ------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ import itertools
 import json
 import os
 import re
-import signal
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -24,7 +23,7 @@ from typing import Any
 
 from nexus_cli.config.host_environment import host_environment
 from nexus_cli.config.paths import places
-from nexus_cli.config.programs import start_program_async
+from nexus_cli.config.programs import end_group, start_program_async
 from nexus_cli.config.stored_keys import read_secret
 from nexus_cli.core.certificates import certificate_file
 from nexus_cli.core.install_hint import install_hint
@@ -292,8 +291,7 @@ class McpHost:
         """End the process and what it could not end itself."""
         groups, self._groups = [*self._groups, *([process.pid] if process.returncode is None else [])], set()
         for group in groups:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
+            end_group(group)
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:

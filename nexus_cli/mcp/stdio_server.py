@@ -18,7 +18,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
 
-from nexus_cli.config.programs import start_program_async
+from nexus_cli.config.programs import end_group, start_program_async
 from nexus_cli.core.elide import clip_text
 from nexus_cli.mcp.server_values import Fault
 
@@ -182,7 +182,7 @@ async def _end(process: asyncio.subprocess.Process, tasks: list[asyncio.Task[Non
         with contextlib.suppress(TimeoutError):
             server.status = await asyncio.wait_for(_wait_for_end(process), 0.05 if server.fault else _GRACE_SECONDS)
             break
-    end_group(process.pid, signal.SIGKILL)  # what it left running in its group
+    end_group(process.pid)  # what it left running in its group
     server.on_group(process.pid, False)
     for task in (*tasks, drain):
         task.cancel()
@@ -205,9 +205,3 @@ async def _drain(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(Exception):  # another reader, or a closed pipe: nothing to drain then
         while await process.stdout.read(65_536):
             pass
-
-
-def end_group(group: int, number: signal.Signals) -> None:
-    """Send a signal to a process group that may be gone."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from threading import Thread
 from urllib.parse import urlsplit
 
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.proxy import ProxyError, open_connection
+from nexus_cli.core.proxy import open_connection, send_request
 from nexus_cli.core.redact_secrets import protect_secret
 from nexus_cli.provider.endpoint import HOSTS, address_from_env, read_env_address
 from nexus_cli.provider.error_text import format_error_line
@@ -88,7 +89,7 @@ def check_key(provider: str, key: str) -> tuple[str, str]:
         nonlocal found
         try:
             found = _ask(provider, address, key)
-        except (OSError, ValueError, ProxyError, HTTPException) as error:
+        except (OSError, ValueError, HTTPException) as error:
             found = "", ". ".join(describe_unreachable(error, host))
 
     thread = Thread(target=ask, daemon=True)
@@ -102,13 +103,9 @@ def _ask(provider: str, address: str, key: str) -> tuple[str, str]:
     address = address.rstrip("/").removesuffix(path.rpartition("/")[0]).removesuffix("/v1")
     headers = _HEADERS.get(provider, {"Authorization": "Bearer {}"})
     headers = {name: text.format(key) for name, text in headers.items()}
-    connection, target, more = open_connection(address + path, SECONDS)
-    try:
-        connection.request("GET", target, headers={**headers, **more})
-        answer = connection.getresponse()
+    ends = time.monotonic() + 2 * SECONDS  # `check_key` waits for less
+    with send_request(open_connection(address + path, SECONDS), ends, headers) as answer:
         text = answer.read(MOST_ANSWER).decode("utf-8", "replace")
-    finally:
-        connection.close()
     if answer.status == UNAUTHORIZED or (answer.status == BAD_REQUEST and re.search(NO_KEY, text, re.I)):
         return format_error_line(text) or f"HTTP status {answer.status}", ""
-    return "", "" if answer.status == OK else f"{connection.host} answered with HTTP status {answer.status}"
+    return "", "" if answer.status == OK else f"{urlsplit(address).hostname} answered with HTTP status {answer.status}"

@@ -48,7 +48,7 @@ BASE_VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 def local_servers(servers: tuple[LocalServer, ...] = SERVERS) -> list[LocalServer]:
     """Return the servers that accept a connection, in the order of `servers`. Never raises."""
-    from nexus_cli.core.proxy import ProxyError, open_connection  # noqa: PLC0415  (most starts name a model)
+    from nexus_cli.core.proxy import open_connection  # noqa: PLC0415  (most starts name a model)
 
     found = []
     for server in servers:
@@ -56,7 +56,7 @@ def local_servers(servers: tuple[LocalServer, ...] = SERVERS) -> list[LocalServe
             (name for name in BASE_VARIABLES[server.prefix.rstrip("/")] if os.environ.get(name, "").strip()), ""
         )
         url = os.environ[given].strip() if given else server.url
-        with suppress(OSError, ValueError, ProxyError):
+        with suppress(OSError, ValueError):
             if urlsplit(url).hostname:
                 seconds = FAR_SECONDS if given else SECONDS
                 open_connection(url, seconds, proxies=bool(given), checks=False)[0].close()

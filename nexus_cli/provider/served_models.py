@@ -169,24 +169,19 @@ def ask_json(url: str, body: object = None, key: str = "") -> Any:
     by a POST."""
     from http.client import HTTPException  # noqa: PLC0415  (few models need it)
 
-    from nexus_cli.core.bounded_call import shut_down_at  # noqa: PLC0415  (as above)
-    from nexus_cli.core.proxy import ProxyError, open_connection  # noqa: PLC0415  (as above)
+    from nexus_cli.core.proxy import open_connection, send_request  # noqa: PLC0415  (as above)
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        connection, target, more = open_connection(url, SECONDS)
-    except (OSError, ValueError, ProxyError):
+        opened = open_connection(url, SECONDS)
+    except (OSError, ValueError):
         return None
     try:
-        with shut_down_at(connection.sock, time.monotonic() + SECONDS):
-            sent = None if body is None else json.dumps(body)
-            connection.request("POST" if sent else "GET", target, sent, {**headers, **more})
-            answer = connection.getresponse()
+        sent = None if body is None else json.dumps(body)
+        with send_request(opened, time.monotonic() + SECONDS, headers, sent) as answer:
             return json.loads(answer.read(MOST_ANSWER)) if answer.status == 200 else {}
     except (OSError, HTTPException, ValueError, RecursionError):
         return {}
-    finally:
-        connection.close()
 
 
 def _find_server(provider: str, name: str, base: str = "") -> ModelServer | None:

@@ -273,7 +273,7 @@ def _try_connection(url: str) -> Check:
     host = urlsplit(url).hostname or ""
     try:
         open_connection(url, HANDSHAKE_SECONDS)[0].close()
-    except (OSError, ProxyError) as error:
+    except OSError as error:
         is_set_up_wrong = isinstance(error, ProxyError) or find_certificate_error((error,))
         return Check("network", "broken" if is_set_up_wrong else "note", *describe_unreachable(error, host))
     return Check("network", "ok", f"connected to {host}")

@@ -6,13 +6,11 @@ event.
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
-from pathlib import Path
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places
-from nexus_cli.config.private_file import named_write_errors, replace_private_file
+from nexus_cli.config.private_file import append_lines, named_write_errors, replace_private_file
 
 MOST_SEEN = 10_000
 """Least signatures of a service that are remembered, and half of the most."""
@@ -31,20 +29,12 @@ def is_replayed(service: str, signature: str, headers: tuple[str, str]) -> bool:
             seen = path.read_bytes()
         except FileNotFoundError:
             seen = b""
-            replace_private_file(path, seen)
         head = f"{signature} ".encode()
         if (at := seen.find(head)) >= 0:
             return not seen.startswith(digest, at + len(head))
-        _append(path, seen, head + digest + b"\n")
+        line = head + digest + b"\n"
+        if seen.count(b"\n") < 2 * MOST_SEEN:
+            append_lines(path, line)
+        else:
+            replace_private_file(path, b"".join([*seen.splitlines(keepends=True), line][-MOST_SEEN:]))
     return False
-
-
-def _append(path: Path, seen: bytes, line: bytes) -> None:
-    """Add a line to the file with the content `seen`; rewrite the file only if it is twice as long as it has to be."""
-    if seen.count(b"\n") >= 2 * MOST_SEEN:
-        replace_private_file(path, b"".join([*seen.splitlines(keepends=True), line][-MOST_SEEN:]))
-        return
-    with open(path, "ab") as file:
-        file.write(line if seen.endswith(b"\n") or not seen else b"\n" + line)  # after a write that was cut short
-        file.flush()
-        os.fsync(file.fileno())

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from nexus_cli.config.host_environment import working_folder
 from nexus_cli.config.paths import project_root
-from nexus_cli.config.programs import ProgramRefused, find_program, git_command, git_environment
+from nexus_cli.config.programs import ProgramRefused, end_group, find_program, git_command, git_environment
 from nexus_cli.config.worktree_record import find_source
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.real_files import read_regular, real_path
@@ -126,8 +124,7 @@ class Git:
                         self._refuse_pipe()
                         output, errors = run.communicate(timeout=self.seconds - _PATIENCE)
                 except BaseException:
-                    with suppress(ProcessLookupError, PermissionError):
-                        os.killpg(run.pid, signal.SIGKILL)
+                    end_group(run.pid)
                     raise
         except subprocess.TimeoutExpired:
             raise GitError(f"git {_name(arguments)} took longer than {self.seconds:.0f} s") from None

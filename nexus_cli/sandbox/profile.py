@@ -27,6 +27,7 @@ from nexus_cli.config.protected_places import credential_paths, fold_path, own_p
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
 from nexus_cli.core.real_files import (
     LISTED,
+    NEW,
     copy_file,
     open_folder,
     open_parent,
@@ -338,7 +339,7 @@ def _copy_hook_index(cache: Path, home: Path, environ: Environ) -> None:
         draft = f"{name}.{os.getpid()}"
         with suppress(FileNotFoundError):  # of a copy that failed
             os.unlink(draft, dir_fd=place)
-        copy_file(theirs, os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=place))
+        copy_file(theirs, os.open(draft, NEW, 0o600, dir_fd=place))
         os.replace(draft, name, src_dir_fd=place, dst_dir_fd=place)
 
 

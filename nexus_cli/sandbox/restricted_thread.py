@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from nexus_cli.config.programs import start_helper
 from nexus_cli.sandbox.landlock import keep_signals_inside
 
 _T = TypeVar("_T")
@@ -99,16 +100,7 @@ class SignalScope:
 
     @staticmethod
     def _start_guard() -> subprocess.Popen[bytes]:
-        guard = subprocess.Popen(
-            ("/bin/sh", "-c", _GUARD),
-            cwd="/",
-            env={},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            bufsize=0,
-        )
+        guard = start_helper(("/bin/sh", "-c", _GUARD), stdout=subprocess.PIPE)
         assert guard.stdout is not None
         guard.stdout.read(1)
         guard.stdout.close()

@@ -14,7 +14,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from nexus_cli.config.programs import find_program, own_interpreter, start_program
+from nexus_cli.config.programs import find_program, own_interpreter, start_helper
 from nexus_cli.sandbox.backend import Backend
 
 _SECONDS = 20
@@ -68,13 +68,8 @@ class SessionNetwork:
             raise OSError("nsenter is not on the PATH (package util-linux)")
         self.interpreter = own_interpreter(project)
         """The Python that runs helpers outside of the sandbox."""
-        maker = start_program(
-            (self.interpreter, "-I", "-S", "-c", _MAKE),
-            cwd="/",
-            env={},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        maker = start_helper(
+            (self.interpreter, "-I", "-S", "-c", _MAKE), stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         self._helper: tuple[socket.socket, subprocess.Popen[bytes]] | None = None
         self._lock = threading.Lock()
@@ -145,15 +140,10 @@ class SessionNetwork:
             asks, theirs = socket.socketpair()
             asks.settimeout(_SECONDS)
             with theirs:
-                helper = start_program(
+                helper = start_helper(
                     (*self.prefix, *self.closing, self.interpreter, "-I", "-S", "-c", _MAKE_SOCKETS),
-                    cwd="/",
-                    env={},
                     stdin=theirs,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
                     pass_fds=self.handles,
-                    start_new_session=True,
                 )
             self._helper = asks, helper
         return self._helper[0]

@@ -206,6 +206,12 @@ def decode_output(data: bytes, *, cut: bool = False) -> DecodedText | None:
     return None if narrow and (head.count(0) * 3 > len(head) or controls * 20 > len(head)) else read
 
 
+def output_as_text(data: bytes) -> str:
+    """Return the output of a command as text, "" if it is binary."""
+    decoded = decode_output(data)
+    return decoded.plain if decoded else ""
+
+
 def _utf_16(data: bytes) -> DecodedText | None:
     """Decode UTF-16 without a byte order mark: at least 90 % of every second byte are NUL, none of the others."""
     head = data[:_SAMPLE]

@@ -11,14 +11,13 @@ import contextlib
 import math
 import os
 import signal
-import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from nexus_cli.config.programs import run_program, start_program
+from nexus_cli.config.programs import end_group, run_program, start_helper
 
 RUNNING: set[tuple[int, str]] = set()
 """Pid and mark of each running child of this process."""
@@ -82,8 +81,7 @@ def send_signal(pid: int, processes: Iterable[Process], number: signal.Signals) 
     The leader comes first: a shell that briefly outlives its children might treat their end as success.
     """
     if find_group(pid):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, number)
+        end_group(pid, number)
     for process in sorted(processes, key=lambda each: each.pid != pid):
         with suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, number)
@@ -173,16 +171,7 @@ class OrphanGuard:
         self._end = b"\n\n"
 
     def __enter__(self) -> OrphanGuard:
-        self._shell = start_program(
-            ("/bin/sh", "-c", _SCRIPT, "guard", self._mark),
-            cwd="/",
-            env={},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            bufsize=0,
-        )
+        self._shell = start_helper(("/bin/sh", "-c", _SCRIPT, "guard", self._mark))
         return self
 
     def watch(self, group: int) -> None:

@@ -13,18 +13,17 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from contextlib import suppress
 from http.client import HTTPException
 from itertools import islice
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from nexus_cli.config.stored_keys import read_secret
-from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.field_conditions import holds
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.proxy import ProxyError, open_connection
+from nexus_cli.core.proxy import open_connection, send_request
 from nexus_cli.core.real_files import list_folder, open_folder
 from nexus_cli.tools.listeners import is_own_address
 from nexus_cli.tools.process_tree import read_stat
@@ -282,12 +281,8 @@ def request_page(url: str, most: int, connect: Connect | None = None) -> tuple[i
     try:
         headers = {"User-Agent": "nexus", "Accept": "*/*", **({} if connect else host_headers(url))}
         proxies = not (connect or is_own_address(urlsplit(url).hostname or ""))
-        reached, target, more = open_connection(
-            url, SECONDS, connect and (lambda *_: connect()), proxies=proxies, checks=not connect
-        )
-        with closing(reached) as connection, shut_down_at(connection.sock, ends):
-            connection.request("GET", target, headers={**headers, **more})
-            answer = connection.getresponse()
+        opened = open_connection(url, SECONDS, connect and (lambda *_: connect()), proxies=proxies, checks=not connect)
+        with send_request(opened, ends, headers) as answer:
             return answer.status, answer.read(most).decode("utf-8", "replace") if most else ""
-    except (OSError, HTTPException, ValueError, NexusError, ProxyError):
+    except (OSError, HTTPException, ValueError, NexusError):
         return None, ""

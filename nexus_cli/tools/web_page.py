@@ -13,16 +13,15 @@ import json
 import socket
 import time
 import zlib
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from nexus_cli.core.bounded_call import shut_down_at
 from nexus_cli.core.certificates import describe_certificate_error, find_certificate_error
-from nexus_cli.core.proxy import Proxy, ProxyError, open_connection
+from nexus_cli.core.proxy import Proxy, ProxyError, open_connection, send_request
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError
 from nexus_cli.tools.own_worker import find_library, run_worker
@@ -130,12 +129,8 @@ def request_page(url: str) -> WebPage:
     }
     ends = time.monotonic() + SECONDS
     try:
-        connection, target, more = open_connection(
-            url, SECONDS, lambda host, port, proxy: _reach(host, port, proxy, ends)
-        )
-        with closing(connection), shut_down_at(connection.sock, ends):
-            connection.request("GET", target, headers={**headers, **more})
-            answer = connection.getresponse()
+        opened = open_connection(url, SECONDS, lambda host, port, proxy: _reach(host, port, proxy, ends))
+        with send_request(opened, ends, headers) as answer:
             given: Message = answer.headers
             location = given.get("Location", "") if answer.status in REDIRECTS else ""
             data = b"" if location else answer.read(MOST_BYTES + 1)

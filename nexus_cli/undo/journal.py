@@ -7,7 +7,6 @@ that are cut off or damaged are skipped.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from nexus_cli.config.paths import private_dir
+from nexus_cli.config.private_file import append_lines
 from nexus_cli.core.errors import NexusError, reason_of, write_failure_hint
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.undo.records import Step, fields_of, parse_step
@@ -111,18 +110,7 @@ def _read_newest(place: Path, since: float) -> list[Step]:
 def _append(place: Path, *rows: Step | JsonObject, synced: bool = True) -> None:
     """Add rows as lines of JSON in ASCII."""
     lines = "\n".join(json.dumps(row, default=fields_of, separators=(",", ":")) for row in rows)
-    private_dir(place.parent)
-    descriptor = os.open(place, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        size = os.fstat(descriptor).st_size
-        is_cut = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
-        data = f"{chr(10) * is_cut}{lines}\n".encode("ascii")
-        while data:
-            data = data[os.write(descriptor, data) :]
-        if synced:
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    append_lines(place, f"{lines}\n".encode("ascii"), synced=synced)
 
 
 def _parse(row: JsonObject) -> Step | None:

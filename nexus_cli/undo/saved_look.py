@@ -6,14 +6,13 @@ A file of lines: the first has all paths, each further one what differs from the
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from nexus_cli.config.paths import private_dir
+from nexus_cli.config.private_file import append_lines
 from nexus_cli.core.json_value import JsonDict, JsonObject
 from nexus_cli.tree.file_state import FileState
 from nexus_cli.tree.read_state import Seen
@@ -46,12 +45,11 @@ class SavedLook:
         new = {name: stamp for name, stamp in about.items() if is_new or self._about.get(name) != stamp}
         line = json.dumps({"seen": rows, "gone": [] if is_new else gone, **new}, separators=(",", ":"))
         draft = self.place.with_name(f"{self.place.name}.new") if is_new else self.place
-        private_dir(draft.parent)
-        mode = os.O_TRUNC if is_new else os.O_APPEND
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | mode, 0o600), "w", encoding="ascii") as file:
-            file.write(f"{line}\n")
         if is_new:
-            os.replace(draft, self.place)
+            draft.unlink(missing_ok=True)
+        append_lines(draft, f"{line}\n".encode("ascii"), synced=False)
+        if is_new:
+            draft.replace(self.place)
         self._seen, self._about, self._lines = dict(seen), about, 1 if is_new else self._lines + 1
 
 

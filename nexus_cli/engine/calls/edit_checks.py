@@ -34,8 +34,8 @@ from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
 from nexus_cli.plugins.python_plugins import admit_objects
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.files import decode_output
-from nexus_cli.tools.process import ProcessResult, run_process
+from nexus_cli.tools.files import output_as_text
+from nexus_cli.tools.process import run_process
 from nexus_cli.tools.registry import discover_tools
 
 PATIENCE = 5.0
@@ -314,10 +314,12 @@ class EditChecks:
             slow = f"it took longer than {check.seconds:g} s" if done.timed_out else ""
             large = f"it printed {size / 1e6:,.0f} MB" if size > MOST_BYTES else ""
             state.fail(
-                slow or large or f"a program could not be started ({cut_at_word(one_line(_decode(done)), LENGTH)})"
+                slow
+                or large
+                or f"a program could not be started ({cut_at_word(one_line(output_as_text(done.output)), LENGTH)})"
             )
             return None
-        return [line for line in _decode(done).splitlines() if line.strip()] if done.status else []
+        return [line for line in output_as_text(done.output).splitlines() if line.strip()] if done.status else []
 
     def _name(self, target: Path) -> str:
         """Return the path of a file relative to the project, "" for one outside."""
@@ -332,11 +334,6 @@ class EditChecks:
             return stamp_content(self._project / name, _MOST_HASHED)
         except OSError:
             return ""
-
-
-def _decode(done: ProcessResult) -> str:
-    decoded = decode_output(done.output)
-    return decoded.plain if decoded else ""
 
 
 def _tell_off(state: _State, notices: list[str], control: Control) -> None:

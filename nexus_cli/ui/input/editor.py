@@ -16,6 +16,7 @@ from pathlib import Path
 from nexus_cli.config.programs import find_named_program, find_program
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.message import replace_surrogates
+from nexus_cli.core.real_files import NEW
 from nexus_cli.tools.files import ToolError, read_regular_file
 from nexus_cli.ui.terminal_handoff import run_on_terminal
 
@@ -77,7 +78,7 @@ def _cannot_start(program: str, error: OSError | ValueError) -> NexusError:
 
 def _write(path: Path, text: str) -> None:
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        with open(os.open(path, NEW, 0o600), "wb") as file:
             file.write(text.encode() + (b"" if text.endswith("\n") or not text else b"\n"))
     except OSError as error:
         raise NexusError("usage", "the editor", f"{path}: {error.strerror}", "Check TMPDIR") from error

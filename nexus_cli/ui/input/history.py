@@ -15,8 +15,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
-from nexus_cli.config.paths import private_dir
-from nexus_cli.config.private_file import replace_private_file
+from nexus_cli.config.private_file import append_lines, replace_private_file
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.message import replace_surrogates
@@ -70,7 +69,7 @@ class ProjectHistory(History):
     def load_history_strings(self) -> list[str]:
         """Return this project's entries from before the start, newest first; raise `OSError` if they are unreadable."""
         lines: list[str] = []
-        for text in reversed(list(_texts(_tail(self._path, self._end), self._project))):
+        for text in reversed(list(_texts(_tail(self._path, self._end, TAIL), self._project))):
             if not lines or text != lines[-1]:
                 lines.append(text)
             if len(lines) >= ENTRIES:
@@ -101,30 +100,14 @@ class ProjectHistory(History):
 
 
 def append(path: Path, line: bytes) -> None:
-    """Append a line, which ends in a newline, to a file of mode 0600 that other processes write too. Raises `OSError`.
-
-    An incomplete last line gets a newline first. A file above `LARGEST` is replaced by its newest half, without what
-    another process appends at that moment.
-    """
+    """Append a line, which ends in a newline. A file above `LARGEST` is replaced by its newest half, without what
+    another process appends at that moment. Raises `OSError`."""
     real = real_path(path)
-    private_dir(real.parent)
     if os.path.lexists(real) and not real.is_file():
         raise OSError(22, "not a regular file")
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
-    descriptor = os.open(real, flags, 0o600)
-    try:
-        status = os.fstat(descriptor)
-        if status.st_mode & 0o077 and status.st_uid == os.geteuid():
-            os.fchmod(descriptor, 0o600)
-        if status.st_size and os.pread(descriptor, 1, status.st_size - 1) != b"\n":
-            line = b"\n" + line
-        if os.write(descriptor, line) != len(line):
-            raise OSError(28, os.strerror(28))
-        size = status.st_size + len(line)
-        if size > LARGEST:
-            replace_private_file(real, _whole_lines(os.pread(descriptor, LARGEST // 2, size - LARGEST // 2)))
-    finally:
-        os.close(descriptor)
+    size = append_lines(real, line, synced=False)
+    if size > LARGEST:
+        replace_private_file(real, _tail(real, size, LARGEST // 2))
 
 
 def _size(path: Path) -> int:
@@ -134,8 +117,8 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _tail(path: Path, end: int) -> bytes:
-    """Return the last complete lines of the first `end` bytes; empty if the file does not exist."""
+def _tail(path: Path, end: int, most: int) -> bytes:
+    """Return the last complete lines of the first `end` bytes, at most `most`; empty if the file does not exist."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (FileNotFoundError, NotADirectoryError):
@@ -144,7 +127,7 @@ def _tail(path: Path, end: int) -> bytes:
         kind = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(kind):
             raise OSError(21, "is a folder" if stat.S_ISDIR(kind) else "not a regular file")
-        start = max(0, end - TAIL)
+        start = max(0, end - most)
         data = os.pread(descriptor, end - start, start)
         return _whole_lines(data) if start else data
     finally:

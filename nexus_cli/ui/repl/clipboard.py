@@ -9,16 +9,14 @@ import asyncio
 import base64
 import os
 import re
-import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from nexus_cli.config.private_file import replace_private_file
-from nexus_cli.config.programs import find_program, program_environment, start_program_async
+from nexus_cli.config.programs import end_group, find_program, program_environment, start_program_async
 from nexus_cli.core.attachment import image_type
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.message import replace_surrogates
@@ -120,7 +118,6 @@ async def _run(command: list[str], data: bytes, output: int) -> tuple[int, bytes
         return -1, b""
     finally:
         if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            end_group(process.pid)
             await process.wait()
     return process.returncode or 0, given

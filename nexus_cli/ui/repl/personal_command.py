@@ -20,7 +20,7 @@ from nexus_cli.hooks.hook_input import encode_input
 from nexus_cli.session.status import Status
 from nexus_cli.text.cells import cut, one_line, without_codes
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
-from nexus_cli.tools.files import decode_output
+from nexus_cli.tools.files import output_as_text
 
 SECONDS = 5.0
 """Seconds after which a command is stopped."""
@@ -48,8 +48,7 @@ def _run(setting: str, command: str, folder: Path, given: JsonObject, stop: Stop
         done = run_process(argv, cwd=folder, env=os.environ, stop=stop, seconds=SECONDS, stdin=text, keep=MOST_BYTES)
     except (OSError, ValueError) as error:  # ValueError for a NUL
         raise NexusError("config", setting, f"the command cannot be started: {error}") from error
-    decoded = decode_output(done.output)
-    line = one_line(without_codes(decoded.plain if decoded else "").strip().partition("\n")[0])
+    line = one_line(without_codes(output_as_text(done.output)).strip().partition("\n")[0])
     if done.timed_out or done.status:
         why = f"timed out after {SECONDS:g} s" if done.timed_out else f"exit status {done.status}: {line}"
         raise NexusError("config", setting, why.rstrip(": "), "Fix the command; see nexus docs personal")
