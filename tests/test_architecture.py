@@ -97,6 +97,7 @@ LAZY = {
     "core/decode.py": {"charset_normalizer"},
     "config/ledger_place.py": {"nexus_cli"},  # settings that name a server
     "config/paths.py": {"platformdirs"},
+    "config/repository_owner.py": {"nexus_cli"},  # git's settings, where a repository belongs to another user
     "config/protected_places.py": {"nexus_cli"},  # redaction, where there are settings of a build tool
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/trust_items.py": {"tomllib", "tomlkit"},
@@ -476,7 +477,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_514, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_710, 0, 53),
-    "config": (34_857, 0, None),
+    "config": (35_130, 0, None),
     "context": (8_976, 0, 18),
     "conversation": (47_233, 0, 47),
     "core": (44_088, 0, None),
@@ -490,11 +491,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (90_114, 8_414, None),
+    "reports": (90_035, 8_414, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
     "runs": (23_358, 0, 40),
-    "sandbox": (39_678, 0, 27),
+    "sandbox": (39_125, 0, 27),
     "sections": (34_972, 0, 42),
     "service_list": (303, 0, 2),
     "session": (50_928, 0, 35),
@@ -502,7 +503,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
     "tools": (55_520, 27_256, 54),
-    "tree undo worktrees": (68_525, 0, 62),
+    "tree undo worktrees": (68_472, 0, 62),
     "ui": (95_650, 0, 45),
     "workers": (10_372, 0, 1),
 }
@@ -517,7 +518,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_537, 49_784)
+SUM = (970_125, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
