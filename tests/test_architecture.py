@@ -482,7 +482,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (47_233, 0, 47),
     "core": (44_088, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_449, 0, 31),
+    "engine": (50_449, 0, 30),
     "guides": (4_595, 0, 19),
     "hooks": (7_793, 0, 21),
     "imports": (14_581, 0, 10),
@@ -491,7 +491,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
     "provider": (28_956, 0, 57),
-    "reports": (90_035, 8_414, None),
+    "reports": (89_524, 8_414, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
     "runs": (23_358, 0, 40),
@@ -518,7 +518,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_125, 49_784)
+SUM = (969_614, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
