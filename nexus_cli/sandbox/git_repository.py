@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.worktree_record import find_worktree, read_git_file, read_head
-from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
+from nexus_cli.core.real_files import list_folder, open_folder, read_regular, scan_folder
 from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.sandbox.git_files import NotPlain, linked_repositories, object_length, read_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
@@ -116,9 +116,9 @@ def _check_links(folder: str) -> None:
     with (
         suppress(FileNotFoundError, NotADirectoryError),
         open_folder(folder) as opened,
-        open_listable(opened) as listed,
+        scan_folder(opened) as entries,
     ):
-        for entry in os.scandir(listed):
+        for entry in entries:
             if entry.is_symlink() and entry.name != "hooks":
                 raise NotPlain(f"{entry.name} in the repository is a link")
 

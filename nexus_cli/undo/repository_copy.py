@@ -28,10 +28,10 @@ from nexus_cli.core.real_files import (
     is_there,
     list_folder,
     open_folder,
-    open_listable,
     open_regular,
     read_regular,
     real_path,
+    scan_folder,
     stat_at,
     suppress_errors,
 )
@@ -267,7 +267,7 @@ class _Mirror:
             raise TimeoutError(f"copying the repository took longer than {SECONDS:.0f} s")
         private_dir(Path(target))
         names = set()
-        with open_listable(source) as listed, os.scandir(listed) as entries:
+        with scan_folder(source) as entries:
             for entry in sorted(entries, key=_rank):
                 name, place = entry.name, f"{target}/{entry.name}"
                 if name.endswith(_PASSING) or name.startswith(("tmp_", "nexus-")):
