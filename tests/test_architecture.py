@@ -97,6 +97,7 @@ LAZY = {
     "core/decode.py": {"charset_normalizer"},
     "config/ledger_place.py": {"nexus_cli"},  # settings that name a server
     "config/paths.py": {"platformdirs"},
+    "config/repository_owner.py": {"nexus_cli"},  # git's settings, where a repository belongs to another user
     "config/protected_places.py": {"nexus_cli"},  # redaction, where there are settings of a build tool
     "config/project_settings.py": {"tomllib", "nexus_cli"},
     "config/trust_items.py": {"tomllib", "tomlkit"},

@@ -99,7 +99,6 @@ OWN: dict[str, dict[str, tuple[str, str]]] = {
     },
     "undo/repository_copy.py": {
         "keep_repository": (DATA, "read_text unlink write_bytes write_text"),
-        "is_head_kept": (DATA, "read_text"),
         "trim_copies": (DATA, "touch unlink utime"),
         "forget_copies": (DATA, "iterdir rmtree unlink"),
         "_Mirror._mirror": (DATA, "listdir rmtree unlink"),

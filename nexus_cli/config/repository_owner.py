@@ -6,9 +6,9 @@ Reads file owners and git's configuration; does not run git.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.core.real_files import read_beginning
@@ -16,8 +16,6 @@ from nexus_cli.core.real_files import read_beginning
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 _MOST = 1 << 20
 """Most bytes of a configuration that are read."""
-_SECTION = re.compile(r"\[\s*([\w.-]+)\s*\]")
-_VALUE = re.compile(r"directory\s*=(.*)", re.IGNORECASE)
 
 
 def is_own_repository(root: Path) -> bool:
@@ -72,24 +70,10 @@ def _is_safe(root: str) -> bool:
 
 def _safe_directories() -> Iterator[str]:
     """Yield the values of `safe.directory` in git's order; included files are not read."""
-    home = os.path.expanduser("~")
-    own = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    personal = [os.path.join(own, "git", "config"), os.path.join(home, ".gitconfig")]
-    if "GIT_CONFIG_GLOBAL" in os.environ:
-        personal = [os.environ["GIT_CONFIG_GLOBAL"]]
+    from nexus_cli.config.git_configuration import personal_files, read_configuration  # noqa: PLC0415  (few starts)
+
     system = [] if os.environ.get("GIT_CONFIG_NOSYSTEM") else [os.environ.get("GIT_CONFIG_SYSTEM", "/etc/gitconfig")]
-    for path in (*system, *personal):
-        section = ""
-        for line in _read_lines(path):
-            if match := _SECTION.match(line):
-                section, line = match[1].lower(), line[match.end() :].strip()
-            if section == "safe" and (value := _VALUE.match(line)):
-                yield os.path.expanduser(value[1].strip().strip('"'))
-
-
-def _read_lines(path: str) -> list[str]:
-    try:
-        data = read_beginning(path, _MOST)
-    except OSError:
-        return []
-    return [line.strip() for line in data.decode("utf-8", "replace").splitlines()]
+    for path in (*map(Path, system), *personal_files(os.environ)):
+        with suppress(OSError):
+            settings = read_configuration(read_beginning(path, _MOST))
+            yield from (os.path.expanduser(value) for name, value in settings if name == "safe.directory")

@@ -23,6 +23,8 @@ from nexus_cli.core.real_files import read_regular, real_path
 RECORD = "record.json"
 MOST_OF_LINK = 8192
 """Most bytes of a file of git that names a folder."""
+REFERENCE = re.compile(rb"ref:\s*(refs/[^\0\n]*[^\0\s])\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
+"""Content of HEAD and of a branch: another reference, or a commit."""
 _SLUG = re.compile(r"[^a-z0-9]+")
 _NESTED = 8
 """Most nested worktrees that are followed to their source."""
@@ -143,9 +145,22 @@ def is_removed(folder: Path) -> bool:
 def read_git_file(project: Path) -> Path | None:
     """Return the real path of the git folder that the file `.git` of a project names, None if there is no such file."""
     with suppress(OSError, ValueError):
-        kind, _, named = os.fsdecode(read_regular(project / ".git", MOST_OF_LINK)).strip().partition(": ")
-        return real_path(project / named) if kind == "gitdir" else None
+        named = named_folder(read_regular(project / ".git", MOST_OF_LINK))
+        return real_path(project / named) if named else None
     return None
+
+
+def named_folder(git_file: bytes) -> str:
+    """Return the folder that a `.git` file names, "" if it names none."""
+    kind, _, named = git_file.partition(b": ")
+    return os.fsdecode(named.strip()) if kind == b"gitdir" and b"\0" not in named else ""
+
+
+def read_head(git: Path) -> str:
+    """Return the reference or the commit that HEAD names in a git folder, a real path; "" for what git does not accept.
+    Raises `OSError`."""
+    match = REFERENCE.fullmatch(read_regular(git / "HEAD", MOST_OF_LINK))
+    return (match[1] or match[2]).decode("utf-8", "replace") if match else ""
 
 
 def find_source(project: Path, own: Places | None = None) -> Path:

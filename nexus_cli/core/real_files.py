@@ -203,6 +203,14 @@ def list_folder(path: PurePath | str, *, inside: int | None = None) -> list[str]
         return os.listdir(listed)
 
 
+@contextmanager
+def scan_folder(folder: int, name: str = ".") -> Iterator[Iterator[os.DirEntry[str]]]:
+    """Yield the entries of `folder`, or of the folder `name` in it, which can be examined until the block ends. Raises
+    as `open_listable`."""
+    with open_listable(folder, name) as listed, os.scandir(listed) as entries:
+        yield entries
+
+
 def walk_below(folder: int, *, skips: Container[str] = (), levels: int = 100) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Yield the relative path and the entry of everything below an open folder, following no link.
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, cast
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.groups import group_tool_calls
-from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.drop_list import UNIT, ListedDrop, window_drops
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
@@ -27,15 +26,11 @@ from nexus_cli.reports.request_view import (
     LargestPart,
     RequestView,
     ToolTokens,
-    change_notice,
     first_view,
-    instruction_notices,
     largest_items,
-    last_told,
-    prune_notice,
+    live_view,
     recorded_view,
     sent_view,
-    waiting_items,
 )
 from nexus_cli.reports.text.lines import (
     Lines,
@@ -189,45 +184,13 @@ def live_report(state: SessionState) -> ContextReport:
     if state.engine.conversation.is_recorded or state.options is None:
         from nexus_cli.session.draft import prepare_next_request  # noqa: PLC0415  (the engine: with a running session)
 
-        return request_value(_live_view(state, prepare_next_request(state)))
+        return request_value(live_view(state, prepare_next_request(state)))
     return request_value(first_view(state))
 
 
 def estimate_next_tokens(state: SessionState) -> int:
     """Return the tokens of the next request, with those of a system text that no request has had yet."""
     return int(live_report(state)["budget"]["used"]["total"])
-
-
-def _live_view(state: SessionState, request: RequestPlan) -> RequestView:
-    """Return the next request of a running session that has begun."""
-    engine, dispatcher = state.engine, state.dispatcher
-    conversation, draft = engine.conversation, engine.next_epoch
-    drops, notices = list(state.drops()), instruction_notices(dispatcher.cwd, engine.settings)
-    if draft is not None:
-        drops += draft.drops
-        notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(conversation.epoch, request.epoch)]
-    elif engine.begins_epoch:
-        notices.append("the next request rewrites the window; this report shows the window before that")
-    elif conversation.is_recorded:
-        notices += prune_notice(state)
-    _, bounds = dispatcher.in_force(engine)
-    return RequestView(
-        request,
-        tuple(conversation.items),
-        state.session_id,
-        engine.model.info.name,
-        dispatcher.recipe,
-        conversation.cursor,
-        conversation.last,
-        drops,
-        to_json_value(bounds),
-        engine.context.count,
-        None,
-        last_told(conversation.memos, conversation.cursor),
-        tuple(notices),
-        conversation.memos,
-        waiting_items(engine),
-    )
 
 
 def request_value(view: RequestView) -> ContextReport:

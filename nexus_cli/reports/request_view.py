@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
@@ -15,28 +14,24 @@ from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.groups import arrange
 from nexus_cli.conversation.render import Wire
 from nexus_cli.conversation.request_plan import RequestPlan, project
-from nexus_cli.conversation.sent_requests import SentRequest, SentRequests
 from nexus_cli.conversation.tokens.content_kinds import WindowCounts
 from nexus_cli.conversation.tokens.counter import StoredCounter, TiktokenCounter
 from nexus_cli.conversation.tokens.estimate import Estimate
 from nexus_cli.core.budget import TokenBudget
-from nexus_cli.core.clock import local_now
 from nexus_cli.core.effort import DEFAULT_EFFORT
 from nexus_cli.core.elide import Count, first_words, plural
-from nexus_cli.core.entry import Drop, Epoch, ItemForm, Memo, WindowItem
+from nexus_cli.core.entry import SWITCH, Drop, Epoch, ItemForm, Memo, WindowItem
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, to_json_value
+from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import LIMITS_IN_FORCE, PLAN
 from nexus_cli.core.message import Message, Role, ToolCall
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.section_rows import SectionRows
 from nexus_cli.engine.requests.engine import Engine
-from nexus_cli.engine.requests.estimate_anchor import anchor_on_newest
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow, SessionInfo, pick_request
 from nexus_cli.permission.call_permission import CallPermission
-from nexus_cli.provider.call_arguments import sent_effort
-from nexus_cli.provider.prompt_cache import cache_life_of
 from nexus_cli.sections.instruction_files import instruction_layers
 from nexus_cli.sections.recipe import Recipe
 from nexus_cli.session.limits_record import NextLimits
@@ -164,71 +159,29 @@ def recorded_view(
     """Return the next request of a session that does not run here; under a new epoch where the model or the effort is
     another one by then, and its recipe says what that begins with."""
     log = ledger.log(found.id)
-    holds = NextLimits.load(log, found, options, settings)
-    row, epoch = log.last_request(), log.current_epoch()
+    holds, epoch = NextLimits.load(log, found, options, settings), log.current_epoch()
     if epoch is None:
         raise NexusError("usage", f"session {found.id}", "it has not sent a request yet", "Send a message first")
     if holds.lost:
         options = replace(options, model=epoch.model, effort=epoch.effort)
-    info = load_model_info(ledger, options.model or found.model, settings, log)
-    items = (*epoch.head, *map(WindowItem.of, log.read(epoch.base + 1, log.last_id())))
-    sent = row.manifest.last if row and row.manifest.epoch == epoch.id else -1
-    drops, notices = log.drops(), [*filter(None, (holds.lost, *instruction_notices(options.cwd, settings)))]
-    effort = sent_effort(info.name, options.effort) or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
-    estimate, window = Estimate.of(log.calibration(info.served_name)), WindowCounts.of(epoch, items, sent)
-    sent_before = SentRequests()
-    if (epoch.model, epoch.effort) == (info.name, effort):
-        estimate = anchor_on_newest(estimate, log, epoch, window)
-        sent_before = _read_sent(log, epoch, items, info)
-        from nexus_cli.engine.compaction.context_fit import may_prune  # noqa: PLC0415  (the engine)
+    from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (the factory; not for others)
 
-        if settings.compact.prune and may_prune(items, TokenBudget.of(info.window, info.max_output).available):
-            from nexus_cli.session.draft import look_at  # noqa: PLC0415  (for few reports)
-
-            state = look_at(ledger, found, options, settings, holds.recipe, services, info)
-            notices += prune_notice(state)
-    else:
-        from nexus_cli.session.draft import draft_next, look_at  # noqa: PLC0415  (for few reports)
-
-        state = look_at(ledger, found, options, settings, holds.recipe, services, info)
-        new = draft_next(state, effort)
-        notices = [*dict.fromkeys((*notices, *new.notices)), change_notice(epoch, new.epoch)]
-        epoch, items, drops = new.epoch, new.epoch.head, [*drops, *new.drops]
-        window = WindowCounts.of(epoch, items)
-    outlook = sent_before.outlook(epoch, items, info, local_now())
-    request = project(epoch, window, estimate, TokenBudget.of(info.window, info.max_output), outlook=outlook)
-    return RequestView(
-        request,
-        items,
-        found.id,
-        info.name,
-        holds.recipe,
-        log.cursor(),
-        log.last_id(),
-        drops,
-        to_json_value(holds.at(request.budget).bounds),
-        StoredCounter(TiktokenCounter(info.encoding), log).count,
-        None,
-        last_told(log.memos, row.manifest.last) if row else (),
-        tuple(notices),
-        log.memos,
-    )
+    state = look_at(ledger, found, options, settings, holds.recipe, services)
+    state.load_cache_history()
+    engine = state.engine
+    effort = engine.model.effort or (epoch.effort if options.effort != DEFAULT_EFFORT else "")
+    if (epoch.model, epoch.effort) != (engine.model.info.name, effort):
+        engine.readings.epoch_cause = SWITCH
+        engine.readings.drafted = draft_next(state, effort)
+    view = live_view(state, engine.next_request())
+    bounds = to_json_value(holds.at(view.request.budget).bounds)
+    return replace(view, bounds=bounds, notices=(*filter(None, [holds.lost]), *view.notices))
 
 
 def instruction_notices(folder: Path, settings: Settings) -> list[str]:
     """Return the faults of the instruction files of a folder now: those that may not be sent are in no request."""
     permission = CallPermission(folder, project_root(folder), sandbox=settings.sandbox)
     return [layer.notice for layer in instruction_layers(folder, permission.is_denied) if layer.notice]
-
-
-def _read_sent(log: LaneLog, epoch: Epoch, items: Sequence[WindowItem], info: ModelInfo) -> SentRequests:
-    """Return the newest reported request of the epoch, which the next one extends."""
-    rows = (row for row in reversed(log.requests("reported")) if row.manifest.epoch == epoch.id)
-    row, life = next((row for row in rows if row.reported_tokens), None), cache_life_of(info)
-    if row is None:
-        return SentRequests()
-    sent = SentRequest(epoch, items[len(epoch.head) :], row.manifest.last, row.reported_tokens, life=life)
-    return SentRequests(sent, uses={epoch.id: datetime.fromisoformat(row.manifest.at)})
 
 
 def prune_notice(state: SessionState) -> list[str]:
@@ -241,6 +194,50 @@ def prune_notice(state: SessionState) -> list[str]:
         return []
     saved = f"about {rewrite.price.saved:,} tokens"
     return [f"nexus will remove old or stale tool results before the next request ({saved})"]
+
+
+def live_view(state: SessionState, request: RequestPlan) -> RequestView:
+    """Return the next request of a running session that has begun."""
+    engine, dispatcher = state.engine, state.dispatcher
+    conversation, draft = engine.conversation, engine.next_epoch
+    drops, notices = list(state.drops()), instruction_notices(dispatcher.cwd, engine.settings)
+    if draft is not None:
+        drops += draft.drops
+        notices = [*dict.fromkeys((*notices, *draft.notices)), change_notice(conversation.epoch, request.epoch)]
+    elif engine.begins_epoch:
+        notices.append("the next request rewrites the window; this report shows the window before that")
+    elif conversation.is_recorded:
+        notices += prune_notice(state)
+    return _view_of(state, request, state.session_id, drops, dispatcher.in_force(engine)[1], notices)
+
+
+def _view_of(
+    state: SessionState,
+    request: RequestPlan,
+    session: str | None,
+    drops: Sequence[Drop],
+    bounds: Sequence[Bound],
+    notices: Iterable[str],
+) -> RequestView:
+    """Return the view of the next request of an open session."""
+    engine, conversation = state.engine, state.engine.conversation
+    return RequestView(
+        request,
+        tuple(conversation.items),
+        session,
+        engine.model.info.name,
+        state.dispatcher.recipe,
+        conversation.cursor,
+        conversation.last,
+        drops,
+        to_json_value(bounds),
+        engine.context.count,
+        None,
+        last_told(conversation.memos, conversation.cursor),
+        tuple(notices),
+        conversation.memos,
+        waiting_items(engine),
+    )
 
 
 def first_view(state: SessionState) -> RequestView:
@@ -256,20 +253,8 @@ def first_view(state: SessionState) -> RequestView:
     unknown = f"unknown context window for {info.name}" if info.name else "no model is chosen"
     assumed = [f"{unknown}; assuming {info.window:,} tokens"]
     notices = [] if info.known or info.window_refused else assumed
-    return RequestView(
-        request,
-        tuple(engine.conversation.items),
-        None,
-        info.name,
-        dispatcher.recipe,
-        0,
-        0,
-        first.drops,
-        to_json_value(NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).bounds),
-        count,
-        notices=(*notices, *first.notices),
-        waiting=waiting_items(engine),
-    )
+    bounds = NextLimits(dispatcher.recipe, dispatcher.limits, dispatcher.bounds).at(request.budget).bounds
+    return _view_of(state, request, None, first.drops, bounds, (*notices, *first.notices))
 
 
 def waiting_items(engine: Engine) -> tuple[WindowItem, ...]:

@@ -5,10 +5,10 @@ Each parser makes one pass and accepts any bytes: a command may have written the
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 
+from nexus_cli.config.git_configuration import read_configuration
 from nexus_cli.tree.index_entries import read_index
 
 _SECTIONS = frozenset("core user init extensions remote branch".split())
@@ -19,9 +19,6 @@ _KEYS = frozenset(
     """.split()
 )
 """Settings of a new repository's configuration that name no program and no other file."""
-_CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
-_PIECE = re.compile(rb'\\.|["#;]|[^\\"#;]+', re.DOTALL)
-_ESCAPES = {b"n": b"\n", b"t": b"\t", b"b": b"\b"}
 _LINK, _FOLDER = 0o160000, 0o040000
 """Kinds of entries of an index: another repository, a folder that is not checked out."""
 _LENGTHS = {"sha1": 20, "sha256": 32}
@@ -72,34 +69,9 @@ def _read_section(line: str) -> str:
 
 def named_files(configuration: bytes) -> Iterator[str]:
     """Yield the hook folders (`core.hooksPath`) and included files (`path`) that a configuration names."""
-    for line in _CONTINUED.sub(rb"\1", configuration).split(b"\n"):
-        line = line.strip()
-        if line.startswith(b"["):
-            line = line.rpartition(b'"]')[2] if b'"]' in line else line.partition(b"]")[2]
-        key, _, value = line.partition(b"=")
-        if key.strip().lower() in (b"hookspath", b"path"):
-            named = _read_value(value.strip())
-            if named and b"\0" not in named:
-                yield os.fsdecode(named)
-
-
-def _read_value(written: bytes) -> bytes:
-    """Parse a value: remove its quotes and comment, decode its escapes."""
-    value, is_quoted = bytearray(), False
-    for piece in _PIECE.findall(written):
-        if piece == b'"':
-            is_quoted = not is_quoted
-        elif piece in (b"#", b";") and not is_quoted:
-            return bytes(value).rstrip()
-        else:
-            value += _ESCAPES.get(piece[1:], piece[1:]) if piece.startswith(b"\\") else piece
-    return bytes(value)
-
-
-def named_folder(git_file: bytes) -> str:
-    """Return the folder that a `.git` file names, "" if it names none."""
-    kind, _, named = git_file.partition(b": ")
-    return os.fsdecode(named.strip()) if kind == b"gitdir" and b"\0" not in named else ""
+    for name, value in read_configuration(configuration):
+        if name.endswith((".path", ".hookspath")) and value and "\0" not in value:
+            yield value
 
 
 def runs_programs(todo: bytes) -> bool:

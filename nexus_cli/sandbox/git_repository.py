@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from nexus_cli.config.worktree_record import find_worktree, read_git_file
-from nexus_cli.core.real_files import list_folder, open_folder, open_listable, read_regular
+from nexus_cli.config.worktree_record import find_worktree, read_git_file, read_head
+from nexus_cli.core.real_files import list_folder, open_folder, read_regular, scan_folder
 from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.sandbox.git_files import NotPlain, linked_repositories, object_length, read_settings
 from nexus_cli.sandbox.profile import find_worktree_folder
@@ -66,9 +66,7 @@ def check_repository(project: str) -> None:
         if folder is None:
             raise NotPlain("the repository is elsewhere, or does not list this worktree")
         git, common = str(folder), str(folder.parent.parent)
-    head = _read_line(os.path.join(git, "HEAD"))
-    is_head = head.removeprefix("ref:").lstrip().startswith("refs/") if head.startswith("ref:") else _is_hash(head)
-    if not is_head or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
+    if not read_head(Path(git)) or not all(os.path.isdir(os.path.join(common, name)) for name in ("objects", "refs")):
         raise NotPlain(".git is not a repository; git may use another repository")
     _check_git_folder(git, common, project, 0)
 
@@ -118,9 +116,9 @@ def _check_links(folder: str) -> None:
     with (
         suppress(FileNotFoundError, NotADirectoryError),
         open_folder(folder) as opened,
-        open_listable(opened) as listed,
+        scan_folder(opened) as entries,
     ):
-        for entry in os.scandir(listed):
+        for entry in entries:
             if entry.is_symlink() and entry.name != "hooks":
                 raise NotPlain(f"{entry.name} in the repository is a link")
 
@@ -138,10 +136,6 @@ def _check_configuration(text: str, git: str, work: str) -> None:
             raise NotPlain(f"the repository's configuration sets {shown}")
 
 
-def _is_hash(text: str) -> bool:
-    return len(text) in (40, 64) and all(sign in "0123456789abcdef" for sign in text)
-
-
 def _linked_folders(git: str, common: str) -> Iterator[str]:
     """Yield the paths in the index that are links to other repositories."""
     shared = [name for name in list_folder(git) if name.startswith("sharedindex.")]
@@ -154,10 +148,6 @@ def _linked_folders(git: str, common: str) -> Iterator[str]:
                 yield from linked_repositories(_read(os.path.join(git, name), MOST_INDEX, "index"), length)
     except ValueError as error:
         raise NotPlain("the index may link to other repositories") from error
-
-
-def _read_line(path: str) -> str:
-    return read_regular(path, 4096).decode("utf-8", "surrogateescape").strip()
 
 
 def _read_text(path: str) -> str:

@@ -6,11 +6,11 @@ git runs for that outside the sandbox and outside any repository, and again only
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from nexus_cli.config.git_configuration import personal_files, personal_folder, read_configuration
 from nexus_cli.config.programs import find_program, run_git_outside
 from nexus_cli.config.protected_places import holds_password
 from nexus_cli.core.real_files import read_beginning
@@ -24,7 +24,6 @@ MOST_NAMED = 200
 _SECONDS = 5
 _MOST_READ = 1 << 20
 """Most bytes of a settings file that are searched for names."""
-_VALUE = re.compile(rb"^[^#;\n=]*=[ \t]*([^#;\n]+)", re.MULTILINE)
 _NAMES_FILE = frozenset({"core.excludesfile", "core.attributesfile", "blame.ignorerevsfile", "mailmap.file"})
 """Settings whose value is the path of a file that git reads."""
 
@@ -66,7 +65,9 @@ def read_git_settings(environ: Environ, project: Path) -> GitSettings:
 
 def _list_settings(environ: Environ, project: Path) -> tuple[set[Path], GitSettings]:
     """Return all paths that the settings depend on, existing or not, and the settings."""
-    usual, further = _usual_files(environ)
+    usual, folder = personal_files(environ), personal_folder(environ)
+    # git reads its default ignore and attributes files even without settings.
+    further = [folder / name for name in ("ignore", "attributes") if folder.is_absolute()]
     if not any(path.is_file() for path in usual):
         return {*usual, *further}, GitSettings(tuple(path for path in further if path.is_file()))
     home = environ.get("HOME", "")
@@ -95,21 +96,9 @@ def _list_settings(environ: Environ, project: Path) -> tuple[set[Path], GitSetti
             break
     files = [path for path in origins if path.is_file()]
     is_hidden = not is_listed or len(included) >= MOST_LISTED or any(map(holds_password, files))
-    # git reads its default ignore and attributes files even without settings.
     files = [*(() if is_hidden else files), *(further if is_hidden else named)]
     shown = tuple(dict.fromkeys(path for path in files if path.is_file() and not holds_password(path)))
     return {*origins, *named}, GitSettings(shown, is_hidden, tuple(safe))
-
-
-def _usual_files(environ: Environ) -> tuple[list[Path], list[Path]]:
-    """Return the settings files, and the ignore and attributes files that git reads by default."""
-    home, moved = environ.get("HOME", ""), environ.get("GIT_CONFIG_GLOBAL", "")
-    base = environ.get("XDG_CONFIG_HOME", "") or os.path.join(home, ".config")
-    further = [Path(base, "git", name) for name in ("ignore", "attributes")] if os.path.isabs(base) else []
-    if moved:
-        return [Path(moved)] if os.path.isabs(moved) else [], further
-    usual = [Path(home, ".gitconfig")] if os.path.isabs(home) else []
-    return [*usual, *(path.with_name("config") for path in further[:1])], further
 
 
 def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iterator[Path]:
@@ -118,10 +107,10 @@ def find_named(settings: Iterable[Path], *folders: Path, home: str = "") -> Iter
     queue = list(settings)
     for file in queue:  # it grows
         try:
-            data = read_beginning(file, _MOST_READ).replace(b"\\\n", b"").replace(b'"', b"")
+            data = read_beginning(file, _MOST_READ)
         except OSError:
             continue
-        values = (os.fsdecode(value.strip()) for value in _VALUE.findall(data))
+        values = (value for _, value in read_configuration(data))
         for path in (_expand(value, home, folder) for value in values for folder in (file.parent, *folders)):
             if path and path not in queue and len(queue) < MOST_NAMED and os.path.exists(path):
                 queue.append(path)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from nexus_cli.config.git_configuration import read_configuration
 from nexus_cli.config.programs import ProgramRefused
 from nexus_cli.config.worktree_record import MOST_OF_LINK, find_worktree, read_git_file
 from nexus_cli.core.real_files import read_beginning, real_path
@@ -35,7 +36,6 @@ _OF_GIT_NAMES = re.compile(r"/\.git|\.git/")
 _CONFIGURATIONS = ("config", "config.worktree")
 _NESTED = 8
 """Most worktrees made from one another."""
-_WORKTREE = re.compile(rb"^\s*worktree\s*=\s*([^\n\"#;]+?)\s*$", re.MULTILINE)
 
 
 def find_walls(git: Path, project: Path, reads: Paths, writes: Paths) -> Walls:
@@ -94,7 +94,7 @@ def _submodule_folder(project: Path) -> Path | None:
     """Return the git folder of a submodule, in that of the repository above it; None if it does not name `project`."""
     folder = read_git_file(project) or project
     with suppress(OSError, ValueError):
-        match = _WORKTREE.search(read_beginning(folder / "config", MOST_OF_LINK))
-        if match and real_path(folder / os.fsdecode(match[1])) == project:
+        named = dict(read_configuration(read_beginning(folder / "config", MOST_OF_LINK))).get("core.worktree")
+        if named and real_path(folder / named) == project:
             return folder
     return None

@@ -22,8 +22,9 @@ from nexus_cli.config.protected_places import (
     PROTECTED_FOLDERS,
     fold_name,
 )
+from nexus_cli.config.worktree_record import named_folder
 from nexus_cli.core.real_files import join_path
-from nexus_cli.sandbox.git_files import named_files, named_folder
+from nexus_cli.sandbox.git_files import named_files
 from nexus_cli.sandbox.kept_paths import name_with_ways
 from nexus_cli.tree.real_tree import RealTree
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from nexus_cli.core.real_files import open_folder, open_listable
+from nexus_cli.core.real_files import open_folder, scan_folder
 
 ENTRIES = 5000
 """Most names that `walk_files` returns."""
@@ -114,7 +114,7 @@ def walk_files(root: Path, entries: int = ENTRIES, seconds: float = SECONDS) -> 
     waiting, end = [""], time.monotonic() + seconds
     for prefix in waiting:
         try:
-            with open_folder(f"{base}/{prefix}") as folder, open_listable(folder) as here, os.scandir(here) as listing:
+            with open_folder(f"{base}/{prefix}") as folder, scan_folder(folder) as listing:
                 for entry in listing:
                     if len(files) + len(waiting) >= entries or time.monotonic() > end:
                         return files, False

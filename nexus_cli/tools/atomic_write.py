@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from nexus_cli.core.real_files import NEW, open_folder, open_listable, stat_at
+from nexus_cli.core.real_files import NEW, open_folder, open_listable, scan_folder, stat_at
 from nexus_cli.core.version_memo import file_version
 from nexus_cli.tools.cancellable_thread import StopFlag
 from nexus_cli.tools.files import ToolError, read_file_at
@@ -124,7 +124,7 @@ def _file_state(folder: int, name: str) -> tuple[int, ...]:
 def _remove_stale(folder: int) -> None:
     """Remove the temporary files that killed processes of this user left in `folder`."""
     try:
-        with open_listable(folder) as listed, os.scandir(listed) as entries:
+        with scan_folder(folder) as entries:
             drafts = [entry.name for entry in entries if is_draft(entry.name)]
     except OSError:
         # A folder may be writable but not readable.

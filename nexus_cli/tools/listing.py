@@ -19,7 +19,7 @@ from nexus_cli.config.paths import places, project_root
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.project_environment import SETTINGS, split_environments
 from nexus_cli.config.protected_places import MADE_BY_TOOLS, SecretPlaces
-from nexus_cli.core.real_files import open_folder, open_listable, real_path, stat_at, stat_real
+from nexus_cli.core.real_files import open_folder, open_listable, real_path, scan_folder, stat_at, stat_real
 from nexus_cli.sandbox.own_git import Git
 from nexus_cli.tools import process
 from nexus_cli.tools.atomic_write import is_draft
@@ -151,11 +151,7 @@ def _walk(root: int, skips: frozenset[str], stop: StopFlag) -> Iterator[str]:
     while waiting:
         prefix = waiting.pop()
         try:
-            with (
-                open_folder(prefix, inside=root) as folder,
-                open_listable(folder) as listed,
-                os.scandir(listed) as entries,
-            ):
+            with open_folder(prefix, inside=root) as folder, scan_folder(folder) as entries:
                 found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
         except OSError:
             continue

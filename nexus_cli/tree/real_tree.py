@@ -24,6 +24,7 @@ from nexus_cli.core.real_files import (
     open_folder,
     open_listable,
     open_regular,
+    scan_folder,
     stat_at,
     suppress_errors,
 )
@@ -82,11 +83,7 @@ class RealTree:
 
     def scan(self, path: str) -> list[tuple[str, bool]]:
         """List a folder: sorted names, each with True for a folder; [] if it cannot be listed."""
-        with (
-            suppress_errors(_UNREACHABLE),
-            open_listable(*self._find(path)) as listed,
-            os.scandir(listed) as entries,
-        ):
+        with suppress_errors(_UNREACHABLE), scan_folder(*self._find(path)) as entries:
             return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         return []
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import reason_of
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.real_files import open_folder, open_listable, open_real
+from nexus_cli.core.real_files import open_folder, open_real, scan_folder
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT_STATE, FileState
 from nexus_cli.tree.read_state import RACY
@@ -163,7 +163,7 @@ def _stamp_objects(folders: GitFolders) -> dict[str, int] | None:
     if any(os.path.lexists(folders.common / name) for name in ("modules", "lfs")):
         return None
     place = folders.common / "objects"
-    with open_folder(place) as folder, open_listable(folder) as listed, os.scandir(listed) as entries:
+    with open_folder(place) as folder, scan_folder(folder) as entries:
         return {entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in entries}
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from nexus_cli.config.git_configuration import personal_folder
 from nexus_cli.core.real_files import is_there, read_real
 from nexus_cli.sandbox.own_git import Git, GitError
 from nexus_cli.tree.index_entries import IndexEntry, read_index
@@ -83,8 +84,7 @@ def _read_settings(git: Git) -> dict[str, str]:
 
 def _has_own_attributes() -> bool:
     """Return True if the person or the system has a file with attributes for all repositories."""
-    own = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return any(map(os.path.lexists, (os.path.join(own, "git/attributes"), "/etc/gitattributes")))
+    return any(map(os.path.lexists, (personal_folder(os.environ) / "attributes", Path("/etc/gitattributes"))))
 
 
 def _find_different(

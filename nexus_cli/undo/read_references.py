@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from nexus_cli.config.worktree_record import REFERENCE
 from nexus_cli.core.json_value import JsonObject
-from nexus_cli.core.real_files import open_folder, open_listable, open_real, read_regular, stat_at, walk_below
+from nexus_cli.core.real_files import open_folder, open_real, read_regular, scan_folder, stat_at, walk_below
 from nexus_cli.core.surrogates import mask_unprintable
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import SHA256
@@ -26,7 +27,7 @@ from nexus_cli.tree.index_entries import read_index
 from nexus_cli.tree.read_state import RACY, Stamp, make_stamp
 from nexus_cli.undo.plan_references import REFS, SYMBOLIC, is_shared
 from nexus_cli.undo.records import GIT_FOLDER, HEAD, MODE
-from nexus_cli.undo.repository_copy import REFERENCE, GitFolders
+from nexus_cli.undo.repository_copy import GitFolders
 
 INDEX, STASH_LOG, PACKED = "index", "logs/refs/stash", "packed-refs"
 _FOLDERS = frozenset({"refs", "rebase-merge", "rebase-apply", "sequencer", "hooks", "info"})
@@ -100,7 +101,7 @@ def read_state(folders: GitFolders, store: ByteStore, known: RepositoryState | N
 
 def _list_files(git_dir: int) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the files that are followed in a folder of git, with their status."""
-    with open_listable(git_dir) as listed, os.scandir(listed) as entries:
+    with scan_folder(git_dir) as entries:
         for entry in entries:
             if _FILES.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 yield entry.name, entry.stat(follow_symlinks=False)

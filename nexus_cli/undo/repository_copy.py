@@ -10,7 +10,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 import stat
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nexus_cli.config.paths import is_below, private_dir
-from nexus_cli.config.worktree_record import read_git_file
+from nexus_cli.config.worktree_record import REFERENCE, read_git_file, read_head
 from nexus_cli.core.real_files import (
     NEW,
     READ,
@@ -29,9 +28,10 @@ from nexus_cli.core.real_files import (
     is_there,
     list_folder,
     open_folder,
-    open_listable,
     open_regular,
     read_regular,
+    real_path,
+    scan_folder,
     stat_at,
     suppress_errors,
 )
@@ -55,8 +55,6 @@ _GROWING = frozenset({"objects", "modules", "lfs"})
 """Folders of which nothing is dropped that the project's repository drops."""
 _FIRST = frozenset({"refs", "logs"})
 _PASSING = (".lock", ".keep")
-REFERENCE = re.compile(rb"ref:\s*(refs/[^\0\n]+?)\s*|(?!0+\s*\Z)([0-9a-f]{40}|[0-9a-f]{64})\s*")
-"""Content of HEAD and of a branch."""
 _MOST_LINK = 1 << 13
 """Most bytes of a file `.git`, which names a folder."""
 _YOUNG = 86_400.0
@@ -191,9 +189,7 @@ def is_head_kept(data: Path, root: str) -> bool:
     """Return True if the copy's HEAD names a commit, False on a branch without one."""
     copy = find_copy(data, root)
     with suppress(OSError):
-        head = (copy / "HEAD").read_text("utf-8", "replace") if copy else ""
-        ref = head.removeprefix("ref:").strip()
-        if copy and head.startswith("ref:"):
+        if copy and (ref := read_head(real_path(copy))).startswith("refs/"):
             return (copy / ref).exists() or f" {ref}\n".encode() in _read(copy / "packed-refs")
     return True
 
@@ -271,7 +267,7 @@ class _Mirror:
             raise TimeoutError(f"copying the repository took longer than {SECONDS:.0f} s")
         private_dir(Path(target))
         names = set()
-        with open_listable(source) as listed, os.scandir(listed) as entries:
+        with scan_folder(source) as entries:
             for entry in sorted(entries, key=_rank):
                 name, place = entry.name, f"{target}/{entry.name}"
                 if name.endswith(_PASSING) or name.startswith(("tmp_", "nexus-")):

@@ -22,7 +22,7 @@ from nexus_cli.config.private_file import replace_private_file
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.real_files import REPLACED, open_folder, open_listable, read_regular, suppress_errors
+from nexus_cli.core.real_files import REPLACED, open_folder, read_regular, scan_folder, suppress_errors
 from nexus_cli.sandbox.own_git import Git, GitError, explain
 from nexus_cli.tree.write_state import replace_locked
 from nexus_cli.worktrees.snapshot_store import quote_alternate
@@ -148,11 +148,7 @@ def is_closed(git_dir: Path) -> bool:
         with open_folder(git_dir) as root:
             while waiting:
                 place = waiting.pop()
-                with (
-                    open_folder(place, inside=root) as folder,
-                    open_listable(folder) as listed,
-                    os.scandir(listed) as entries,
-                ):
+                with open_folder(place, inside=root) as folder, scan_folder(folder) as entries:
                     for entry in entries:
                         name, is_folder = entry.name, entry.is_dir(follow_symlinks=False)
                         if not place and name == "hooks":

@@ -54,7 +54,16 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path, kind: str) -> None:
     assert read_branch(tmp_path) == ""
 
 
-def test_of_a_huge_file_only_its_beginning_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ["ref: refs/heads/main\nx", "main\n", "ref: main\n", f"{'0' * 40}\n", "1" * 39, "\udcff"]
+)
+def test_a_head_that_git_does_not_accept_names_no_branch(tmp_path: Path, text: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert read_branch(tmp_path) == ""
+
+
+def test_a_huge_head_names_no_branch(tmp_path: Path) -> None:
     _head(tmp_path, "ref: refs/heads/main\n")
     os.truncate(tmp_path / ".git" / "HEAD", 1 << 40)
-    assert read_branch(tmp_path) == "main"
+    assert read_branch(tmp_path) == ""

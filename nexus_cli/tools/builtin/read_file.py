@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from nexus_cli.core.attachment import IMAGE_NAMES, image_type
 from nexus_cli.core.elide import plural
 from nexus_cli.core.message import FilePart, ToolResult
-from nexus_cli.core.real_files import open_folder, open_listable, stat_real
+from nexus_cli.core.real_files import open_folder, scan_folder, stat_real
 from nexus_cli.core.services import SeenFileStore
 from nexus_cli.core.tool import ToolContext, split_ranges
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
@@ -132,7 +132,7 @@ def _read(target: Path, services: Mapping[type, Any]) -> FileContent | list[str]
     with open_folder(target.parent) as parent:
         if not stat.S_ISDIR(stat_real(parent, target.name).st_mode):
             return read_shown_file(target, services)
-        with open_folder(target.name, inside=parent) as at, open_listable(at) as listed, os.scandir(listed) as entries:
+        with open_folder(target.name, inside=parent) as at, scan_folder(at) as entries:
             return sorted(entry.name + ("/" if _is_folder(entry) else "") for entry in entries)
 
 

@@ -219,6 +219,14 @@ def test_another_process_shows_what_a_session_sends(here: Path, wire: Wire, way:
     assert before["counted"]["total"] == sum(before["counted"][name] for name in layers)
 
 
+@pytest.mark.parametrize(("effort", "switches"), [("", False), ("high", False), ("low", True), ("default", True)])
+def test_another_process_shows_a_switch_of_the_effort(here: Path, wire: Wire, effort: str, switches: bool) -> None:
+    model = "openai/o3"
+    turn(session := opened(wire, here, model=model, effort="high"))
+    value = context_report(Options(here, model, effort), SETTINGS, session.id, services=SERVICES)
+    assert any(line.startswith("switching the effort") for line in value["notices"]) is switches
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("member", [False, True], ids=["", "member of a space"])
 def test_a_switch_of_model_and_a_reload_send_what_was_shown(here: Path, wire: Wire, member: bool) -> None:

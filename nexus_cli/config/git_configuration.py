@@ -1,0 +1,49 @@
+"""Find and read the files of git's settings without git, in every form that git accepts.
+
+No setting that git would read is missed, whatever bytes a file has. `sandbox/git_files` decides what is plain.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from nexus_cli.core.shared_types import Environ
+
+_SECTION = rb'\[([\w.-]*)(?:[^\S\n]+"((?:\\.|[^"\\\n])*+)")?\]'
+_VALUE = rb'((?:\\(?:\r?\n|.)|"(?:\\(?:\r?\n|.)|[^"\\\n])*+"?|[^"\\\n#;])*+)'
+_TOKEN = re.compile(
+    rb"%b|([a-z][a-z0-9-]*+)[ \t]*+(?:=%b)?[^\n]*|\S[^\n]*" % (_SECTION, _VALUE), re.IGNORECASE | re.DOTALL
+)
+"""A section with its subsection, or a line with the rest of its key and value, or another one."""
+_CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
+_SIGN = re.compile(rb'\\(.)|"', re.DOTALL)
+_BLANKS = b" \t\r"
+_ESCAPES = {None: b"", b"n": b"\n", b"t": b"\t", b"b": b"\b"}
+
+
+def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the name, in lower case and with its subsection (`remote.origin.url`), and the value of each setting."""
+    section = b""
+    for token in _TOKEN.finditer(data.removeprefix(b"\xef\xbb\xbf")):
+        name, inner, key, written = token.groups()
+        if name is not None:
+            section = name if inner is None else b"%b.%b" % (name, inner)
+        elif written is not None:
+            value = _CONTINUED.sub(rb"\1", written.rstrip(_BLANKS)).lstrip(_BLANKS)
+            value = _SIGN.sub(lambda sign: _ESCAPES.get(sign[1], sign[1]), value)
+            yield os.fsdecode(b"%b.%b" % (section, key)).lower(), os.fsdecode(value)
+
+
+def personal_folder(environ: Environ) -> Path:
+    """Return the folder with the person's `config`, `ignore` and `attributes`; a relative path names none."""
+    return Path(environ.get("XDG_CONFIG_HOME", "") or os.path.join(environ.get("HOME", ""), ".config"), "git")
+
+
+def personal_files(environ: Environ) -> list[Path]:
+    """Return the settings files of the person with this `environ`, existing or not, in git's order."""
+    usual = [personal_folder(environ) / "config", Path(environ.get("HOME", ""), ".gitconfig")]
+    moved = environ.get("GIT_CONFIG_GLOBAL")
+    return [path for path in (usual if moved is None else [Path(moved)]) if path.is_absolute()]

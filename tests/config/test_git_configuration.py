@@ -1,0 +1,59 @@
+"""The files of git's settings are read as git reads them, whatever form they have: git itself is the measure."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from nexus_cli.config.git_configuration import personal_files, personal_folder, read_configuration
+
+FORMS = {
+    "comments": b'# [core]\n[core] ; x\n\tpath = a # b\n\tpath = a;b\n\tpath = "a # b" # c\n',
+    "a comment goes on in no next line": b"[include] # x \\\npath = a\n; \\\npath = b\n",
+    "continued": b'[include]\npath = \\\n  a\\\nb \\\r\n\nhooksPath = "c\\\n d"\n',
+    "escapes": b'[core]\npath = a\\\\b\\"c\\td\npath = \\\\\\\n\\\\\npath = " x "y" \\n"\n',
+    "sections": b'[a]path=1\n[b "C"] path = 2\n[b.C] path = 3\n[a][d "]="] path = 4\n[e\t "f"]\npath=5',
+    "a key without a value": b"[core]\nbare\npath = a\n[core] bare\npath = b",
+    "line ends and a mark": b"\xef\xbb\xbf[core]\r\n\tpath = a b\t\r\n\r\npath =\r\nPATH-2 = \xff\r\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_settings_are_read_as_git_reads_them(tmp_path: Path, form: str) -> None:
+    git = shutil.which("git")
+    if git is None:
+        pytest.skip("there is no git")
+    (tmp_path / "config").write_bytes(FORMS[form])
+    words = [git, "config", "--file", str(tmp_path / "config"), "--null", "--list"]
+    listed = subprocess.run(words, check=True, capture_output=True).stdout.split(b"\0")
+    rows = [row.decode("utf-8", "surrogateescape").partition("\n") for row in listed]
+    assert rows and [*read_configuration(FORMS[form])] == [(name.lower(), value) for name, sign, value in rows if sign]
+
+
+@pytest.mark.parametrize("part", [b"a=b\\\n", b'a="\\"', b'[a "', b"[a]", b"a ", b"\\", b'a= b"', b"=", b"a\n"])
+def test_a_file_of_any_bytes_is_read_in_one_pass(part: bytes) -> None:
+    def seconds(times: int) -> float:
+        began = time.process_time()
+        assert len([*read_configuration(part * times)]) <= times
+        return time.process_time() - began
+
+    assert seconds(80_000) < 1 + 100 * seconds(8_000)
+
+
+def test_the_files_of_the_person_are_those_that_the_variables_name() -> None:
+    both = [Path("/h/.config/git/config"), Path("/h/.gitconfig")]
+    assert personal_files({"HOME": "/h"}) == both
+    assert personal_files({"HOME": "/h", "XDG_CONFIG_HOME": "/x"}) == [Path("/x/git/config"), both[1]]
+    assert personal_files({"HOME": "/h", "GIT_CONFIG_GLOBAL": "/g"}) == [Path("/g")]
+    for nothing in (
+        {},
+        {"HOME": "h"},
+        {"HOME": "/h", "GIT_CONFIG_GLOBAL": ""},
+        {"HOME": "/h", "GIT_CONFIG_GLOBAL": "g"},
+    ):
+        assert personal_files(nothing) == []
+    assert personal_folder({"HOME": "/h", "XDG_CONFIG_HOME": ""}) == Path("/h/.config/git")
