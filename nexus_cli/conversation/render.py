@@ -78,7 +78,9 @@ class Wire:
                 return value
 
     def _assistant(self, message: Message) -> JsonDict:
-        value: JsonDict = {"role": "assistant"} | ({"content": message.content} if message.content else {})
+        value: JsonDict = {"role": "assistant", "content": message.content or None}
+        if not message.content and not (message.tool_calls and self._rules.null_content):
+            del value["content"]
         extra, calls = self._opaque(message.opaque)
         self._ids = {}
         if message.tool_calls:

@@ -20,7 +20,7 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A model request. `messages` are Chat Completions message objects without null fields, system first."""
+    """A model request. `messages` are Chat Completions message objects, system first."""
 
     model: str
     messages: Sequence[JsonObject]

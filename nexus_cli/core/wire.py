@@ -39,6 +39,8 @@ class WireRules:
     """User text before a first message that is not the user's."""
     call_id_length: int = 0
     """Exact length of a tool-call id; ours are padded with zeros after the first letter. 0 for any length."""
+    null_content: bool = False
+    """True: an assistant message with calls and no text has `content: null`; False: it has no `content`."""
 
     def dumps(self) -> str:
         """Serialize to JSON for the epoch."""

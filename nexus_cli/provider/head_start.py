@@ -147,7 +147,8 @@ def find_head_start(folder: Path, request: Request, where: Endpoint, info: Model
     origin = _origin(where)
     if origin is None or info.pending or _has_own_way():
         return None
-    parts = Parts(where.key or read_key(where.provider), request.cache_key, request.max_output, list(request.messages))
+    plain = [{name: value for name, value in message.items() if value is not None} for message in request.messages]
+    parts = Parts(where.key or read_key(where.provider), request.cache_key, request.max_output, plain)
     inputs = digest_inputs(replace(request, messages=()), where, info)
     _leader = HeadStart(TemplateFile(folder, inputs, parts), origin, request.sending)
     return _leader

@@ -207,7 +207,8 @@ class LitellmBackend:
     async def _open(self, line: OpenStream, request: Request, where: Endpoint, info: ModelInfo) -> None:
         walk = self._walks(where, request.tools, request.effort)
         arguments = build_arguments(request, where, info, walk=walk)
-        filling.set(None if walk else canonical(request.messages))
+        plain = ({key: value for key, value in m.items() if value is not None} for m in request.messages)
+        filling.set(None if walk else canonical(list(plain)))
         arguments["timeout"] = request.stall_seconds
         module = litellm()
         with litellm_environment():

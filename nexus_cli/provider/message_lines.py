@@ -15,7 +15,7 @@ STAND_IN = "nexus puts the messages here"
 """The value of `messages` in the body that the SDK encodes."""
 _KEY = b'"messages":'
 filling: ContextVar[bytes | None] = ContextVar("filling", default=None)
-"""The encoded messages of the current call: the bytes that litellm would send."""
+"""The encoded messages of the current call, without null fields: the bytes that litellm would send."""
 
 
 def fill_body(request: Any) -> None:

@@ -61,7 +61,7 @@ class Parts:
     cache_key: str
     max_output: int
     messages: Sequence[JsonObject]
-    """With cache marks."""
+    """With cache marks, without null fields."""
 
     @property
     def pairs(self) -> list[str]:

@@ -20,7 +20,7 @@ RULES: dict[str, WireRules] = {
     # Two model turns are merged, and litellm drops a call equal to an earlier one.
     "gemini": WireRules("gemini", assistant_after_assistant=GO_ON, first_not_user=GO_ON),
     # "Unexpected role 'user' after role 'tool'"; ids are nine letters or digits; unknown or null fields are refused.
-    "mistral": WireRules("mistral", user_after_tool=NOTED, first_not_user=GO_ON, call_id_length=9),
+    "mistral": WireRules("mistral", user_after_tool=NOTED, first_not_user=GO_ON, call_id_length=9, null_content=False),
     # The reasoner refuses two messages of one role in a row.
     "deepseek": WireRules("deepseek", user_after_user=NOTED, assistant_after_assistant=GO_ON, first_not_user=GO_ON),
     # Many chat templates raise on a first message that is not the user's.

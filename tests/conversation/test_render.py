@@ -153,6 +153,7 @@ def test_no_text_that_is_sent_is_empty() -> None:
     assert made[1]["content"]
     assert not made[2].get("content", None)
     assert made[3]["content"]
+    assert wired(call, rules=WireRules(null_content=True))[1]["content"] is None
     assert "content" not in wired(call, rules=RULES["mistral"], system="")[1]
 
 

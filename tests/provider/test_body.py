@@ -65,7 +65,7 @@ TURN = st.one_of(
         lambda t, n: [
             {
                 "role": "assistant",
-                **({} if n else {"content": t}),
+                "content": None if n else t,
                 "tool_calls": [
                     {"id": f"c{i}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
                     for i in range(n + 1)
@@ -137,7 +137,7 @@ def test_the_request_is_left_as_it_was(model_server: ScriptedServer) -> None:
     for form in MODELS:
         messages = [
             *ASKED,
-            {"role": "assistant", "tool_calls": [_call("c1")]},
+            {"role": "assistant", "content": None, "tool_calls": [_call("c1")]},
             {"role": "tool", "tool_call_id": "c1", "content": "seen"},
         ]
         before = json.dumps([messages, TOOL])

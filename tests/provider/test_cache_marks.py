@@ -25,7 +25,7 @@ from nexus_cli.provider.prompt_cache import (
 def batch(calls: int) -> list[dict[str, Any]]:
     made = [{"id": f"c{n}", "type": "function", "function": {"name": "look", "arguments": "{}"}} for n in range(calls)]
     results = [{"role": "tool", "tool_call_id": f"c{n}", "content": f"r{n}"} for n in range(calls)]
-    return [{"role": "assistant", "tool_calls": made}, *results]
+    return [{"role": "assistant", "content": None, "tool_calls": made}, *results]
 
 
 def marked(messages: Sequence[Any]) -> list[int]:

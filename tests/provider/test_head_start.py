@@ -38,6 +38,7 @@ CALLED = (
     *ASKED,
     {
         "role": "assistant",
+        "content": None,
         "tool_calls": [{"id": "c12345678", "type": "function", "function": {"name": "look", "arguments": '{"at": 1}'}}],
     },
     {"role": "tool", "tool_call_id": "c12345678", "content": "seen"},

@@ -48,7 +48,10 @@ def rendered(rules: WireRules, entries: list[tuple[str, Any]]) -> tuple[list[dic
             count += len(value)
             functions = [{"name": "look", "arguments": json.dumps({"at": i})} for i in ids]
             calls = [{"id": i, "type": "function", "function": f} for i, f in zip(ids, functions, strict=True)]
-            add({"role": "assistant", "tool_calls": calls})
+            said: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": calls}
+            if not rules.null_content:
+                del said["content"]
+            add(said)
             for own, text in zip(ids, value, strict=True):
                 add({"role": "tool", "tool_call_id": own, "content": text})
         if kind != "assistant":
