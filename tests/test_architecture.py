@@ -478,8 +478,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "commands": (42_755, 0, 53),
     "config": (35_371, 0, None),
     "context": (8_976, 0, 18),
-    "conversation": (47_210, 0, 47),
-    "core": (44_251, 0, None),
+    "conversation": (47_233, 0, 47),
+    "core": (44_259, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_426, 0, 30),
     "guides": (4_595, 0, 19),
@@ -489,7 +489,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_546, 0, 21),
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
-    "provider": (28_839, 0, 57),
+    "provider": (28_903, 0, 57),
     "reports": (89_520, 8_414, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_605, 49_784)
+SUM = (969_700, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -59,7 +59,7 @@ class SessionJournal(Journal):
             return self.known_notes.of_kind(self.db, kind)
 
     def figure(self, begin: Callable[[Database, str], Callable[[], T]]) -> T:
-        """Return what the function reads of the session that `begin` returns."""
+        """Return a figure of the session: what the function that `begin` returns reads."""
         return begin(self.db, self.session)()
 
     def close(self) -> None:
