@@ -500,10 +500,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "session": (50_928, 0, 35),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
-    "text": (4_387, 0, None),
+    "text": (4_414, 0, None),
     "tools": (55_520, 27_256, 54),
     "tree undo worktrees": (68_525, 0, 62),
-    "ui": (95_650, 0, 45),
+    "ui": (95_760, 0, 45),
     "workers": (10_372, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_537, 49_784)
+SUM = (970_674, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
