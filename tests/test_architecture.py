@@ -481,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (47_233, 0, 47),
     "core": (44_088, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_449, 0, 31),
+    "engine": (50_501, 0, 31),
     "guides": (4_595, 0, 19),
     "hooks": (7_793, 0, 21),
     "imports": (14_581, 0, 10),
@@ -495,7 +495,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rules": (31_676, 0, 20),
     "runs": (23_358, 0, 40),
     "sandbox": (39_678, 0, 27),
-    "sections": (34_972, 0, 42),
+    "sections": (34_982, 0, 42),
     "service_list": (303, 0, 2),
     "session": (50_928, 0, 35),
     "spaces": (10_353, 0, 20),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_674, 49_784)
+SUM = (970_736, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
