@@ -391,6 +391,24 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
     assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
 
 
+def test_a_continued_turn_gets_what_it_was_told_before_it_was_stopped(tmp_path: Path) -> None:
+    answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
+    stage = Stage(tmp_path, lambda request: answers.pop() if answers else "done", allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
+        stage.type("only three")
+        await stage.until(lambda: stage.session.undelivered)
+        stage.repl.interrupt()
+        await stage.idle()
+        stage.type("/continue")
+        await stage.until(lambda: len(stage.provider.seen) == 2 and stage.repl.jobs.current is None)
+        assert _said(stage.provider)[-1].endswith("only three") and stage.repl.queued() == []
+
+    stage.play(scene())
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("by_line", [False, True])
 def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_path: Path) -> None:
