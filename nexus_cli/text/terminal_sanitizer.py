@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from nexus_cli.core.elide import last_states
+
 # Where a joiner is part of ordinary writing: Arabic and the scripts of India and its neighbours, and emoji.
 _JOINED = (
     "\u0600-\u061b\u061d-\u08ff\u0900-\u109f\u1780-\u17b3\u17b6-\u17ff\u1820-\u18aa\ufb50-\ufdff\ufe70-\ufefe"
@@ -82,3 +84,8 @@ def sanitize(text: str) -> str:
     """Return the whole of `text` through a sanitizer of its own."""
     sanitizer = StreamSanitizer()
     return sanitizer.feed(text) + sanitizer.flush()
+
+
+def sanitize_output(text: str) -> str:
+    """Return the output of a command as a terminal shows it: of a line that was overwritten, its last state."""
+    return sanitize(last_states(text.rstrip("\r"))[0])

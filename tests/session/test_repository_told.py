@@ -82,6 +82,13 @@ def test_branch_uncommitted_files_and_newest_commits_are_told_once(project: Path
     assert 20 <= exact(line) <= 80
 
 
+def test_of_many_uncommitted_files_it_says_how_many_it_does_not_name(project: Path) -> None:
+    for name in "bcdefgh":
+        (project / name).touch()
+    (line,) = told(project, "one")
+    assert 'uncommitted: 7 files ("b", "c", "d", "e", "f" and 2 more)' in line
+
+
 def test_a_change_is_told_with_the_next_message_once(project: Path) -> None:
     (project / "a.py").write_text("one\n")
     commit(project, "Begin")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize
+from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize, sanitize_output
 
 TRICKY = st.text(
     st.one_of(
@@ -79,3 +79,8 @@ def test_letters_signs_and_spaces_stay_as_they_are(text: str) -> None:
 )
 def test_tricks_are_made_visible(text: str, shown: str) -> None:
     assert sanitize(text) == shown
+
+
+def test_of_an_overwritten_line_of_output_its_last_state_is_shown() -> None:
+    assert sanitize_output("Rebasing (1/2)\r      \rDone.\nnext 1%\rnext 2%\r") == "Done.\nnext 2%"
+    assert sanitize_output("a\r\nb\x1b\r\n") == "a\nb␛\n"

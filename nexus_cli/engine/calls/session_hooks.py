@@ -356,6 +356,7 @@ class SessionHooks:
         for run in runs:
             if run.outcome == BLOCKED:
                 self._add_words(checked.call, run, run.reason)
+                self._quote(run, run.reason, MOST_REASON)
             self._add_words(checked.call, run, run.answer.context)
         return result
 
@@ -503,8 +504,7 @@ class SessionHooks:
             self._tell_once(f"{named}: a project's hook cannot {answer.refused}")
         if answer.unread:
             self._tell_once(f"{named}: nexus does not read {answer.unread} of its answer")
-        if answer.message:
-            self._tell(f"{named}: {cut_at_word(one_line(self._clean(answer.message)), MOST_CHARACTERS)}")
+        self._quote(run, answer.message, MOST_CHARACTERS)
         if answer.stops and self._stopped is None:
             self._stopped = self._clean(answer.reason) or f"{hook.name} ({hook.source}) ended it"
 
@@ -564,6 +564,11 @@ class SessionHooks:
     def _tell(self, line: str, *, warning: bool = True) -> None:
         if self._control is not None:
             self._control.emit_notice(line, warning=warning)
+
+    def _quote(self, run: HookRun, text: str, most: int) -> None:
+        """Tell the person what a hook says, on one line of at most `most` characters."""
+        if text:
+            self._tell(f"hook {run.hook.name} ({run.hook.source}): {cut_at_word(one_line(self._clean(text)), most)}")
 
     def _tell_once(self, line: str) -> None:
         if line not in self._told:

@@ -6,7 +6,7 @@ of commits are foreign text, so they are quoted and bounded.
 
 from __future__ import annotations
 
-from nexus_cli.core.elide import plural
+from nexus_cli.core.elide import name_first, plural
 from nexus_cli.sections.contributor import Contributor, Sources, Value, View
 from nexus_cli.sections.section import Layer, Phase, Section, Sections
 
@@ -21,7 +21,8 @@ def read(sources: Sources) -> Value:
     repository = sources.repository()
     if not repository:
         return {}
-    dirty, commits = (", ".join(map(_quote, repository[name][:NAMED])) for name in ("dirty", "subjects"))
+    dirty = name_first([*map(_quote, repository["dirty"])], NAMED)
+    commits = ", ".join(map(_quote, repository["subjects"][:NAMED]))
     left = f"{plural(len(repository['dirty']), 'file')} ({dirty})" if dirty else "nothing"
     branch, work = _quote(repository["branch"]), repository.get("work")
     state = f"rebasing {branch}" if work == "rebase" else f"branch {branch}"

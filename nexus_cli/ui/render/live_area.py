@@ -13,7 +13,7 @@ from nexus_cli.core.message import ToolCall
 from nexus_cli.reports.event_texts import format_elapsed
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cut, expand_tabs, fold, wrap
-from nexus_cli.text.terminal_sanitizer import StreamSanitizer
+from nexus_cli.text.terminal_sanitizer import StreamSanitizer, sanitize_output
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.tool_line import FinishedCall, format_call, format_head, format_running_call
 from nexus_cli.ui.render.worker_tree import WorkerTree
@@ -42,12 +42,11 @@ class OpenCall:
         self.after: list[FinishedCall] = []
         """The ends of workers that it manages, to show below its own outcome."""
         self.what = format_call(call, subject)
-        self._door = StreamSanitizer()
         self._end = ""
 
     def feed(self, text: str) -> None:
         """Add output."""
-        self._end = (self._end + self._door.feed(text[-KEPT:]))[-KEPT:]
+        self._end = (self._end + text[-KEPT:])[-KEPT:]
 
     @property
     def waiting(self) -> bool:
@@ -69,7 +68,7 @@ class OpenCall:
     def last_lines(self, now: float) -> list[str]:
         """Return the last non-blank line of its output, or the last few of a call that has run for long."""
         most = LONG_LINES if self.runs_long(now) else 1
-        return [line.strip() for line in self._end.split("\n") if line.strip()][-most:]
+        return [line.strip() for line in sanitize_output(self._end).split("\n") if line.strip()][-most:]
 
 
 def tail_of_prose(text: str, rows: int, width: int) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from nexus_cli.core.elide import plural
 from nexus_cli.core.shared_types import TakeText
 from nexus_cli.text.cells import PROSE, cut, wrap
-from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.text.terminal_sanitizer import sanitize, sanitize_output
 from nexus_cli.ui.render.theme import Theme
 
 SAID_LINES = 20
@@ -65,7 +65,7 @@ class Scrollback:
 
     def add_output(self, text: str) -> None:
         """Output what a running call prints."""
-        rows = (piece for line in sanitize(text).splitlines() for piece in wrap(line, self._prose_width() - 4))
+        rows = (piece for line in sanitize_output(text).splitlines() for piece in wrap(line, self._prose_width() - 4))
         self.add_lines([f"    {self._theme.paint('dim', row)}" for row in rows])
 
     def add_note(self, text: str, role: str, most: int = 0) -> None:

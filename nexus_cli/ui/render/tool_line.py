@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from nexus_cli.core.elide import last_states
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.todo import MARKS, OPEN, count_items
@@ -15,7 +14,7 @@ from nexus_cli.reports.event_texts import describe_outcome
 from nexus_cli.reports.text.lines import plural
 from nexus_cli.text.cells import cells, cut, expand_tabs, fold, one_line, wrap
 from nexus_cli.text.diff_lines import describe_changes
-from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.text.terminal_sanitizer import sanitize, sanitize_output
 from nexus_cli.tools.registry import find_tool, plugin_line
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import diff_lines
@@ -292,8 +291,7 @@ def _item_rows(items: Sequence[Mapping[str, str]], room: int, theme: Theme) -> I
 def _end(output: str, room: int, theme: Theme, whole: str) -> list[str]:
     """Return the last lines of a command's output as a terminal shows them, without its exit status, which is shown
     above, and without the notes for the model alone."""
-    shown, _ = last_states(_HIDDEN_NAMES.sub("", _STATUS.sub("", output[-_KEPT:])))
-    text = sanitize(shown).strip("\n")
+    text = sanitize_output(_HIDDEN_NAMES.sub("", _STATUS.sub("", output[-_KEPT:]))).strip("\n")
     lines = [expand_tabs(line).rstrip() for line in text.split("\n")]
     if not text.strip():
         return []

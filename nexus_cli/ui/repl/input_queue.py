@@ -39,6 +39,8 @@ class InputQueue:
     """Messages for after the running turn."""
     held: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
     """Messages for after a turn that was stopped or failed; they wait for the next turn that succeeds."""
+    unused: deque[TypedMessage | QueuedMessage] = field(default_factory=deque)
+    """Messages for a turn that was stopped or failed before it used them; the next turn gets them."""
     attached: list[Attachment] = field(default_factory=list)
     sending: TypedMessage | QueuedMessage | None = None
     """The message of a turn that begins, until the session has it."""
@@ -48,7 +50,7 @@ class InputQueue:
     def lines(self, steering: Sequence[str]) -> list[str]:
         """Return one line for each queued item, those for the running turn first."""
         now = [f"sending after this step: {brief(self.typed_form(words))}" for words in steering]
-        then = [f"queued: {brief(_typed(message).shown)}" for message in (*self.held, *self.later)]
+        then = [f"queued: {brief(_typed(message).shown)}" for message in (*self.unused, *self.held, *self.later)]
         return [*now, *then, *(f"attached: {attachment.what}" for attachment in self.attached)]
 
     def typed_form(self, words: str) -> str:
@@ -59,8 +61,10 @@ class InputQueue:
         """Queue text that the turn was given and did not use, before messages that wait already."""
         self.later.extendleft(reversed([self._take_given(words) for words in steering]))
 
-    def hold(self) -> None:
-        """Hold the messages for later until `release`."""
+    def hold(self, steering: Sequence[str]) -> None:
+        """Hold the messages for later until `release`, and text that the turn was given and did not use until the next
+        turn."""
+        self.unused.extend(self._take_given(words) for words in steering)
         self.held.extend(self.later)
         self.later.clear()
 
@@ -80,12 +84,12 @@ class InputQueue:
         """Return the messages that the session does not have yet, in the order in which it gets them, and the
         attachments of the next one."""
         given = (self.given[words] for words in steering if words in self.given)
-        queued = (*([self.sending] if self.sending else ()), *given, *self.held, *self.later)
+        queued = (*([self.sending] if self.sending else ()), *given, *self.unused, *self.held, *self.later)
         return [_typed(message) for message in queued], [*self.attached]
 
     def take_newest(self) -> str:
         """Remove and return the text of the newest message for later, "" if there is none."""
-        queue = self.later or self.held
+        queue = self.later or self.held or self.unused
         return self._back(queue.pop()) if queue else ""
 
     def take_back(self, words: str) -> str:

@@ -23,7 +23,7 @@ from nexus_cli.reports.event_texts import format_elapsed
 from nexus_cli.reports.help import KEYS, LINE_KEYS
 from nexus_cli.reports.transcript import transcript_text
 from nexus_cli.text.cells import cells, without_codes
-from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.text.terminal_sanitizer import sanitize_output
 from nexus_cli.tools.process_tree import kill_all
 from nexus_cli.ui.input.paste import TypedMessage
 from nexus_cli.ui.render.drawn_report import draw_in_theme
@@ -106,7 +106,7 @@ class Repl:
         if not output or not rows:
             return self.renderer.live(rows)
         width = max(4, self.view.width - 1)
-        return [self.theme.paint("dim", line[:width]) for line in sanitize(output).splitlines()[-rows:]]
+        return [self.theme.paint("dim", line[:width]) for line in sanitize_output(output).splitlines()[-rows:]]
 
     def spinner(self) -> str:
         text, work = self.renderer.spinner(), self.jobs.current
@@ -207,8 +207,7 @@ class Repl:
         work.stopped += 1
         if work.stopped == 1:
             # Otherwise the turn would include them: kept, but without an answer.
-            self.input_queue.postpone(self.backend.take_back())
-            self.input_queue.hold()  # messages typed from now on are for after the stop
+            self.input_queue.hold(self.backend.take_back())  # messages typed from now on are for after the stop
             self.jobs.stop()
         elif work.stopped == 2:
             kill_all()
@@ -348,16 +347,17 @@ class Repl:
             self.view.leave()
         elif work.stopped or failed:
             self._next = None
-            self.input_queue.postpone(self.backend.take_back())
-            if not work.stopped:
-                self.input_queue.hold()
+            if work.stopped:
+                self.input_queue.postpone(self.backend.take_back())
+            else:
+                self.input_queue.hold(self.backend.take_back())
             self._go_on_after_stop()
         elif self._next is not None:
             given, self._next = self._next, None
             if given.text:
                 self._send(given, command=self._command_typed.text)
             else:
-                self.jobs.start("turn", "", self.backend.run(Trigger()))
+                self.jobs.start("turn", "", self._begin_turn(Trigger()))
         elif self.backend.undelivered:  # they arrived after the turn's last check
             self.jobs.start("turn", "", self.backend.run(Trigger()))
         else:
@@ -373,7 +373,7 @@ class Repl:
         Earlier messages, and commands that use the model, wait for the person.
         """
         self.input_queue.release_commands()
-        if count := len(self.input_queue.held):
+        if count := len(self.input_queue.unused) + len(self.input_queue.held):
             way = "sent after your next message" if self.view.echoes else "Up to edit"
             self.show_note(f"{plural(count, 'message')} still queued ({way})")
         self._go_on()
@@ -458,7 +458,7 @@ class Repl:
             typed = message.typed
             if not command:
                 self.input_queue.sending = message
-            await self.backend.run(replace(message.trigger, shown=command))
+            await self._begin_turn(replace(message.trigger, shown=command))
         finally:
             if not self._begun:  # the session has none of it
                 if self.is_leaving and typed.shown:  # the box goes away, and the message was named as unsent
@@ -468,6 +468,13 @@ class Repl:
                 else:
                     self.input_queue.attached[:0] = typed.attached
                     self.view.fill("\n".join(filter(None, [typed.shown and typed.text, self.draft()])))
+
+    async def _begin_turn(self, trigger: Trigger) -> None:
+        """Run a turn, which gets the messages too that a stopped turn did not use."""
+        while self.input_queue.unused:
+            unused = self.input_queue.unused.popleft()
+            await self._steer_with(unused if isinstance(unused, QueuedMessage) else await self._message(unused))
+        await self.backend.run(trigger)
 
     async def _message(self, typed: TypedMessage) -> QueuedMessage:
         return await self.input_queue.build_message(typed, self.backend.folder, self.show_note)

@@ -11,7 +11,7 @@ from nexus_cli.config.paths import project_root
 from nexus_cli.core.elide import plural
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.session.session import Session
-from nexus_cli.text.terminal_sanitizer import sanitize
+from nexus_cli.text.terminal_sanitizer import sanitize_output
 from nexus_cli.tools.builtin.bash import MOST_SECONDS, BashArguments, run
 from nexus_cli.ui.repl.input_queue import brief
 from nexus_cli.ui.repl.view import ReplView
@@ -95,7 +95,7 @@ class Shell:
 def end_of(text: str) -> str:
     """Return the printed part of an output: the end of a long one, ready for a terminal."""
     kept = text[-MOST:]
-    lines = sanitize(kept).rstrip("\n").split("\n")
+    lines = sanitize_output(kept).rstrip("\n").split("\n")
     if len(kept) < len(text) or len(lines) > LINES:
         lines = [f"[showing the end of {text.count(chr(10)) + 1:,} lines; all: /transcript]", *lines[-LINES:]]
     return "\n".join(lines) + "\n"

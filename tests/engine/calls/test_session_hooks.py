@@ -16,12 +16,15 @@ from nexus_cli.context.manager import ContextManager
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Event, Notice
+from nexus_cli.core.message import ToolResult
 from nexus_cli.engine.calls import session_hooks
 from nexus_cli.engine.calls.session_hooks import SessionHooks
 from nexus_cli.engine.requests.control import Control
 from nexus_cli.hooks.hook_list import Hook
 from nexus_cli.hooks.run_hook import HookAnswer, HookRun
+from nexus_cli.permission.call_decision import CheckedCall
 from nexus_cli.permission.call_permission import CallPermission
+from nexus_cli.tools.registry import discover_tools
 
 
 def test_a_message_to_the_running_turn_is_refused_as_a_prompt_is(tmp_path: Path) -> None:
@@ -52,6 +55,27 @@ def test_a_hook_refuses_a_compaction_and_is_told_who_wanted_it(tmp_path: Path) -
     given = json.loads((tmp_path / "given").read_text())
     assert refused.value.kind == "denied"
     assert (given["trigger"], given["custom_instructions"]) == ("manual", "the plan")
+
+
+def test_what_a_hook_blocks_a_call_with_is_told_to_the_person_too(tmp_path: Path) -> None:
+    """`PostToolUse`: the file was written, and the model alone knew that a linter objects."""
+    check = HookTable("PostToolUse", "echo 'a.py:1: never closed' >&2; exit 2")
+    hooks = SessionHooks((check,), CallPermission(tmp_path, tmp_path), tmp_path, "s", lambda: "read")
+    control = Control()
+    checked = CheckedCall(discover_tools()["write_file"], {"path": "a.py", "content": "("}, {})
+
+    async def work() -> ToolResult:
+        return ToolResult("created a.py, 1 line")
+
+    async def run() -> Event | None:
+        control.events = asyncio.Queue()
+        hooks.attach(ContextManager(), control)
+        result = hooks.add_words(checked.call, await hooks.run_call(checked, work))
+        assert "a.py:1: never closed]" in result.text
+        return control.events.get_nowait()
+
+    told = asyncio.run(run())
+    assert isinstance(told, Notice) and told.text.startswith("hook echo") and "a.py:1: never closed" in told.text
 
 
 def notified(tmp_path: Path, seconds: float, *, is_asked: bool = False, answers: bool = False) -> list[tuple[str, str]]:

@@ -198,6 +198,8 @@ def test_a_command_is_one_line_while_it_runs_and_becomes_its_outcome() -> None:
     seen.now += 3
     seen.feed(e.ToolOutput("c1", "first\nsec"), e.ToolOutput("c1", "ond\n"))
     assert seen.live() == ["● bash pytest -q  3 s", "    second"]
+    seen.feed(e.ToolOutput("c1", "1 of 3\r2 of"), e.ToolOutput("c1", " 3\r"))
+    assert seen.live()[1:] == ["    2 of 3"], "an overwritten line is shown as on a terminal"
     assert seen.live(1) == ["● bash pytest -q  3 s"]
     output = "0\n1\n2\n1 of 3\r2 of 3\r3\n\x1b[31m4\n5\n[exit status 1]"
     seen.feed(resulted(ToolResult(output, status=1), tokens=1234, seconds=3.21))

@@ -379,15 +379,34 @@ def test_a_stopped_turn_keeps_its_work_and_what_waits_goes_on_waiting(tmp_path: 
         shown = re.search(r"bash echo so' 'far; sleep 30 · stopped( · [\d.]+ s)?\n    so far\n", stage.text)
         assert shown and "✗" not in stage.text
         stage.type("go on")
-        await stage.until(lambda: len(stage.provider.seen) == 4)
+        await stage.until(lambda: len(stage.provider.seen) == 3)
         await stage.idle()
         assert stage.repl.queued() == []
 
     stage.play(scene())
-    first, second, third = (_said(stage.provider, number)[-1] for number in (1, 2, 3))
-    assert first.endswith("go on") and second.endswith("steering words") and third.endswith("queued words")
+    first, second = (_said(stage.provider, number) for number in (1, 2))
+    assert first[-2].endswith("go on") and first[-1].endswith("steering words"), "the next turn gets both"
+    assert second[-1].endswith("queued words")
     result = next(message for message in stage.provider.seen[1] if message["role"] == "tool")
     assert "so far" in str(result["content"]) and "interrupted while it ran" in str(result["content"])
+
+
+def test_a_continued_turn_gets_what_it_was_told_before_it_was_stopped(tmp_path: Path) -> None:
+    answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
+    stage = Stage(tmp_path, lambda request: answers.pop() if answers else "done", allow="all")
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.until(lambda: "sleep" in "\n".join(stage.repl.live(8)))
+        stage.type("only three")
+        await stage.until(lambda: stage.session.undelivered)
+        stage.repl.interrupt()
+        await stage.idle()
+        stage.type("/continue")
+        await stage.until(lambda: len(stage.provider.seen) == 2 and stage.repl.jobs.current is None)
+        assert _said(stage.provider)[-1].endswith("only three") and stage.repl.queued() == []
+
+    stage.play(scene())
 
 
 @pytest.mark.matrix
