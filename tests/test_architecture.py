@@ -481,7 +481,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "conversation": (47_233, 0, 47),
     "core": (44_259, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_426, 0, 30),
+    "engine": (50_478, 0, 30),
     "guides": (4_595, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_581, 0, 10),
@@ -495,15 +495,15 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "rules": (31_676, 0, 20),
     "runs": (23_282, 0, 40),
     "sandbox": (39_040, 0, 27),
-    "sections": (34_962, 0, 42),
+    "sections": (34_972, 0, 42),
     "service_list": (303, 0, 2),
     "session": (50_946, 0, 35),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
-    "text": (4_387, 0, None),
+    "text": (4_414, 0, None),
     "tools": (55_408, 27_256, 54),
     "tree undo worktrees": (68_257, 0, 62),
-    "ui": (95_427, 0, 45),
+    "ui": (95_537, 0, 45),
     "workers": (10_372, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_700, 49_784)
+SUM = (969_899, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
