@@ -476,7 +476,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_514, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_710, 0, 53),
-    "config": (34_857, 0, None),
+    "config": (34_858, 0, None),
     "context": (8_976, 0, 18),
     "conversation": (47_233, 0, 47),
     "core": (44_088, 0, None),
@@ -489,7 +489,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_604, 0, 21),
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
-    "provider": (28_956, 0, 57),
+    "provider": (28_999, 0, 57),
     "reports": (90_114, 8_414, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
@@ -502,7 +502,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_495, 0, 0),
     "text": (4_387, 0, None),
     "tools": (55_520, 27_256, 54),
-    "tree undo worktrees": (68_525, 0, 62),
+    "tree undo worktrees": (68_526, 0, 62),
     "ui": (95_650, 0, 45),
     "workers": (10_372, 0, 1),
 }
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_537, 49_784)
+SUM = (970_582, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
