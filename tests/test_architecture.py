@@ -493,7 +493,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "reports": (90_114, 8_414, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
-    "runs": (23_358, 0, 40),
+    "runs": (23_355, 0, 40),
     "sandbox": (39_678, 0, 27),
     "sections": (34_972, 0, 42),
     "service_list": (303, 0, 2),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_582, 49_784)
+SUM = (970_579, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
