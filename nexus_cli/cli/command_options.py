@@ -157,8 +157,8 @@ class SharedOptions:
         typer.Option(
             "--rule",
             metavar="RULE",
-            help="Also allow calls that match RULE, even outside the sandbox if the model asks. Example: "
-            "'bash(git push *)'. Repeatable.",
+            help="Also allow calls that match RULE, such as 'bash(git push *)', and let them run outside the sandbox "
+            "if the model requests that. Repeatable.",
         ),
     ] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Do not save the session.")] = False

@@ -69,7 +69,8 @@ def add_scheduled(
         list[str] | None,
         Option(
             "RULE",
-            "Also allow calls that match RULE, such as 'bash(git push *)', even outside the sandbox if the model asks.",
+            "Also allow calls that match RULE, such as 'bash(git push *)', and let them run outside the sandbox if the "
+            "model requests that.",
         ),
     ] = None,
     name: Annotated[str, Option("N", "A name to show instead of the id.")] = "",

@@ -13,6 +13,8 @@ from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import Paths
 
+_HINT = "Name an existing folder that you can read"
+
 
 def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: str = "--add-dir") -> Path:
     """Return the real path of a folder to add.
@@ -23,24 +25,20 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
     try:
         real = real_path(os.path.expanduser(named))
     except (OSError, ValueError) as error:  # no name of a file: it has a NUL, or no bytes
-        raise NexusError("usage", option, "not a valid path", "Name a folder outside the project") from error
+        raise NexusError("usage", option, "not a valid path", _HINT) from error
     home = real_path(os.path.expanduser("~"))
     secrets = SecretPlaces(places(), project)
-    hint = "Name a folder outside the project"
+    hint = _HINT
     if not os.path.lexists(real):
         why = "there is no such folder"
     elif not real.is_dir():
         why = "not a folder"
     elif not os.access(real, os.R_OK | os.X_OK):
         why = "cannot be read"
-    elif real.parent == real or home.is_relative_to(real):
-        why = (
-            "this folder is or contains your home folder"
-            if home.is_relative_to(real)
-            else "this is the root of the file system"
-        )
+    elif home.is_relative_to(real):
+        why, hint = "this folder is or contains your home folder", "Name one of its subfolders"
     elif secrets.find(real) or secrets.are_below(real):
-        why = "this folder contains credentials or nexus's own files"
+        why, hint = "this folder contains credentials or nexus's own files", "Name a folder without them"
     elif real.is_relative_to(project):
         why, hint = "this folder is already in the project", "Omit this folder"
     elif project.is_relative_to(real):

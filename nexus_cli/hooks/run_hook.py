@@ -197,17 +197,15 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
     if done.status in NO_PROGRAM and not has_answered:
         if missing := NOT_FOUND.search(stderr):
             why = f"{missing[1]}: command not found"
-            said = f"a hook of {hook.source} failed: {why}. Install the program, or see nexus hooks"
+            said = f"a hook from {hook.source} did not run: {why}. Install the program; to list hooks: nexus hooks"
             return HookRun(hook, HookAnswer(), NOT_RUN, why, seconds, said)
         return HookRun(hook, HookAnswer(), NOT_RUN, f"a program could not be started: {words}", seconds)
     if not has_answered:
         why = f"exit {done.status}{': ' if words else ''}{words}"
         said = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
-            said = (
-                f"a hook of {hook.source} failed, perhaps because only hooks in your config.toml have network access. "
-            )
-            said += "nexus timeline shows the error"
+            said = f"a hook from {hook.source} failed, perhaps because it has no network access; only hooks in your "
+            said += "config.toml have it. To see the error: nexus timeline"
         return HookRun(hook, HookAnswer(), FAILED, why, seconds, said)
     answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)

@@ -17,7 +17,7 @@ from nexus_cli.config.stored_keys import stored_key, stored_names
 from nexus_cli.core.errors import ProviderError
 from nexus_cli.provider.local_servers import BASE_VARIABLES, SERVERS
 from nexus_cli.provider.model_names import LOCAL, SUBSCRIPTIONS, split_key_name, split_model_name
-from nexus_cli.provider.model_table import HOW_TO_NAME, provider_of
+from nexus_cli.provider.model_table import HOW_TO_NAME, describe_unknown, provider_of
 
 KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -193,7 +193,7 @@ def resolve_endpoint(model: str, base: str | None = None, key: str | None = None
     """
     provider = provider_of(model)
     if not provider:
-        raise ProviderError("usage", f"{model!r} is not from a known provider", HOW_TO_NAME)
+        raise ProviderError("usage", describe_unknown(model), HOW_TO_NAME)
     key_name, model = split_key_name(model)
     base = base or read_env_address(provider) or None
     if provider in SUBSCRIPTIONS and not key:

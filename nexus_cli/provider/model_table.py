@@ -365,9 +365,15 @@ def find_of_family(family: str, present: str) -> str:
     return "/".join(filter(None, (prefix, newest[0]))) if newest else ""
 
 
+def describe_unknown(name: str) -> str:
+    """Return the reason that `name` cannot be used, for which `provider_of` returns ""."""
+    prefix, slash, _ = name.partition("/")
+    return f"unknown provider {prefix!r} in {name!r}" if slash else f"{name!r} is not from a known provider"
+
+
 def check_model(name: str) -> None:
     """Raise `NexusError` of kind `usage` for a name without a known provider or a model."""
     provider, rest = provider_of(name), split_model_name(name)[1].strip()
     if not provider or not rest.strip("/"):
-        why = f"{name!r} is not from a known provider" if not provider else f"{name!r} has no model name"
+        why = describe_unknown(name) if not provider else f"{name!r} has no model name"
         raise NexusError("usage", "unknown model", why, HOW_TO_NAME)

@@ -80,7 +80,7 @@ class Folders:
         entered = [join_path(folder, words[0].text) for folder in (self.assumed, *self.others)]
         for folder in entered:
             if os.path.realpath(folder) != folder and os.path.lexists(folder):
-                raise NotReadOnly("cd follows a link")
+                raise NotReadOnly("cd goes through a symbolic link")
         if not self.holds(entered[0]):
             raise NotReadOnly("cd leaves the project")
         sure = command.is_certain and not self.others and os.access(entered[0], os.X_OK) and os.path.isdir(entered[0])
@@ -91,7 +91,7 @@ class Folders:
         )
         self.entered += entered
         if len(self.others) > MOST_FOLDERS:
-            raise NotReadOnly("the working folder changes too often")
+            raise NotReadOnly("the line has too many cd commands to track")
 
 
 def check_path(word: Word, folders: Folders) -> None:

@@ -109,11 +109,11 @@ def keeps_form(argv: Sequence[str], words: Words) -> bool:
 def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     """Raise `NotReadOnly` unless `words`, of `command` or of one that it runs, are those of a reader."""
     if not words:
-        raise NotReadOnly("it names no program")
+        raise NotReadOnly("a part of the command line runs no program")
     if folders.is_lost:
-        raise NotReadOnly("an earlier command changes the shell's state")
+        raise NotReadOnly("an earlier command on the line may change what later commands do")
     if not HARMLESS_VARIABLES.issuperset(command.assignments):
-        raise NotReadOnly("it sets a variable")
+        raise NotReadOnly("the command sets an environment variable")
     if not words[0].is_known:
         raise NotReadOnly(f"the value of {shorten(words[0].text)} is not known before the command runs")
     name = system_name(words[0])

@@ -329,7 +329,7 @@ class PlanService(Plans):
     def _add(self, ledger: Ledger, call_id: str, request: PlanRequest) -> ToolResult:
         theirs = [plan for plan in ledger.plans.list_plans() if plan.options.get("by") == AGENT and plan.next_at]
         if len(theirs) >= MOST_OF_AGENTS:
-            why = f"agents have already scheduled {len(theirs)}"
+            why = f"agents can have at most {MOST_OF_AGENTS}"
             raise NexusError("limit", "no more plans", why, "Remove a plan, or ask the person")
         new = self._new_plan(call_id, request)
         self._refuse_often(ledger, new)

@@ -129,9 +129,7 @@ def _apply_edit(text: str, old: str, new: str, every: bool, stop: StopFlag) -> t
     """Apply one edit; return the text and the number of replacements."""
     omitted = find_new_omission(old, new)
     if omitted:
-        raise ToolError(
-            f"`new` leaves text out: {omitted[:80]!r} would be written to the file. Write out every line of `new`"
-        )
+        raise ToolError(f"`new` has a placeholder for omitted text, {omitted[:80]!r}. Write out every line of `new`")
     new = new.removeprefix(_BOM)
     if not old:
         return _append(text, new), 1

@@ -85,5 +85,7 @@ def find_library(name: str, project: Path) -> list[str]:
     root = os.path.realpath(project)
     # A project that is `/` or the home folder contains the person's own programs.
     if not is_home_or_root(root) and Path(folder).is_relative_to(root):
-        raise ToolError(f"{name} is in the project, and nexus does not run code from there")
+        raise ToolError(
+            f"{name} is installed in the project, where commands may have changed it. Install nexus elsewhere"
+        )
     return [folder]

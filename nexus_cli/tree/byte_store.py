@@ -98,7 +98,7 @@ class ByteStore:
             raise FileNotFoundError(content)
         place = self._find_object(content)
         if content.startswith(HARD_LINK) and not _is_same(place, content):
-            raise FileNotFoundError(f"{content}: changed since it was stored")
+            raise FileNotFoundError("the copy was changed after it was made")
         file: IO[bytes] = os.fdopen(os.open(place, READ), "rb")
         if content.startswith(SHA256):
             is_intact = hash_file(file) == content
@@ -107,7 +107,7 @@ class ByteStore:
             is_intact = not sample or sample == [_hash_sample(file, os.fstat(file.fileno()).st_size)]
         if not is_intact:
             file.close()
-            raise FileNotFoundError(f"{content}: damaged, or changed since it was stored")
+            raise FileNotFoundError("the copy is damaged, or was changed after it was made")
         file.seek(0)
         return file
 

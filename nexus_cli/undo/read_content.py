@@ -42,7 +42,7 @@ class ContentReader:
                 return io.BytesIO(data)
         copy = find_copy(self._data, root)
         if copy is None or blob_id(data := self._read_blob(root, oid, copy), len(oid)) != oid:
-            raise FileNotFoundError(f"{content}: damaged or missing")
+            raise FileNotFoundError("the copy of the earlier content is damaged or missing")
         return io.BytesIO(data)
 
     def _read_blob(self, root: str, oid: str, copy: Path | None = None) -> bytes:

@@ -385,7 +385,7 @@ def _remove(record: WorktreeRecord, force: bool) -> str:
     except (GitError, NexusError, OSError) as error:
         line = f"{UNPUBLISHED}: {error}"
         if has_moved:
-            hint = "Correct the cause, or remove it with --force"
+            hint = f"To remove it without keeping its commits: nexus worktree remove {record.name} --force"
             raise NexusError("usage", f"worktree {record.name} was not removed", line, hint) from error
     kept = _delete(record, with_branch=True)
     commits = [f"{name} {oid[:12]}".strip() for name, oid in found.items()]

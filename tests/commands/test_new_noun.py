@@ -43,10 +43,15 @@ class ZebrasReport(TypedDict):
 def zebras_text(value: JsonObject, width: int) -> Lines:
     return filled(f"{', '.join(value['zebras'])} ({'tall' if value['tall'] else 'any'})", width)
 """
+TESTS = Path(__file__).parent.parent
 SLASH = """
 from nexus_cli.commands import discover
 command = discover()["zebra"]
 print(command.usage, command.summary, command.complete is not None, command.is_served)
+"""
+UNWRITTEN = """
+from recorded.inside import list_unwritten
+print(list_unwritten(), end="")
 """
 
 
@@ -58,7 +63,7 @@ def test_a_noun_is_a_command_in_the_shell_and_behind_the_slash_with_its_page(tmp
     subprocess.run(["cp", "-a", str(source), str(package)], check=True)
     (package / "commands" / "zebra.py").write_text(NOUN)
     (package / "reports" / "zebra.py").write_text(REPORT)
-    env = {"PYTHONPATH": str(package.parent), "NEXUS_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
+    env = {"PYTHONPATH": f"{package.parent}:{TESTS}", "NEXUS_HOME": str(tmp_path / "home"), "PATH": "/usr/bin:/bin"}
 
     def run(*arguments: str) -> str:
         line = [sys.executable, *arguments]
@@ -71,3 +76,4 @@ def test_a_noun_is_a_command_in_the_shell_and_behind_the_slash_with_its_page(tmp
     assert "List the zebras of this folder." in run(*nexus, "--help", "all")
     assert "`nexus zebra list --json`" in run(*nexus, "docs", "json")
     assert run("-c", SLASH).split("\n")[0] == "[list [--tall]] List the zebras of this folder. True True"
+    assert run("-c", UNWRITTEN) == "zebra list [--json]\n"

@@ -188,7 +188,7 @@ def test_hooks_guard_a_fix_which_is_taken_back_and_each_lack_is_told_once(place:
     assert done.status == 0, done
     text = results(place)
     assert "BLOCKED: dangerous rm" in text and "1 passed" in text and (place.folder / "docs").is_dir()
-    told = [line for line in done.told if "a hook of .claude/settings.json" in line]
+    told = [line for line in done.told if "a hook from .claude/settings.json" in line]
     assert len(told) == 1 and f"{UV}: command not found" in told[0], done.told
     seen = [json.loads(line) for line in (place.folder / "seen.jsonl").read_text().splitlines()]
     assert [one[1] for one in seen] == ["Bash", "Edit", "Bash"], seen

@@ -409,5 +409,5 @@ def test_what_undo_does_not_cover_is_not_run_because_another_question_was_answer
     session.dispatcher.call_changes.requires = True
     events, _ = say(session, "go")
     assert subjects(person) == ["bash touch a", "bash touch b"]
-    assert {one.why for one in person.asked} == {"undo cannot take it back (undo.require)"}
+    assert {one.why for one in person.asked} == {"undo cannot take it back (setting undo.require)"}
     assert results(events)[1] == "Declined: not b" and not (tmp_path / "b").exists()

@@ -12,11 +12,13 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from inspect import Parameter
 from pathlib import Path
 from typing import Any, NoReturn
 
 from commands.conftest import FakeContext, answering
-from recorded.command_lines import SLASH
+from json_shape import list_verbs
+from recorded.command_lines import LEFT_OUT, READS, SLASH, WRITES
 from session.played import Played
 
 from nexus_cli.cli import app
@@ -149,12 +151,27 @@ def help_blocks() -> Iterator[tuple[str, str]]:
         yield f"nexus {name} --help", f"[exit {status}]\n{out.getvalue()}".removesuffix("\n")
 
 
+def list_unwritten() -> str:
+    """Return a line for each shell command with `--json` that reads, requires no argument, and is in no list."""
+    written = f"\n{READS}{WRITES}"
+    lines = ""
+    for noun in discover().values():
+        for verb in noun.verbs:
+            name = f"{noun.name} {verb.name}".strip()
+            is_free = verb.opens == "read" and not any(given.default is Parameter.empty for given in verb.parameters)
+            is_new = f"nexus {name}" in list_verbs() and f"\n{name}" not in written and name not in LEFT_OUT
+            lines += f"{name} [--json]\n" * (is_free and is_new)
+    return lines
+
+
 BLOCKS = {"help": help_blocks, "slash": slash_blocks}
 
 
 def main() -> NoReturn:
     """Print what the first argument names, and end."""
-    for title, text in BLOCKS[sys.argv[1]]():
+    if sys.argv[1] == "unwritten":
+        print(list_unwritten(), end="")
+    for title, text in BLOCKS.get(sys.argv[1], tuple)():
         print(f"=== {title}\n{text}")
     sys.stdout.flush()
     os._exit(0)

@@ -241,7 +241,7 @@ def _json(value: Any) -> str:
 
 PARTS: dict[str, Callable[[Recorder], None]] = {
     "help": record_help,
-    "shell": lambda recorder: recorder.read("shell", READS),
+    "shell": lambda recorder: recorder.read("shell", READS + recorder.inside("unwritten")),
     "mistakes": lambda recorder: recorder.read("mistakes", MISTAKES),
     "server": record_server,
     "slash": record_slash,

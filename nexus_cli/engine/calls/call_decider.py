@@ -282,7 +282,7 @@ class CallDecider:
             decision = self._decide(judged)
         is_free = self.call_changes.requires and decision.is_granted and decision.origin != ALLOWED
         if is_free and (why := await self.call_changes.find_uncovered(decision, self.project_root)):
-            decision = replace(decision, verdict="ask", why=f"{why} (undo.require)", kind=CONFIRM, rule="")
+            decision = replace(decision, verdict="ask", why=f"{why} (setting undo.require)", kind=CONFIRM, rule="")
         decision = replace(decision, about=checked)
         return (
             await self.hooks.before_question(decision) if self.hooks and checked.call is not UNREQUESTED else decision

@@ -119,9 +119,7 @@ def _new_text(before: DecodedText | None, content: str) -> str:
         return content
     omitted = find_new_omission(before.text, content)
     if omitted:
-        raise ToolError(
-            f"`content` leaves text out: {omitted[:80]!r} would be written to the file. Write out the whole file"
-        )
+        raise ToolError(f"`content` has a placeholder for omitted text, {omitted[:80]!r}. Write out the whole file")
     if before.bom:
         content = content.lstrip("\ufeff")
     if before.is_crlf:

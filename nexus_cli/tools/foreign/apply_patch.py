@@ -276,9 +276,7 @@ def _apply_hunks(text: str, hunks: Sequence[_Hunk], stop: StopFlag) -> str:
         begin, end = starts[at], starts[at + len(hunk.old)]
         old, new = text[begin:end], "".join(f"{line}\n" for line in hunk.new)
         if omitted := find_new_omission(old, new):
-            raise ToolError(
-                f"the patch leaves text out: {omitted[:80]!r} would be written to the file. Write out every line"
-            )
+            raise ToolError(f"the patch has a placeholder for omitted text, {omitted[:80]!r}. Write out every line")
         if old and not old.endswith(("\n", "\r")):
             new = new.removesuffix("\n")
         parts += [text[position:begin], keep_line_ends(old, new, near_line_end(text, begin, end))]

@@ -226,14 +226,12 @@ def values(form: str, text: str, many: int) -> dict[str, Any]:
 
 @cache
 def form_types() -> dict[str, Any]:
-    """Return the types of the values of verbs, by the form that the file of the type's report has."""
-    kinds = {verb.value_type for command in discover().values() for verb in command.verbs if not verb.is_live}
-    forms = {module: forms_of(module) for module in MODULES}
-    return {form: kind for kind in kinds for module, found in forms.items() for form in found if _is_of(kind, module)}
-
-
-def _is_of(kind: Any, module: str) -> bool:
-    return bool(getattr(kind, "__module__", "") == f"nexus_cli.reports.{module}")
+    """Return the types of the values of verbs, by the form that the file of the type's report has; of several types in
+    a file that with the name of the form, as `PinsReport` for `pins`."""
+    values = {verb.value_type for command in discover().values() for verb in command.verbs if not verb.is_live}
+    forms = {f"nexus_cli.reports.{module}": forms_of(module) for module in MODULES}
+    found = [(form, kind) for kind in values for form in forms.get(getattr(kind, "__module__", ""), ())]
+    return dict(sorted(found, key=lambda pair: pair[1].__name__ == f"{pair[0].title()}Report"))
 
 
 def example_of(kind: Any, text: str, many: int) -> object:
