@@ -476,7 +476,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_514, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_755, 0, 53),
-    "config": (35_371, 0, None),
+    "config": (35_372, 0, None),
     "context": (8_976, 0, 18),
     "conversation": (47_233, 0, 47),
     "core": (44_259, 0, None),
@@ -489,11 +489,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "mcp": (19_546, 0, 21),
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
-    "provider": (28_903, 0, 57),
+    "provider": (28_946, 0, 57),
     "reports": (89_520, 8_414, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
-    "runs": (23_282, 0, 40),
+    "runs": (23_279, 0, 40),
     "sandbox": (39_040, 0, 27),
     "sections": (34_972, 0, 42),
     "service_list": (303, 0, 2),
@@ -502,7 +502,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
     "tools": (55_408, 27_256, 54),
-    "tree undo worktrees": (68_257, 0, 62),
+    "tree undo worktrees": (68_258, 0, 62),
     "ui": (95_537, 0, 45),
     "workers": (10_372, 0, 1),
 }
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_899, 49_784)
+SUM = (969_941, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
