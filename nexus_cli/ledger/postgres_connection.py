@@ -80,7 +80,7 @@ _PLACEHOLDER = re.compile(r"\?(\d*)")
 
 _WHY = {
     "23503": ("another process deleted or changed the session", "Start a new session"),
-    "23505": ("another process continued the session", "Copy it: nexus sessions fork ID"),
+    "23505": ("another process continued the session", "Fork it: nexus sessions fork ID"),
     "25006": ("the server is read-only", "Use the primary server"),
     "40P01": ("another process was using the same rows", "Try again"),
     "42501": ("this database role lacks the permission", "Ask the server's administrator"),

@@ -63,7 +63,7 @@ def test_a_changed_pdf_helper_is_not_run(tmp_path: Path) -> None:
 @pytest.mark.matrix
 def test_a_pdf_library_in_the_project_is_not_run(tmp_path: Path) -> None:
     told, _ = play(tmp_path, READ_PDF, "tools/pdf_worker.py", Path(pypdfium2.__file__).parents[1])
-    assert "pypdfium2 is in the project" in told, told
+    assert "pypdfium2 is installed in the project" in told, told
 
 
 @pytest.mark.matrix

@@ -143,7 +143,7 @@ def test_a_program_that_is_a_link_in_a_folder_of_the_system_starts(tmp_path: Pat
 
 def test_a_library_in_the_project_is_not_started(tmp_path: Path) -> None:
     folder = Path(find_library("bs4", tmp_path)[0])
-    with pytest.raises(ToolError, match="bs4 is in the project"):
+    with pytest.raises(ToolError, match="bs4 is installed in the project"):
         find_library("bs4", folder)
     assert grep._libraries(folder) == [] or "charset_normalizer" not in os.listdir(folder)
 
