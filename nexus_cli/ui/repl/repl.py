@@ -374,7 +374,8 @@ class Repl:
         """
         self.input_queue.release_commands()
         if count := len(self.input_queue.unused) + len(self.input_queue.held):
-            way = "sent after your next message" if self.view.echoes else "Up to edit"
+            sent = f"sent {'after' if self.input_queue.held else 'with'} your next message"
+            way = sent if self.view.echoes else "Up to edit"
             self.show_note(f"{plural(count, 'message')} still queued ({way})")
         self._go_on()
 
