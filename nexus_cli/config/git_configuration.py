@@ -18,10 +18,8 @@ _TOKEN = re.compile(
     rb"%b|([a-z][a-z0-9-]*+)[ \t]*+(?:=%b)?[^\n]*|\S[^\n]*" % (_SECTION, _VALUE), re.IGNORECASE | re.DOTALL
 )
 """A section with its subsection, or a line with the rest of its key and value, or another one."""
-_CONTINUED = re.compile(rb"(?<!\\)((?:\\\\)*)\\\r?\n")
-_SIGN = re.compile(rb'\\(.)|"', re.DOTALL)
-_BLANKS = b" \t\r"
-_ESCAPES = {None: b"", b"n": b"\n", b"t": b"\t", b"b": b"\b"}
+_PIECE = re.compile(rb'\\(\r?\n|.)|(")|([ \t\r]+)|[^\\" \t\r]+', re.DOTALL)
+_ESCAPES = {b"\n": b"", b"\r\n": b"", b"n": b"\n", b"t": b"\t", b"b": b"\b"}
 
 
 def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
@@ -31,10 +29,25 @@ def read_configuration(data: bytes) -> Iterator[tuple[str, str]]:
         name, inner, key, written = token.groups()
         if name is not None:
             section = name if inner is None else b"%b.%b" % (name, inner)
-        elif written is not None:
-            value = _CONTINUED.sub(rb"\1", written.rstrip(_BLANKS)).lstrip(_BLANKS)
-            value = _SIGN.sub(lambda sign: _ESCAPES.get(sign[1], sign[1]), value)
-            yield os.fsdecode(b"%b.%b" % (section, key)).lower(), os.fsdecode(value)
+        elif key is not None:
+            yield os.fsdecode(b"%b.%b" % (section, key)).lower(), os.fsdecode(_read_value(written or b""))
+
+
+def _read_value(written: bytes) -> bytes:
+    """Return a value without its quotes, its outer blanks, and what follows a NUL, which ends it for git."""
+    value, blanks, is_quoted = bytearray(), b"", False
+    for piece in _PIECE.finditer(written):
+        escaped, quote, blank = piece.groups()
+        if blank and not is_quoted:
+            blanks += blank if value else b""
+            continue
+        value += blanks
+        blanks = b""
+        if quote:
+            is_quoted = not is_quoted
+        else:
+            value += piece[0] if escaped is None else _ESCAPES.get(escaped, escaped)
+    return bytes(value).partition(b"\0")[0]
 
 
 def personal_folder(environ: Environ) -> Path:

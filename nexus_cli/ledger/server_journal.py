@@ -176,7 +176,7 @@ class ServerJournal(SessionJournal):
                     if not (was_tried and was_recorded(log, call.name, call.values)):
                         call.write(self.db)
                 found = self.known_notes.begin_later(self.db)
-                figures = {begin: begin(self.db, self.session) for begin in self._figures}
+                figures = {begin: begin(self.db, self.session) for begin in tuple(self._figures)}
             with self._lock:
                 self._was_tried = self._is_away = False
                 self._asked = time.monotonic()

@@ -70,8 +70,8 @@ def _read_section(line: str) -> str:
 def named_files(configuration: bytes) -> Iterator[str]:
     """Yield the hook folders (`core.hooksPath`) and included files (`path`) that a configuration names."""
     for name, value in read_configuration(configuration):
-        if name.endswith((".path", ".hookspath")) and value and "\0" not in value:
-            yield value
+        if name.endswith((".path", ".hookspath")) and value:
+            yield from dict.fromkeys((value, value.replace("\t", " ")))  # the second by git before 2.45
 
 
 def runs_programs(todo: bytes) -> bool:

@@ -16,6 +16,8 @@ FORMS = {
     "a comment goes on in no next line": b"[include] # x \\\npath = a\n; \\\npath = b\n",
     "continued": b'[include]\npath = \\\n  a\\\nb \\\r\n\nhooksPath = "c\\\n d"\n',
     "escapes": b'[core]\npath = a\\\\b\\"c\\td\npath = \\\\\\\n\\\\\npath = " x "y" \\n"\n',
+    "empty parts": b'[core]\npath = "" a "" \npath = ""\npath = " "" a"\npath = a\\\n  "" # b\n',
+    "a NUL": b"[core]\npath = a\0b\npath = \0\n",
     "sections": b'[a]path=1\n[b "C"] path = 2\n[b.C] path = 3\n[a][d "]="] path = 4\n[e\t "f"]\npath=5',
     "a key without a value": b"[core]\nbare\npath = a\n[core] bare\npath = b",
     "line ends and a mark": b"\xef\xbb\xbf[core]\r\n\tpath = a b\t\r\n\r\npath =\r\nPATH-2 = \xff\r\n",
@@ -30,15 +32,15 @@ def test_settings_are_read_as_git_reads_them(tmp_path: Path, form: str) -> None:
     (tmp_path / "config").write_bytes(FORMS[form])
     words = [git, "config", "--file", str(tmp_path / "config"), "--null", "--list"]
     listed = subprocess.run(words, check=True, capture_output=True).stdout.split(b"\0")
-    rows = [row.decode("utf-8", "surrogateescape").partition("\n") for row in listed]
-    assert rows and [*read_configuration(FORMS[form])] == [(name.lower(), value) for name, sign, value in rows if sign]
+    rows = [row.decode("utf-8", "surrogateescape").partition("\n") for row in listed if row]
+    assert rows and [*read_configuration(FORMS[form])] == [(name.lower(), value) for name, _, value in rows]
 
 
 @pytest.mark.parametrize("part", [b"a=b\\\n", b'a="\\"', b'[a "', b"[a]", b"a ", b"\\", b'a= b"', b"=", b"a\n"])
 def test_a_file_of_any_bytes_is_read_in_one_pass(part: bytes) -> None:
     def seconds(times: int) -> float:
         began = time.process_time()
-        assert len([*read_configuration(part * times)]) <= times
+        assert len([*read_configuration(part * times)]) <= 2 * times
         return time.process_time() - began
 
     assert seconds(80_000) < 1 + 100 * seconds(8_000)

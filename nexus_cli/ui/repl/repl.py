@@ -472,9 +472,10 @@ class Repl:
 
     async def _begin_turn(self, trigger: Trigger) -> None:
         """Run a turn, which gets the messages too that a stopped turn did not use."""
-        while self.input_queue.unused:
-            unused = self.input_queue.unused.popleft()
-            await self._steer_with(unused if isinstance(unused, QueuedMessage) else await self._message(unused))
+        unused = self.input_queue.unused
+        for message in tuple(unused):
+            await self._steer_with(message if isinstance(message, QueuedMessage) else await self._message(message))
+            unused.remove(message)
         await self.backend.run(trigger)
 
     async def _message(self, typed: TypedMessage) -> QueuedMessage:
