@@ -49,7 +49,7 @@ def places() -> Places:
     try:
         return _find_places(tuple(map(os.environ.get, _NAMES)))
     except RuntimeError as error:
-        named, hint = os.environ.get("NEXUS_HOME"), "Set NEXUS_HOME to the absolute path of a folder that you may write"
+        named, hint = os.environ.get("NEXUS_HOME"), "Set NEXUS_HOME to the absolute path of a writable folder"
         what = f"NEXUS_HOME {named}" if named else "no home folder"
         why = "it names no known home folder" if named else f"HOME is not set, and user {os.getuid()} has none"
         raise NexusError("config", what, why, hint) from error

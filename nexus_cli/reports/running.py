@@ -143,7 +143,7 @@ def stop_running(ledger: Ledger, session: str) -> LockOwner:
         raise NexusError("usage", f"session {info.id}", "it is a worker of another session", hint)
     if owner.command in SERVERS:
         why = f"it belongs to `nexus {owner.command}` (process {owner.pid})"
-        raise NexusError("usage", f"session {info.id}", why, "Cancel its turn there")
+        raise NexusError("usage", f"session {info.id}", why, "Stop it in its client, or its run: nexus runs cancel ID")
     if not owner.is_here:
         raise NexusError("usage", f"session {info.id}", "its process is on another machine or unknown", "Stop it there")
     return owner

@@ -119,7 +119,7 @@ def _check(words: Words, command: SimpleCommand, folders: Folders) -> None:
     name = system_name(words[0])
     if name == "cd":
         if words is not command.words:
-            raise NotReadOnly("the working folder is unknown after cd as an argument of another command")
+            raise NotReadOnly("cd is run by another command, so the working folder is unknown")
         folders.enter(command)
         return
     texts = [word.text for word in words[1:]]

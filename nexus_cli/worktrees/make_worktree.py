@@ -85,7 +85,7 @@ def read_source(root: Path) -> SourceProject:
     """Return the project at `root`; raise `NexusError("usage", ...)` if no worktree can be made from it."""
     root = real_path(root)
     if is_home_or_root(root):
-        raise _refusal(f"{root} is your home folder or the root of the disk", "Change to a project")
+        raise _refusal(f"{root} is your home folder or the root directory", "Run this in a project folder")
     if find_worktree(root) is not None and (root / ".git").is_dir() and not is_closed(root / ".git"):
         raise _refusal(f"the repository {root}/.git contains links out of it", "Remove them")
     git = Git(find_git(root), root)
