@@ -54,14 +54,9 @@ def record(db: Database, lane: int, drop: Drop) -> None:
     )
 
 
-def list_drops(db: Database, session: int) -> list[Drop]:
-    """Return every drop of the session and of those it was forked from, oldest first, without texts."""
-    return [_drop(row) for row in db.all(f"SELECT {_COLUMNS} FROM drops WHERE session = ? ORDER BY seq", session)]
-
-
 def begin_list(db: Database, session: str) -> Callable[[], list[Drop]]:
-    """Begin to read what `list_drops` returns, of a session by its whole id; the function that is returned returns
-    it."""
+    """Begin to read every drop of a session, by its whole id, and of those it was forked from (`Database.begin_query`).
+    The function that is returned returns them, oldest first, without texts."""
     which = "session = (SELECT key FROM sessions WHERE id = ?)"
     rows = db.begin_query(f"SELECT {_COLUMNS} FROM drops WHERE {which} ORDER BY seq", session)
     return lambda: [_drop(row) for row in rows()]

@@ -319,7 +319,7 @@ class LaneLog:
 
     def drops(self) -> list[Drop]:
         """Return all drops of the session, oldest first, without texts."""
-        return self._query(lambda db: drops.list_drops(db, self._session_key(db)), [])
+        return self._query(lambda db: drops.begin_list(db, self.session_id)(), [])
 
     def original(self, drop_id: str) -> str | None:
         """Return the whole original of a drop, None if the session has no such drop."""

@@ -121,19 +121,18 @@ class ServerJournal(SessionJournal):
             return [*known, *(memo for memo in waiting if memo.kind == kind)]
 
     def figure(self, begin: Callable[[Database, str], Callable[[], T]]) -> T:
-        """See `SessionJournal`. For a status line it is read with what is committed or asked anyway, while a turn runs
-        with nothing else."""
-        is_kept = is_for_screen.get()
-        if is_kept and begin in self._figures:
-            if self._is_old and not self.defers:
-                self.commit_waiting(is_asked=True)
-        else:
+        """See `SessionJournal`. What a status line has shown is read again with each commit, and while a turn runs with
+        nothing else."""
+        is_shown = is_for_screen.get()
+        if not (is_shown and begin in self._figures):
             if self.waiting:
                 self.commit_waiting()
             found = super().figure(begin)
-            if not is_kept:
-                return found
-            self._figures[begin] = found
+            if is_shown:
+                self._figures[begin] = found
+            return found
+        if self._is_old and not self.defers:
+            self.commit_waiting(is_asked=True)
         value: T = self._figures[begin]
         return value
 

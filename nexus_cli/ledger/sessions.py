@@ -154,10 +154,9 @@ def key_of(db: Database, session: str) -> int:
 
 def info(db: Database, session: str) -> SessionInfo:
     """Return a session by its whole id; raise `NexusError("usage", ...)` if it does not exist."""
-    found = select(db, "id = ?", session)
-    if not found:
+    if (found := begin_info(db, session)()) is None:
         raise _unknown_session(db, session)
-    return found[0]
+    return found
 
 
 def begin_info(db: Database, session: str) -> Callable[[], SessionInfo | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -38,12 +37,7 @@ def test_settings_are_read_as_git_reads_them(tmp_path: Path, form: str) -> None:
 
 @pytest.mark.parametrize("part", [b"a=b\\\n", b'a="\\"', b'[a "', b"[a]", b"a ", b"\\", b'a= b"', b"=", b"a\n"])
 def test_a_file_of_any_bytes_is_read_in_one_pass(part: bytes) -> None:
-    def seconds(times: int) -> float:
-        began = time.process_time()
-        assert len([*read_configuration(part * times)]) <= 2 * times
-        return time.process_time() - began
-
-    assert seconds(80_000) < 1 + 100 * seconds(8_000)
+    assert len([*read_configuration(part * 200_000)]) <= 400_000, "several passes would take minutes"
 
 
 def test_the_files_of_the_person_are_those_that_the_variables_name() -> None:

@@ -473,9 +473,13 @@ class Repl:
     async def _begin_turn(self, trigger: Trigger) -> None:
         """Run a turn, which gets the messages too that a stopped turn did not use."""
         unused = self.input_queue.unused
-        for message in tuple(unused):
-            await self._steer_with(message if isinstance(message, QueuedMessage) else await self._message(message))
-            unused.remove(message)
+        while unused:
+            message = unused.popleft()
+            try:
+                await self._steer_with(message if isinstance(message, QueuedMessage) else await self._message(message))
+            except BaseException:  # stopped: the turn has none of it
+                unused.appendleft(message)
+                raise
         await self.backend.run(trigger)
 
     async def _message(self, typed: TypedMessage) -> QueuedMessage:

@@ -410,6 +410,27 @@ def test_a_continued_turn_gets_what_it_was_told_before_it_was_stopped(tmp_path: 
 
 
 @pytest.mark.matrix
+def test_words_of_a_stopped_turn_stay_queued_if_the_next_one_is_stopped_before_it_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, lambda request: "done")
+    repl, words = stage.repl, TypedMessage("only three", "only three")
+
+    async def stopped(typed: TypedMessage) -> None:
+        assert repl.take_back() == "", "it is on its way: Up does not take it too"
+        raise asyncio.CancelledError
+
+    async def scene() -> None:
+        repl.input_queue.unused.append(words)
+        monkeypatch.setattr(repl, "_message", stopped)
+        with pytest.raises(asyncio.CancelledError):
+            await repl._begin_turn(Trigger("go on"))
+        assert [*repl.input_queue.unused] == [words] and not stage.provider.seen
+
+    stage.play(scene())
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize("by_line", [False, True])
 def test_a_message_that_stays_queued_says_what_becomes_of_it(by_line: bool, tmp_path: Path) -> None:
     answers: list[Answer] = [[("bash", {"command": "sleep 30"})]]
