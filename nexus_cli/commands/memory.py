@@ -45,7 +45,9 @@ def build_search(
 
 def add_fact(
     source: Source,
-    text: Annotated[list[str], Option("TEXT", "One short sentence.", is_argument=True, is_text=True, least=0)],
+    text: Annotated[
+        list[str], Option("TEXT", "The fact, in one short sentence.", is_argument=True, is_text=True, least=0)
+    ],
     slot: Slot = "",
 ) -> Report[FactsReport]:
     """Save a fact, by default about the project (see --slot); in a session the first word may name the slot."""

@@ -34,7 +34,7 @@ Name = Annotated[str, Option("NAME", "A litellm model name, or an alias.", is_ar
 
 
 def list_models(source: Source) -> Report[reports.ModelsReport]:
-    """List the current model, aliases, models of your keys, and models of local servers."""
+    """List the current model, aliases, and the models of your keys and local servers."""
     return Report("models", reports.list_models(source.settings()))
 
 

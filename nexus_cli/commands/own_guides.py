@@ -143,7 +143,9 @@ async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awai
     before = {"model": model, "effort": effort or DEFAULT_EFFORT}
     await context.reopen(resume_options(context, model=asked.model or model, effort=asked.effort or before["effort"]))
     info = context.session.engine.model.info
-    price = "" if info.input_price is None else f" Price: ${info.input_price:g} / ${info.output_price:g} per million."
+    price = ""
+    if info.input_price is not None:
+        price = f" Price: ${info.input_price:g} in / ${info.output_price:g} out per million tokens."
     missed = await describe_cache_miss(context)
     context.say(f"{asked} for /{guide.name}, then {model} again.{price} {missed}".rstrip())
 

@@ -16,7 +16,7 @@ Name = Annotated[str, Option("NAME", "The skill's name.", is_argument=True)]
 
 
 def list_skills(source: Source) -> Report[reports.SkillsReport]:
-    """List your skills and commands, and the skills and commands of a trusted project."""
+    """List your skills and commands, and those of a trusted project."""
     built_in: Collection[str] = ()
     with suppress(ImportError, OSError):  # in the sandbox a file may be hidden: no guide is marked as overruled then
         from nexus_cli.commands import discover  # noqa: PLC0415  (imports this file)

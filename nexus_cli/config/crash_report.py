@@ -25,7 +25,7 @@ def report_bug(bug: BaseException) -> NexusError:
     if isinstance(bug, RuntimeError) and "can't start new thread" in str(bug):
         why = "a limit on processes or memory has been reached"
         return NexusError(
-            "internal", "no thread can be started", why, "Close other programs; `ulimit -u` shows your process limit"
+            "internal", "cannot start a thread", why, "Close other programs; `ulimit -u` shows your process limit"
         )
     frames = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(bug.__traceback__)]
     try:

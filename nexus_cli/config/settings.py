@@ -233,7 +233,7 @@ class RunSettings:
     max_wait: float = declare(
         604_800.0,
         SECONDS,
-        "Maximum seconds to wait for a file, process, address, event or message if no limit is given: a week.",
+        "Default limit in seconds of a wait for a file, process, address, event or message: a week.",
     )
     wait_provider: float = declare(
         43_200.0,

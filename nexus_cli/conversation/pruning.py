@@ -34,7 +34,7 @@ NAMED = 120
 """Characters of a call's subject that its stub names."""
 LINES = ("offset", "limit")
 """Arguments of a call that reads a part of a file: its first line, and how many."""
-AGED = "left out by age"
+AGED = "left out as too old"
 STUB = "d000000"
 """Placeholder for the drop id of a stub that is measured alone."""
 LISTED: Mapping[Reads, str] = {Reads.LIST: "listed", Reads.SEARCH: "searched"}

@@ -40,6 +40,7 @@ from nexus_cli.text.untrusted_text import neutralize_message
 RECIPE = "tick_event"
 """Recipe of a service's runs unless it names one (something happened and is dealt with)."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NAME_RULE = "its name must be 1 to 64 letters, digits, '.', '_' or '-', and begin with a letter or digit"
 MOST_QUEUED = 100
 """Most runs of one service that may wait in the queue."""
 OWN_KEYS = ("instruction", "sender", "token_header", "secret", "filter", KEY)
@@ -101,7 +102,7 @@ def load_services(tables: Mapping[str, JsonObject], folder: Path) -> tuple[dict[
     """Return the services by name with their tokens, and a line for each invalid one; may raise `NexusError`."""
     services, problems = {}, []
     for name, values in sorted(tables.items()):
-        why = "" if NAME.fullmatch(name) else "its name must be 1 to 64 letters, digits, '.', '_' or '-'"
+        why = "" if NAME.fullmatch(name) else NAME_RULE
         why = why or ("" if str(values.get("instruction", "")).strip() else "it has no instruction")
         if why:
             problems.append(f"service {name[:80]!r} in your settings is disabled: {why}")

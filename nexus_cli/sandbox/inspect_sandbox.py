@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from nexus_cli.config.paths import Places
+from nexus_cli.config.programs import end_group
 from nexus_cli.config.settings import SandboxSettings
 from nexus_cli.core.json_value import JsonOf, to_json_value
 from nexus_cli.sandbox.backend import Backend, BackendProbe
@@ -105,7 +106,11 @@ def _measure_start(confinement: Confinement) -> float:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        _, errors = child.communicate(timeout=20)
+        try:
+            _, errors = child.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            end_group(child.pid)
+            raise
         if child.returncode:
             raise OSError(errors.decode("utf-8", "replace").strip() or f"exit status {child.returncode}")
         taken.append(1000 * (time.perf_counter() - began))

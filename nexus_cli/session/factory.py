@@ -480,7 +480,7 @@ class SessionFactory:
         tools = discover_tools()
         for tool in added:
             if tools.setdefault(tool.name, tool) is not tool:
-                self.notices.append(f"the tool {tool.name} is not available: another tool has this name")
+                self.notices.append(f"the tool {tool.name} was not added: the name is taken by another tool")
         return ToolRegistry(tools.values(), services)
 
     def _make_offer(

@@ -171,7 +171,7 @@ def test_a_ledger_in_which_somebody_works_is_not_copied(nexus: Run, filled: Path
             session = ledger.sessions()[0].id
             assert ledger.lock(session)
             done = nexus("ledger", "copy", str(place), urls[1])
-            assert done.returncode == 2 and f"open in another process: {session}" in done.stderr.decode()
+            assert done.returncode == 2 and f"other processes have open sessions: {session}" in done.stderr.decode()
         assert content(urls[1])["sessions"] == []
 
 

@@ -103,7 +103,7 @@ def test_what_is_written_in_other_line_ends_is_previewed_and_told(desk: Any) -> 
     assert seen(desk, "write_file", path="a", content="one\r\ntwo\n").endswith(" two\n")
     assert "-one\n+one^M\n" in seen(desk, "write_file", path="a", content="one\r\ntwo\n")
     result = desk.run("write_file", path="a", content="one\r\ntwo\r\n")
-    assert result.output == "replaced a, 2 lines; line ends: CRLF (before: LF)"
+    assert result.output == "replaced a, 2 lines; line endings: CRLF (before: LF)"
     assert "+one^M\n+two^M\n" in result.diff
     assert seen(desk, "write_file", path="a", content="one\ntwo\n") == "", "the file keeps its line ends"
     edit = [{"old": "one\ntwo", "new": "1\ntwo"}]

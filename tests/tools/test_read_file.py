@@ -64,8 +64,8 @@ def test_an_offset_behind_the_end_is_told_the_length(desk: Any) -> None:
     ("data", "shown"),
     [
         (b"", "[empty file]\n"),
-        (b"a\r\nb\r\n", "[CRLF line ends]\na\nb\n"),
-        (b"a\r\nb\n", "[mixed line ends]\na\nb\n"),
+        (b"a\r\nb\r\n", "[CRLF line endings]\na\nb\n"),
+        (b"a\r\nb\n", "[mixed line endings]\na\nb\n"),
         (b"\xef\xbb\xbfa\n", "a\n"),
         ("a\u2028é\n".encode("utf-16"), "[utf-16-le]\na\u2028é\n"),
         ("Müller\n".encode("latin-1"), "[cp1252]\nMüller\n"),
@@ -224,7 +224,7 @@ def test_several_ranges_and_files_are_read_in_one_call(desk: Any) -> None:
     result = desk.run("read_file", path="a.py", offset=2, limit=1, more=["a.py:50-51,99-", "b.txt", "a.py:7", "d"])
     assert result.output == (
         "[a.py; lines 2-2 of 100]\nline 2\n\n[a.py; lines 50-51 of 100]\nline 50\nline 51\n\n"
-        "[a.py; lines 99-100 of 100]\nline 99\nline 100\n\n[b.txt; CRLF line ends]\nb\n\n"
+        "[a.py; lines 99-100 of 100]\nline 99\nline 100\n\n[b.txt; CRLF line endings]\nb\n\n"
         "[a.py; lines 7-7 of 100]\nline 7\n\n[d]\ne\n"
     )
     assert result.counts == {"lines": 7, "entries": 1} and not result.error

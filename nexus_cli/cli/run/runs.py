@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def list_and_answer(source: Source) -> Report[Annotated[Any, RunsReport]]:
-    """List the runs; in a terminal, also ask what they wait for."""
+    """List the runs; in a terminal, also ask for the approvals that they wait for."""
     report: Report[Any] = build_list(source)
     asks = not source.is_json and _make_approver(Stream(2))
     for run in source.ledger.runs.waiting()[::-1] if asks else []:

@@ -56,7 +56,7 @@ def copy(
             require_ledger(place)
     with closing(Ledger.open_for_reading(from_place)) as old:
         if busy := old.locked_sessions():
-            why = f"open in another process: {name_first(busy, 5)}"
+            why = f"other processes have open sessions: {name_first(busy, 5)}"
             raise NexusError("usage", "the ledger cannot be copied", why, "Close every open session first")
         with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)
@@ -155,7 +155,9 @@ def _share_all(ledger: Ledger, project: str, role: str) -> str:
                     _insert_share(ledger, project, other, owner)
     if others:
         return f"{', '.join((role, *others[:-1]))} and {others[-1]} can now see each other's sessions of {project}."
-    return f"{role} can now see the sessions of {project}."
+    if _people_of(ledger, role) == [role]:
+        return f"Nothing was shared: nobody else has worked in {project}."
+    return f"The members of {role} can now see each other's sessions of {project}."
 
 
 def _people_of(ledger: Ledger, role: str) -> list[str]:

@@ -178,7 +178,7 @@ def _print_wrapped(source: Source, text: str) -> None:
 def _choose(what: str, answers: Sequence[str]) -> str:
     """Ask which to keep; Esc and an empty line keep the person's."""
     keys = [AnswerKey(answer[0], answer, answer) for answer in answers]
-    asked = AskedQuestion(f"{what} differs. Keep which?", keys, words="", default=MINE[0], escape=f"Esc {MINE}")
+    asked = AskedQuestion(f"{what} differs. Which one to keep?", keys, words="", default=MINE[0], escape=f"Esc {MINE}")
     reply = ask_terminal(asked)
     return str(reply.meaning) if reply is not None else MINE
 

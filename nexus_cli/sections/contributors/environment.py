@@ -59,7 +59,7 @@ def render(value: Value, view: View) -> Sections:
     if value["project"] != value["cwd"]:
         lines.append(f"Project: {value['project']}")
     if added := value.get("added"):
-        lines.append(f"Added folders, to work in like the project: {', '.join(added)}")
+        lines.append(f"Added folders (work there as in the project): {', '.join(added)}")
     lines.append(f"Git repository: {'yes' if value['git'] else 'no'}")
     lines.append(f"Operating system: {', '.join(filter(None, (value['system'], value['machine'])))}")
     if value["shell"]:

@@ -50,7 +50,7 @@ def _rest(rest: Sequence[Value], view: View) -> Sections:
         return ()
     many = plural(len(rest), "more file")
     listed = ", ".join(map(_name, rest))
-    names = f'[nexus: also changed on disk after you last saw them: {listed}; when: recall("{DROP}")]'
+    names = f'[nexus: also changed on disk after you last saw them: {listed}; times: recall("{DROP}")]'
     pointer = f'[nexus: {many} changed on disk after you last saw them: recall("{DROP}") names them]'
     forms = ("\n".join(map(_line, rest)), *shrink_forms((names, pointer), view.count))
     return (replace(_section("more_changed", forms, many), least=1),)

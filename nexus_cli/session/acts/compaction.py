@@ -31,7 +31,7 @@ def compaction(instructions: str) -> Act:
 
 
 def preview(instructions: str, told: Callable[[JsonObject], None]) -> Act:
-    """Pass the effects that `compaction` would have now to `told`. Sends and changes nothing."""
+    """Pass to `told` the effects that `compaction` would have now. Sends and changes nothing."""
 
     async def act(state: SessionState) -> None:
         told({"session": state.session_id, **await preview_of(state, instructions)})

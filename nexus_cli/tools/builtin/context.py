@@ -84,5 +84,5 @@ def _drops(drops: Sequence[JsonObject]) -> list[str]:
     lines = [f"left out, {again} of {len(drops)} asked for again, in tokens by our own count; recall(id) reads one:"]
     lines += [f"  {drop['id']}: {drop['what']}, {drop['tokens']:,} tokens" for drop in drops[-_DROPS:]]
     if len(drops) > _DROPS:
-        lines.append(f"  and {len(drops) - _DROPS} older ones")
+        lines.append(f"  and {len(drops) - _DROPS} older")
     return lines

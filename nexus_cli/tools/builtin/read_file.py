@@ -203,7 +203,7 @@ def _format_content(content: FileContent, part: ReadFileArguments, name: str, ca
     if text.encoding != "utf-8" or text.errors != "strict":
         notes.append(text.encoding if text.errors == "strict" else "some bytes are not UTF-8")
     if "\r\n" in text.text:
-        notes.append("CRLF line ends" if text.is_crlf else "mixed line ends")
+        notes.append("CRLF line endings" if text.is_crlf else "mixed line endings")
     if content.beyond:
         notes.append(f"only the first {HARD_LIMIT >> 20} MiB; bytes that were not read: {content.beyond}")
     if not data:

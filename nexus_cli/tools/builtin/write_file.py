@@ -135,4 +135,4 @@ def _changed_ends(before: DecodedText | None, after: str) -> str:
         return ""
     old, new = describe_line_ends(before.text), describe_line_ends(after)
     kinds = [set(re.findall("[A-Z]+", kind)) for kind in (old, new)]
-    return f"; line ends: {new} (before: {old})" if all(kinds) and kinds[0] != kinds[1] else ""
+    return f"; line endings: {new} (before: {old})" if all(kinds) and kinds[0] != kinds[1] else ""

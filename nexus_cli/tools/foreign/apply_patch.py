@@ -291,7 +291,8 @@ def _find_passage(bodies: Sequence[str], hunk: _Hunk, first: int, number: int, s
     if hunk.anchor:
         passage = next((at for at in range(first, len(bodies)) if bodies[at].strip() == hunk.anchor), None)
         if passage is None:
-            raise ToolError(f"hunk {number}: no line {hunk.anchor[:80]!r} after line {first}")
+            behind = f" after line {first}" if first else ""
+            raise ToolError(f"hunk {number}: no line {hunk.anchor[:80]!r}{behind}")
         if not hunk.old:
             raise ToolError(f"hunk {number}: an addition after @@ needs a line of context")
         first = passage + (hunk.old[0].strip() != hunk.anchor)

@@ -90,7 +90,7 @@ async def _run(command: list[str]) -> None:
     except (OSError, ValueError) as error:
         raise _cannot_start(command[0], error) from error
     if status:
-        how = f"ended by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+        how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         raise NexusError("usage", f"the editor {command[0]}", f"{how}; your text is unchanged", _HINT)
 
 

@@ -75,4 +75,4 @@ def mark_line_ends(text: str) -> str:
 def _names(names: list[str], width: int) -> list[str]:
     lines = [line for name in names for line in folded(name.replace("\n", "\\n"), width, "  ")]
     hidden = len(lines) - NAMES
-    return [*lines[:NAMES], cut(f"[{plural(hidden, 'line')} more]", width, "…")] if hidden > 0 else lines
+    return [*lines[:NAMES], cut(f"[{plural(hidden, 'more line')}]", width, "…")] if hidden > 0 else lines

@@ -76,7 +76,7 @@ def _draw(events: Sequence[Event], renderer: RichRenderer, pieces: Sequence[str]
 
 
 def _note(hidden: int, theme: Theme) -> str:
-    return theme.paint("dim", f"{theme.signs.dot} {plural(hidden, 'line')} more: {REST}")
+    return theme.paint("dim", f"{theme.signs.dot} {plural(hidden, 'more line')}: {REST}")
 
 
 def describe_session(value: JsonObject, shown: int) -> str:

@@ -247,7 +247,7 @@ def test_of_a_turn_that_is_too_long_the_words_and_the_end_are_shown() -> None:
     shown = screenful(3, 100, 16)
     assert len(shown.lines) <= 17 and shown.turns == 1
     assert shown.lines[0] == f"{BAR} words 3" and shown.lines[-1] == "answer 3 line 99"
-    assert any("lines more: /transcript" in line for line in shown.lines)
+    assert any("more lines: /transcript" in line for line in shown.lines)
 
 
 @pytest.mark.parametrize("width", [20, 40, 160])
