@@ -63,7 +63,9 @@ def choose_images(
         found = image_type(data[:12])
         what = f"{found or kind}, {len(data):,} bytes"
         if info and info.images and above and data in above:
-            lines.append(f"[{what}: unchanged, {above[data]} above has it. If it is gone from there, read again.]")
+            lines.append(
+                f"[{what}: unchanged, {above[data]} above shows it. If it is no longer there, repeat the call.]"
+            )
             continue
         why = ""
         if info and not info.images:

@@ -44,7 +44,7 @@ class GuideModel:
                 resolve_endpoint(wanted)
                 model = wanted
             except NexusError as error:
-                own = f'; to choose it, set alias.{named} = "MODEL" in config.toml' if error.kind == "usage" else ""
+                own = f'; to define it, set alias.{named} = "MODEL" in config.toml' if error.kind == "usage" else ""
                 problems.append(one_line(f"model {named}: {error.why[:200] or error.message}{own}"))
         if effort and effort not in (DEFAULT_EFFORT, *EFFORTS):
             problems.append(one_line(f"effort {effort[:20]}: must be one of {', '.join(EFFORTS)}"))

@@ -204,8 +204,8 @@ def run_hook(hook: Hook, given: bytes, cwd: Path, permission: CallPermission, st
         why = f"exit {done.status}{': ' if words else ''}{words}"
         said = ""
         if not hook.is_personal and NO_NETWORK.search(stderr):
-            said = f"a hook from {hook.source} failed, perhaps because it has no network access; only hooks in your "
-            said += "config.toml have it. To see the error: nexus timeline"
+            said = f"a hook from {hook.source} failed, perhaps because it has no network access, which only hooks in "
+            said += "your config.toml have. To see the error: nexus timeline"
         return HookRun(hook, HookAnswer(), FAILED, why, seconds, said)
     answer = answer if hook.is_personal else answer.tighten()
     return HookRun(hook, answer, BLOCKED if answer.decision == "deny" else OK, "", seconds, variables=variables)

@@ -50,7 +50,7 @@ def read_claude(home: Path, servers: Path) -> ForeignSetup:
         setup.add_text("", text, home / "CLAUDE.md")
         if beside := [name for _, name in find_imports(text) if (home / name).is_file() and name[0] not in "/~"]:
             names = ", ".join(f"@{name}" for name in beside[:5])
-            setup.notes.append(f"CLAUDE.md imports {names}: in NEXUS.md, write @{with_tilde(home)}/ before each name")
+            setup.notes.append(f"CLAUDE.md imports {names}: in NEXUS.md, write @{with_tilde(home)}/NAME instead")
     setup.note_folders(home, "skills", "commands", "agents")
     _read_servers(setup, servers)
     return setup

@@ -106,7 +106,7 @@ def _add_server(setup: ForeignSetup, name: str, table: JsonDict, entry: JsonDict
     for tool in as_texts(table.get("disabled_tools") or table.get("excludeTools")):
         setup.add_rules("deny", f"tool {tool} of server {name}", partial(list, [f"mcp__{name}__{tool}"]))
     if only := as_texts(table.get("enabled_tools") or table.get("includeTools")):
-        setup.lose("deny", f"all tools of server {name} except {', '.join(only)}; in nexus, all of them are available")
+        setup.lose("deny", f"all tools of server {name} except {', '.join(only)}; in nexus, all are allowed")
     setup.note_unused(table, f"{used} enabled enabled_tools disabled_tools".split(), f"server {name} in {where}")
 
 
@@ -178,7 +178,10 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
             setup.note(f"{key} {' '.join(as_texts(settings[key])) or settings[key]} in {where}: {plain.advice[key]}")
         for name, value in as_table(settings.pop(plain.providers, None)).items():
             address = as_table(as_table(value).get("options")).get("baseURL")
-            own = f" ({address}): set OPENAI_API_BASE to it and the model to openai/NAME (see `nexus docs settings`)"
+            own = (
+                f" ({address}): set OPENAI_API_BASE to this address, and the model to openai/NAME "
+                "(see `nexus docs settings`)"
+            )
             setup.note(f"provider {name} in {where}{own if address else f': {say_how_to_keep(name)}'}")
         for name, value in as_table(settings.get(plain.servers)).items():
             table = as_table(value)

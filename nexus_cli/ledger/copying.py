@@ -227,7 +227,7 @@ class _Copy:
         for table in _TABLES:
             there, here = self._count(self.source, table), self._count(self.target, table)
             if there != here and not (table in ("blobs", *_MEASURED) and (self.joins or self.splits)):
-                raise NexusError("ledger", "the copy failed", f"{table}: {here} rows of {there}", "Try again")
+                raise NexusError("ledger", "the copy failed", f"{table}: {here} of {there} rows copied", "Try again")
 
     def _count(self, db: Database, table: str) -> int:
         return db.number(f"SELECT count(*) FROM {table}")

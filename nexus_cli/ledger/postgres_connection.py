@@ -85,7 +85,7 @@ _WHY = {
     "40P01": ("another process was using the same rows", "Try again"),
     "42501": ("this database role lacks the permission", "Ask the server's administrator"),
     "53100": ("the server's disk is full", "Free some space on the server"),
-    "55P03": ("the lock was not free in time", "Try again"),
+    "55P03": ("another process held the lock too long", "Try again"),
     "57014": (
         f"the server cancelled the statement, perhaps after its time limit of {STATEMENT_SECONDS} s",
         "Try again",

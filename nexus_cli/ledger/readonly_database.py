@@ -108,8 +108,8 @@ def require_ledger(path: Path) -> None:
     with closing(ReadOnlyDatabase(path)) as database:
         found = database.one("SELECT * FROM pragma_application_id, pragma_quick_check(1)")
         if found != (schema.APPLICATION, "ok"):
-            why, hint = "not a ledger, or damaged", "Give a ledger, or a new path as TO"
-            raise NexusError("ledger", f"the file {path} was left as it is", why, hint)
+            why, hint = "it is not a ledger, or is damaged", "Specify a ledger, or a new path, as TO"
+            raise NexusError("ledger", f"the file {path} was left unchanged", why, hint)
         check_version(database.connection, path)
 
 

@@ -207,7 +207,8 @@ class ServerJournal(SessionJournal):
                     if time.monotonic() >= deadline:
                         self._take_back_starts(log)
                         hint = "Resume the session when the server responds"
-                        raise NexusError("ledger", away.what, f"{away.why}, for {self.wait:,.0f} s", hint) from away
+                        why = f"{away.why}; nexus retried for {self.wait:,.0f} s"
+                        raise NexusError("ledger", away.what, why, hint) from away
                 has_waited = True
                 await asyncio.sleep(RETRY_SECONDS)
         except asyncio.CancelledError:

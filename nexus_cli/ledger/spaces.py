@@ -283,7 +283,7 @@ class SpaceTable:
         """
         text = replace_surrogates(text).replace("\0", "\ufffd")
         if not text.strip():
-            raise NexusError("usage", "an empty message", "there is nothing to post", "Type a message")
+            raise NexusError("usage", "the message is empty", "there is nothing to post", "Type a message")
         if len(text) > LONGEST_MESSAGE:
             why = f"it has {len(text):,} characters; the maximum is {LONGEST_MESSAGE:,}"
             raise NexusError("usage", "the message is too long", why, "Put the text into a file and post its path")

@@ -111,7 +111,7 @@ class Ledger:
     def connect_again(self) -> Ledger:
         """Open another connection to the same ledger; raise `NexusError("ledger", ...)` for one in memory."""
         if self.place is None:
-            raise NexusError("ledger", "no other connection", "the ledger is in memory")
+            raise NexusError("ledger", "no second connection can be opened", "the ledger is in memory")
         return Ledger.open(self.place)
 
     @classmethod

@@ -134,7 +134,7 @@ class ServerHost:
             connection = await self._connect(target)
             if do == "call" and message["revision"] not in ("", connection.revision):
                 raise ServerError(
-                    "changed", f"{target.name}: its tools changed after this call was decided on; call it again"
+                    "changed", f"{target.name}: its tools changed after nexus decided on this call; repeat the call"
                 )
             try:
                 before = connection.revision  # of a list: what the server says while it lists is not in the list

@@ -265,7 +265,7 @@ def _read_headers(value: Any, environ: Environ) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for text in value.values()):
-        raise ValueError('each header must be NAME: VALUE, both text, such as "Authorization: Bearer ${TOKEN}"')
+        raise ValueError('each header must be NAME: VALUE, both strings, such as "Authorization: Bearer ${TOKEN}"')
 
     def keep(match: re.Match[str]) -> str:
         name, has_default, default = match[1].removeprefix("env:").partition(":-")

@@ -205,7 +205,7 @@ def _make_reader(server: str, key: str) -> Tool:
         only_reads=True,
         counted_as=("resource", "resources"),
         behind=words,
-        description=f"{words}. Without `uri`, it lists them. In a URI that is a template, replace each part in braces.",
+        description=f"{words}. Without `uri`, it lists them. In a URI template, replace each part in braces.",
     )
 
 

@@ -87,5 +87,5 @@ def find_schema_fault(parameters: Any) -> str:
         try:
             resolver.lookup(reference if reference.startswith("#/") else "")
         except Unresolvable:
-            return clip_text(f"inputSchema: it has no {reference}", 200)
+            return clip_text(f"inputSchema: {reference} does not exist", 200)
     return ""

@@ -63,7 +63,7 @@ def find_market_plugin(folder: Path, name: str, *, is_folder: bool) -> MarketPlu
         return None
     if chosen is None:
         there = (
-            f"Choose one as SOURCE:PLUGIN: {one_line(name_first(sorted(plugins_by_name), NAMED))}"
+            f"Choose a plugin as SOURCE:PLUGIN: {one_line(name_first(sorted(plugins_by_name), NAMED))}"
             if plugins_by_name
             else "The marketplace has no plugins"
         )

@@ -34,7 +34,7 @@ _FETCHED = ("refs/fetched/heads", "refs/fetched/tags")
 _BRANCHES = ("+refs/heads/*:refs/fetched/heads/*", "+refs/tags/*:refs/fetched/tags/*")
 _WARNING = re.compile(r"\W*warning:", re.IGNORECASE)
 """A line of git or ssh that is not the reason of a failure."""
-_HINT = "A source is PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT] or PLUGIN@MARKETPLACE"
+_HINT = "A source is PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@REF][:FOLDER] or PLUGIN@MARKETPLACE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _open_listed(market_plugin: MarketPlugin, root: Path, market: PluginSource, 
         root, pinned = _open_root(market_plugin.source, stack)
     folder = root / market_plugin.source.inner
     if not folder.resolve().is_relative_to(root.resolve()) or not folder.is_dir():
-        why = f"the marketplace refers to {one_line(market_plugin.source.inner)}, which is not a folder in it"
+        why = f"the plugin's source in the marketplace has no folder {one_line(market_plugin.source.inner)}"
         raise NexusError("config", one_line(market.shown), why, _HINT)
     return OpenedSource(folder, pinned, market_plugin.manifest)
 

@@ -356,7 +356,7 @@ def _network_line(error: BaseException, to: str, name: str) -> str:
     if "Timeout" in type(error).__name__ or re.search("timed? ?-?out", str(error), re.I):
         return f"the connection{to} timed out"
     if "gaierror" in kinds or "ame or service not known" in text:
-        return f"the server's name{' ' + name if name else ''} {UNKNOWN_NAME}"
+        return f"the host name{' ' + name if name else ''} {UNKNOWN_NAME}"
     if kinds & LOST:
         return f"the connection{to} was lost"
     return format_error_line(str(error)) or f"the connection{to} failed"

@@ -55,7 +55,8 @@ def find_provider(text: str) -> str:
         names = (provider, shape.title, *KEY_VARIABLES[provider])
         if word in (name.casefold() for name in names) or OTHER_NAMES.get(word) == provider:
             return provider
-    hint = f"Known providers: {', '.join(LOGIN_NAMES)}. For other providers, set litellm's environment variable"
+    hint = f"Known providers: {', '.join(LOGIN_NAMES)}. "
+    hint += "For other providers, set the environment variable that litellm reads for the key"
     if len(given) > LONGEST_NAME:
         raise NexusError("usage", "unknown provider", "expected the name of a provider, not a key", hint)
     raise NexusError("usage", f'unknown provider "{given}"', "nexus cannot store its key", hint)

@@ -398,9 +398,8 @@ def describe_waiting(value: JsonObject) -> str:
     waiting = value.get("waiting") or {}
     if not waiting.get("texts"):
         return ""
-    return (
-        f"{plural(waiting['texts'], 'text')} ({number(waiting['tokens'])} tokens) will be sent with your next message"
-    )
+    attached = plural(waiting["texts"], "attachment")
+    return f"{attached} ({number(waiting['tokens'])} tokens) will be sent with your next message"
 
 
 def _layers(budget: JsonObject, width: int) -> Lines:
@@ -447,7 +446,7 @@ def _history_lines(value: JsonObject, width: int) -> Lines:
         return []
     text = (
         f"history: {plural(history['entries'], 'entry', 'entries')} in {plural(history['groups'], 'group')}, "
-        f"{number(history['hidden_entries'])} hidden"
+        f"{number(history['hidden_entries'])} not in the window"
     )
     return apart(text, width)
 
@@ -478,7 +477,7 @@ def _reasons(sections: list[JsonObject], width: int) -> Lines:
         why = section.get("reason") or ""
         beyond = section.get("unread_bytes")
         if why and (section["form"] != "full" or beyond):
-            drop = f"; {'what was read' if beyond else 'the whole'} is {section['drop']}" if section["drop"] else ""
+            drop = f"; {'the text read' if beyond else 'the full text'} is {section['drop']}" if section["drop"] else ""
             lines += filled(f"{section['id']}: {why}{drop}", width, "    ", "  ")
     return ["", "why:", *lines] if lines else []
 

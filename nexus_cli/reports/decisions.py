@@ -189,7 +189,7 @@ def decisions_text(value: JsonObject, width: int) -> Lines:
     for row in rows:
         call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
         listed.append((row["id"], describe_verdict(row), call, _source(row)))
-    before = filled(f"{value['more']:,} more, older or allowed by the level.", width) if value["more"] else []
+    before = filled(f"{value['more']:,} not shown: older, or allowed by the level.", width) if value["more"] else []
     return [*before, *table(listed, width), *(["", *limits] if limits else [])]
 
 

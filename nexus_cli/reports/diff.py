@@ -109,7 +109,7 @@ def _by_git(folder: Path, stop: StopFlag, inside: str, room: int) -> DiffReport:
     prefixes = (f"--src-prefix=a/{inside}", f"--dst-prefix=b/{inside}")
     text, status = _git(git, stop, *quiet, *DIFF, *prefixes, head.decode("ascii", "replace").strip(), "--", ".")
     if status:
-        raise _Unable("git could not compare")
+        raise _Unable("git could not compare the files")
     listed, _ = _git(git, stop, "ls-files", "--others", "--exclude-standard", "-z", "--", ".")
     files, environments = split_environments(os.fsdecode(name) for name in listed.split(b"\0") if name)
     names = files + environments

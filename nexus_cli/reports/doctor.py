@@ -16,7 +16,7 @@ def doctor_text(value: JsonObject, width: int) -> Lines:
         yield from filled(f"{check['name']}: {check['detail']}", width, indent, f"{SIGNS[check['status']]} ")
         if check["hint"]:
             yield from filled(name_commands(check["hint"]), width, indent)
-    last = "nexus can work here." if value["ok"] else "Something is broken, see above."
+    last = "nexus can work here." if value["ok"] else "Something is broken; see above."
     if value["ok"] and not value["model"]:
-        last = "nexus needs a model to work here, see above."
+        last = "nexus needs a model to work here; see above."
     yield from apart(last, width)

@@ -71,7 +71,7 @@ def drops_text(value: JsonObject, width: int) -> Lines:
         lines += filled(f"{beyond:,} bytes beyond the size limits of files and outputs were not kept.", width)
     first = drops[0]["id"]
     named = f" --session {session[-SHOWN_ID:]}" if session else ""
-    foot = name_commands(f"`nexus drops show {first}{named}` prints the first.")
+    foot = name_commands(f"`nexus drops show {first}{named}` prints the first drop.")
     return [*lines, "", *filled(foot, width)]
 
 

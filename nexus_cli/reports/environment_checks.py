@@ -390,7 +390,7 @@ CHECKS: tuple[Callable[..., Check], ...] = (
 OF_MODEL = (_model, _network)
 """Checks that take the model too; all others take the settings alone."""
 
-PROGRAMS = {"git": "Without git, no .gitignore is obeyed", "rg": "Searching is slower without ripgrep"}
+PROGRAMS = {"git": "Without git, .gitignore files have no effect", "rg": "Searching is slower without ripgrep"}
 """Programs that nexus uses, and what is so without them."""
 
 
@@ -454,7 +454,7 @@ def check_environment(model: str = "", waiting: Iterable[tuple[str, str]] = ()) 
     hint = "`nexus import {}` shows the changes and asks"
     checks += [Check(program, "note", f"not imported: {files}", hint.format(program)) for program, files in waiting]
     if off := [hook.describe_broken() for hook in list_hooks(folder, settings.hook) if hook.is_broken]:
-        checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all"))
+        checks.append(Check("hooks", "note", "; ".join(off), "`nexus hooks` lists all hooks"))
     if named := [f"`{edit_check.name}`" for edit_check in list_checks(project, settings.check, runs_project=False)]:
         checks.append(Check("checks", "ok", f"after edits: {', '.join(named)}"))
     walls = inspect_sandbox(settings.sandbox, found, project, folder)

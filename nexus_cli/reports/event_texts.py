@@ -207,8 +207,8 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
     if alone:
         calls = which(len(alone))
         yield (
-            f"No rule allows {calls} alone: approve {calls} in a terminal, or let all run that no rule denies "
-            f"({switch} {ALL})."
+            f"No rule or option can allow {calls}: approve {calls} in a terminal, or allow everything that no rule "
+            f"denies ({switch} {ALL})."
         )
     if text := name_first([way.rstrip(".") for way in dict.fromkeys(others) if way], NAMED, "; "):
         yield f"{text[0].upper()}{text[1:]}."
@@ -271,7 +271,8 @@ def describe_failure(outcome: Outcome, name: NameCommands = str) -> str:
         return "Stopped. Type what to do instead, or /continue without that call."
     if not outcome.has_failed:
         return (
-            f"{outcome.error['message'].rstrip('.')}. The session then continues automatically; you can type meanwhile."
+            f"{outcome.error['message'].rstrip('.')}. "
+            "After the wait, the session continues automatically; you can type meanwhile."
         )
     hint = name(outcome.error.get("hint", "")).rstrip(".").removesuffix("; ask the model to continue")
     return describe_error(outcome.error.get("message", ""), hint)  # see `Repl.feed`

@@ -61,7 +61,7 @@ def list_gaps(project: Path) -> list[str]:
     more = len(found) - MOST
     return [
         *found[:MOST],
-        *([f"{more} more; `nexus hooks` lists hooks, `nexus skill check` guides"] if more > 0 else []),
+        *([f"{more} more not shown; `nexus hooks` lists hooks, `nexus skill check` checks guides"] if more > 0 else []),
     ]
 
 

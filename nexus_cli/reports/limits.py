@@ -57,7 +57,7 @@ def why_text(value: JsonObject, width: int) -> Lines:
     bind."""
     limits = value["limits"]
     if not limits:
-        yield from filled(f"{value['name'] or 'Nothing'} has no limit.", width)
+        yield from filled(f"{value['name']} has no limit." if value["name"] else "No limits are set.", width)
         return
     for bound in limits:
         name = bound["name"]
@@ -67,8 +67,8 @@ def why_text(value: JsonObject, width: int) -> Lines:
     signals = value["signals"]
     if not signals["bind"]:
         return
-    failed = plural(signals["recent_errors"], "call")
-    state = f"Use of the context window is {signals['token_pressure']}; {failed} in a row could not run"
+    failed = plural(signals["recent_errors"], "consecutive call")
+    state = f"Use of the context window is {signals['token_pressure']}; {failed} could not run"
     state += f"; the turn counts as {signals['event_class']}" if signals["event_class"] else ""
     ends = f"The recipe {value['recipe']} tightens its limits accordingly."
     yield from apart(f"{state}. {ends}", width)

@@ -221,7 +221,7 @@ def changed_facts_text(value: JsonObject, width: int) -> Lines:
     for fact in value["forgotten"]:
         lines += filled(f"- {fact['id']} {fact['text']}", width, "      ", "")
     head = f"{plural(value['looked_at'], 'fact')} reviewed"
-    head += f", {value['left']} older facts skipped" if value["left"] else ""
+    head += f", {plural(value['left'], 'older fact')} skipped" if value["left"] else ""
     head += "." if lines else "; nothing changed."
     said = [line for text in value["answer"].splitlines() for line in filled(text, width)]
     return [*filled(head, width), *lines, *([""] if said else []), *said]

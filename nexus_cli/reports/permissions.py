@@ -16,8 +16,8 @@ from nexus_cli.text.hidden_signs import mark_on_one_line
 
 _RUNS = {
     ASK: "reading inside the project, and commands that only read; everything else needs approval",
-    EDIT: "also editing files inside the project, except .git, .nexus, instruction and shell start-up files",
-    AUTO: "also commands confined to the project, without network",
+    EDIT: "also editing project files, except .git, .nexus, instruction files and files that other programs load",
+    AUTO: "also commands in the sandbox, which can write only in the project and have no network",
     ALL: "everything that no rule denies, without the sandbox and without approval",
     PLAN: "read-only; the model proposes a plan",
 }
@@ -79,7 +79,7 @@ def permissions_text(value: JsonObject, width: int) -> Lines:
         yield from filled(level["runs"], width, " " * 8, f"{mark} {level['name']:<6}")
     here = value["bound_by"] == LEVEL_LAYER
     by = "Set for this session" if here else f"Set by: {value['bound_by']}"
-    yield from apart(f"{by}. Shift+Tab or /permissions LEVEL changes it for this session.", width)
+    yield from apart(f"{by}. Shift+Tab or /permissions LEVEL changes the level for this session.", width)
     if value["sandbox"]:
         yield from filled(f"Sandbox: {sandbox_line(value['sandbox'])}.", width)
     if value["rules"]:

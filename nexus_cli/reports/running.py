@@ -145,5 +145,6 @@ def stop_running(ledger: Ledger, session: str) -> LockOwner:
         why = f"it belongs to `nexus {owner.command}` (process {owner.pid})"
         raise NexusError("usage", f"session {info.id}", why, "Stop it in its client, or its run: nexus runs cancel ID")
     if not owner.is_here:
-        raise NexusError("usage", f"session {info.id}", "its process is on another machine or unknown", "Stop it there")
+        why = "its process is on another machine or unknown"
+        raise NexusError("usage", f"session {info.id}", why, "Stop it where it runs")
     return owner

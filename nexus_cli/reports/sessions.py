@@ -204,7 +204,7 @@ def title_of(text: object) -> str:
 def search_text(value: JsonObject, width: int) -> Lines:
     """List the matches: session and entry, then the text around each."""
     hits = value["hits"]
-    where = "any folder" if value["folder"] is None else "the sessions of this folder"
+    where = "the sessions of any folder" if value["folder"] is None else "the sessions of this folder"
     for hit in hits:
         name = f" {hit['name']}" if hit["name"] else ""
         head = f"{hit['session']} [{hit['entry']}] {when(hit['at'])} {hit['actor']}{name}"

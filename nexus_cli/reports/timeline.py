@@ -107,7 +107,7 @@ def timeline_text(value: JsonObject, width: int) -> Lines:
     yield from filled(_title(value), width)
     if value["earlier"]:
         more = min(len(rows) * 5, len(rows) + value["earlier"])
-        yield from filled(f"{plural(value['earlier'], 'row')} earlier: --last {more}", width)
+        yield from filled(f"{plural(value['earlier'], 'earlier row')} not shown: --last {more}", width)
     for day, several in groupby(rows, key=lambda row: format_local_minute(str(row["at"]), "%Y-%m-%d")):
         yield from ["", cut_line(day, width)] if day else [""]
         for row in several:
@@ -218,7 +218,7 @@ def _facts(row: JsonObject) -> Iterator[str]:
         case "drop":
             yield f"{plural(row['tokens'], 'token')} ({row['why']})"
             yield row["text"]
-            yield f"recalled {row['recalls']} x" if row["recalls"] else ""
+            yield f"recalled {plural(row['recalls'], 'time')}" if row["recalls"] else ""
         case "worker":
             yield describe_state(row["state"])
             yield from worker_figures(row)

@@ -75,8 +75,8 @@ def undo_text(value: JsonObject, width: int) -> Lines:
         text = f"{value['action'].capitalize()} does not cover {what}"
         if command != what:
             text = (
-                f"nexus was killed during {command}. Changes until you used the session again count as this turn's, "
-                "including yours."
+                f"nexus was killed during {command}. All changes until you used the session again, including your own, "
+                "count as changes of this turn."
             )
         yield from filled(mask_unprintable(text), width)
 
@@ -101,7 +101,7 @@ def _headline(value: JsonObject, counts: str) -> str:
     if not counts:
         return f"Nothing to {verb}." if turn is None else f"Nothing to {verb} in turn {turn}."
     if turn is None:
-        return f"Nothing undone: {counts}."
+        return f"Nothing {verb}ne: {counts}."
     done = {"undo": "Undid", "redo": "Redid"}[verb]
     which = f"turns {turn} to {newest}" if newest not in (None, turn) else f"turn {turn}"
     return f"{f'Would {verb}' if value['dry_run'] else done} {which}: {counts}."

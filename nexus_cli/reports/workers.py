@@ -78,7 +78,7 @@ def workers_text(value: JsonObject, width: int) -> Lines:
     way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
     yield from [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
     if agents := agent_rows(value):
-        offered = "The model can delegate work to these agents; you request one with @NAME:"
+        offered = "The model can delegate work to these agents; @NAME requests an agent:"
         yield from ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
     if value.get("untrusted"):
         yield from apart(describe_untrusted(value["untrusted"], "agent"), width)

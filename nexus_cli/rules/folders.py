@@ -74,7 +74,7 @@ class Folders:
         if words and words[0].text == "--":
             words = words[1:]
         if len(words) != 1 or not words[0].is_plain or words[0].text.startswith("-") or not words[0].text:
-            raise NotReadOnly("the working folder is unknown after cd with options or expansions")
+            raise NotReadOnly("the working folder is unknown after cd without exactly one literal path")
         if command.is_nested:
             raise NotReadOnly("the working folder is unknown after cd in a loop or condition")
         entered = [join_path(folder, words[0].text) for folder in (self.assumed, *self.others)]

@@ -189,7 +189,7 @@ def test_a_turn_in_which_nexus_was_killed_is_listed_and_not_passed_over(context:
         context.run("rewind 5 both")
     context.run("undo 5")
     assert not work.path("c").exists()
-    whose = "Changes until you used the session again count as this turn's, including yours."
+    whose = "All changes until you used the session again, including your own, count as changes of this turn."
     why = f"nexus was killed during bash. {whose}"
     assert " ".join(shown(context).split()).endswith(f" {why}")
     context.run("rewind 5 both")

@@ -68,7 +68,7 @@ def test_each_tool_is_sent_while_all_are_small_else_one() -> None:
     assert sent(catalogue(3)) == ["mcp__db__tool0", "mcp__db__tool1", "mcp__db__tool2"]
     many = catalogue(100)
     assert many.tokens > 2000 and sent(many) == []
-    line = "\n- MCP servers db (100 tools): pass words as `name` to find their tools"
+    line = "\n- MCP servers db (100 tools): pass search words as `name` to find their tools"
     assert described(registry(many)).endswith(line)
     assert registry(many).get("mcp__db__tool99") is not None, "a call of it runs all the same"
 
@@ -76,7 +76,7 @@ def test_each_tool_is_sent_while_all_are_small_else_one() -> None:
 def test_a_server_whose_tools_are_not_known_yet_is_named() -> None:
     made = registry(catalogue(3))
     made.starting = ("new",)
-    assert described(made).endswith("\n- MCP servers new (starting): pass words as `name` to find their tools")
+    assert described(made).endswith("\n- MCP servers new (starting): pass search words as `name` to find their tools")
 
 
 def test_what_is_sent_comes_from_the_cache_in_the_same_bytes(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_tool_whose_schema_providers_refuse_is_left_out_if_schemas_are_sent() 
     assert (
         made.left_out[1] == "tool t1 is skipped: inputSchema.properties.x.minLength: 'three' is not of type 'integer'"
     )
-    assert made.left_out[-1] == "tool t4 is skipped: inputSchema: it has no #/$defs/gone"
+    assert made.left_out[-1] == "tool t4 is skipped: inputSchema: #/$defs/gone does not exist"
     named = ServerTool("named", "", {"properties": {"$ref": {"type": "string", "default": {"$ref": "#/gone"}}}})
     assert not make_list(ServerOffer((named,))).left_out, "a property and a value are no references"
     large = ServerTool("large", "word " * 3000, {})

@@ -38,7 +38,7 @@ def add(
         str,
         Option(
             "SOURCE",
-            "PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@COMMIT][:FOLDER] or PLUGIN@MARKETPLACE.",
+            "PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@REF][:FOLDER] or PLUGIN@MARKETPLACE.",
             is_argument=True,
             least=0,
         ),

@@ -50,7 +50,7 @@ async def compact(engine: Engine, cause: str, share: float, instructions: str = 
             _warn_of_refusal(engine, choice, plan.summary_cap)
         text, source, ends = await summarise(engine, plan, choice, instructions)
         if source != choice.source:
-            choice = replace(choice, source=source, why=f"{choice.why}; that failed")
+            choice = replace(choice, source=source, why=f"{choice.why}; that source failed")
         text, rules = take_rules(text)
         if not neutralize(text).strip():
             raise SummaryError("the summary was empty")

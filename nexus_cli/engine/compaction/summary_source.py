@@ -62,7 +62,7 @@ def choose_source(engine: Engine, plan: CompactionPlan, cause: str) -> SummarySo
         said = round(words * engine.context.estimate.scale().ratio)
         here = SummarySource("window", why, engine.model, fresh=said, cached=tokens, forks=True)
     else:
-        why = "the conversation and the request would not fit together" if same else "another model summarizes"
+        why = "the window has no room for the summary request" if same else "another model summarizes"
         counted = sum_tokens(plan.removed) + words
         here = SummarySource("transcript", why, model, fresh=_transcript_tokens(engine.context, plan, model, counted))
     if not plan.summed:

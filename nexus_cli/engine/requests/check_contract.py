@@ -23,7 +23,7 @@ from nexus_cli.sections.contributor import discover
 
 NAMED = 2
 """Most drops that an error names."""
-HISTORY = "the conversation before"
+HISTORY = "the earlier conversation"
 
 
 def check_contract(

@@ -99,7 +99,7 @@ class Spending:
         is priced as that does: without the cache. Raises `NexusError("limit", ...)` after the last request.
         """
         if self.ending:
-            raise self.reached(self.ending, "the model made tool calls in its last request")
+            raise self.reached(self.ending, "the model answered its last request with tool calls")
         if not self.must_report:
             return ""
         left, newest = self._left(), self.newest

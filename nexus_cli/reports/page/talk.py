@@ -125,7 +125,7 @@ class Talk:
         members = ", ".join(name for name, _, _ in members_of(entry.actor))
         who = members or SPEAKERS.get(entry.actor, entry.actor.removeprefix("tool:"))
         kind = CLASSES.get(entry.kind, "added" if entry.actor == "nexus" else "you")
-        said = " (while it worked)" if entry.kind is Kind.STEER and entry.actor != "nexus" else ""
+        said = " (while the model worked)" if entry.kind is Kind.STEER and entry.actor != "nexus" else ""
         at = self._markup.time(entry.at, TIME)
         request = self._requests.get(entry.id)
         step = request.row.manifest.step if request else 0
@@ -141,7 +141,7 @@ class Talk:
         typed, attached = split_attachments(text)
         block: Block = [f'<div class="words">{self._markup.text(typed)}</div>\n']
         if typed not in entry.message.content:
-            block.append(self._fold("as it was sent", self._markup.pre(entry.message.content)))
+            block.append(self._fold("as sent", self._markup.pre(entry.message.content)))
         elif attached:
             block.append(self._fold(f"attached, {plural(len(attached), 'character')}", self._markup.pre(attached)))
         return [*block, *self._added(entry)]

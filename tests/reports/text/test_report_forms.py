@@ -156,7 +156,7 @@ def test_drops_and_replay_say_what_to_do() -> None:
     drop = {"id": "d3", "what": "x", "tokens": 5, "cause": "output_cap", "recalls": 2, "uncounted_bytes": 9}
     text = find_form("drops")({"drops": [drop], "shell": ""}, 80)
     assert "`nexus drops show d3` prints" in text and "2 x" in text and "9 bytes" in text
-    assert draw_in_theme("drops", {"drops": [drop]}, 80, Theme()).endswith("\n`/drops show d3` prints the first.")
+    assert draw_in_theme("drops", {"drops": [drop]}, 80, Theme()).endswith("\n`/drops show d3` prints the first drop.")
     counted = {"drops": [drop, {**drop, "id": "d4"}], "left_out": 2, "missed": 1}
     said = "2 of 2 recalled; the status line counts 1 (without tool outputs). Tokens"
     assert said in find_form("drops")(counted, 80) and "status line" not in find_form("drops")(
