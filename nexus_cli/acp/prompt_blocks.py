@@ -75,7 +75,7 @@ def _read_image(data: str, name: str) -> Part:
     try:
         raw = base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
-        raise NexusError("usage", "the image", "it is not base64", "Send it again") from None
+        raise NexusError("usage", "the image", "is not base64", "Send the image again") from None
     if why := describe_bad_image(raw):
         raise NexusError("usage", "the image", why, "Attach another image, or a smaller copy")
     return Part(image_type(raw), raw, name)

@@ -24,7 +24,7 @@ EVENTS = tuple(methods.EVENTS.values())
 _INTRO = """# JSON
 
 `--json` prints one object, `--stream-json` one object per line. New keys and types are added without notice: ignore
-those that you do not know. A key marked with `?` may be absent. Times are ISO 8601 in UTC, costs are US dollars.
+those that you do not know. A key marked with `?` may be absent. Times are ISO 8601 in UTC, costs are in US dollars.
 """
 _STREAM = """Each line of `nexus ask --stream-json` has these keys and those of its `type`. The last line is always the
 result. The server sends the same objects as server-sent events (`nexus docs events`).

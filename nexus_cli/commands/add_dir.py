@@ -18,7 +18,7 @@ async def add_folder(
     """Work in another folder too, or list added folders.
 
     DIR is read, searched, edited and guarded like the project, and /undo covers it, in this session and when it is
-    resumed. Its settings and instructions do not apply, and workers do not have it.
+    resumed. Its settings and instructions do not apply, and workers cannot access it.
     """
     session = context.session
     permission, engine = session.dispatcher.permission, session.engine
@@ -29,7 +29,7 @@ async def add_folder(
     permission.added = (*permission.added, found)
     conversation, folders = engine.conversation, [str(folder) for folder in permission.added]
     conversation.memo(ADDED_FOLDERS, {"folders": folders})
-    engine.tell_model(f"The person added the folder {found}: work in it like in the project.")
+    engine.tell_model(f"The person added the folder {found}: work in it as in the project.")
     return print_act(f"Added {found}", str(found))
 
 

@@ -94,7 +94,7 @@ async def steer_worker(
     worker: WorkerId,
     words: Annotated[str, Option("WORDS", "The message.", is_argument=True, is_text=True)],
 ) -> Act:
-    """Send a message to a worker. A running worker gets it with its next step, an ended worker resumes."""
+    """Send a message to a worker. A running worker gets it with its next step; an ended worker resumes."""
     row, running = _require_running(context, worker)
     result = await running.steer(row["id"], words, wait=False, source="person")
     if result.error:

@@ -160,7 +160,7 @@ class Command:
     async def invoke(self, context: CommandContext, rest: str) -> None:
         """Run the command. Raises `NexusError("usage", ...)` for arguments that it does not take."""
         if rest and not self.usage:
-            raise usage_error(self.name, rest, "it takes no arguments")
+            raise usage_error(self.name, rest, "takes no arguments")
         await self.run(context, rest)
 
     @property

@@ -27,7 +27,7 @@ async def compact(
     """Summarize older messages to free context.
 
     The newest of your messages and a record of files and commands are kept, and /drops shows the replaced messages. A
-    summary that fails or is not smaller changes nothing. /uncompact undoes it.
+    summary that fails or is not smaller changes nothing. /uncompact undoes a compaction.
     """
     if is_preview or instructions == PREVIEW:
         return await _preview(context, instructions if is_preview else "")

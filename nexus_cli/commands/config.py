@@ -45,7 +45,7 @@ def show_settings(
     name: Name = "",
     origin: Annotated[bool, Option(None, "Also print where each value comes from.")] = False,
 ) -> Report[Annotated[Any, ConfigReport]]:
-    """Print all settings that have a value; in a session with their origin if they are not defaults."""
+    """Print all settings that have a value; in a session, with the origin of those that are not defaults."""
     loaded = _load(source)
     found = {
         key: {"value": value, "origin": loaded.origins[key]}
@@ -85,7 +85,8 @@ def set_setting(
     value: Annotated[str | None, Option("[VALUE]", "The new value.", is_argument=True, is_text=True)] = None,
     unset: Annotated[bool, Option(None, "Remove the setting and restore its default.")] = False,
 ) -> Act:
-    """Write one setting to the personal config.toml and keep comments. In a session the change applies at once."""
+    """Write one setting to the personal config.toml and keep comments. In a session the change applies at once, during
+    a turn only after /reload."""
     if unset == (value is not None):
         why = "a value and --unset cannot be used together" if unset else "the value is missing"
         raise NexusError("usage", f"config set {key}", why, "Give a value, or --unset to remove the setting")
@@ -122,7 +123,7 @@ async def configure(
     name: Name = "",
     value: Annotated[str, Option("[VALUE]", "The new value.", is_argument=True, is_text=True, permits=True)] = "",
 ) -> Report[ConfigReport | ActReport]:
-    """Show settings, only those whose key contains NAME, or write one: KEY VALUE."""
+    """Show all settings, or those whose key contains NAME, or set one: KEY VALUE."""
     source = read_source(context)
     if not value:
         return show_settings(source, name)

@@ -10,8 +10,8 @@ from nexus_cli.reports.diff import DiffReport, SessionChanges, diff_report, fold
 def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport]:
     """Show changes to files as a diff.
 
-    It shows the changes of the newest turn with changes, or of turn N with `--turn N`. For the changes to tracked files
-    since the last commit: `git diff HEAD`.
+    The diff is that of the newest turn with changes, or of turn N with `--turn N`. For the changes to tracked
+    files since the last commit: `git diff HEAD`.
     """
     from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import is_undone  # noqa: PLC0415
@@ -29,9 +29,9 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
 def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport | SessionChanges]:
     """Show changes to files as a diff.
 
-    With N, the number of a turn, it shows the changes of that turn; with PATH, only those to PATH. Without both, it
-    shows the diff of the working folder, including untracked files; without git it lists the files that the session
-    changed.
+    With N, the number of a turn, the diff is that of this turn; with PATH, only of changes to PATH. With neither, it is
+    the diff of the working folder, including untracked files; without git, the files that the session changed are
+    listed.
     """
     if path or turn is not None:
         return build_diff(source, path, turn)

@@ -35,7 +35,7 @@ Raw = Annotated[bool, Option(None, "Do not redact secrets in HTML or Markdown.")
 async def show_transcript(context: CommandContext) -> Report[JsonObject]:
     """Show the whole session with full outputs.
 
-    Opens your pager (`PAGER`, else less, where / searches) at the end. Compacted messages are included.
+    Opens your pager (`PAGER`, else less, where / searches) at the end of the session. Compacted messages are included.
     """
     return Report("transcript", await asyncio.to_thread(session_transcript, context.session))
 
@@ -71,9 +71,9 @@ def export_session(
 ) -> Report[ExportReport]:
     """Export a whole session as Markdown, JSON Lines, an HTML page, or a session file for Claude Code.
 
-    The page is a single self-contained file with the conversation and the tokens of each request by section. It and
-    Markdown redact secrets in text; images are not redacted. Without a format option the suffix of FILE decides. See
-    nexus docs moving for the session folder of Claude Code.
+    The page is a single self-contained file with the conversation and the tokens of each request by section. The page
+    and Markdown redact secrets in text; images are not redacted. Without a format option the suffix of FILE decides.
+    See nexus docs moving for the session folder of Claude Code.
     """
     flags = {MARKDOWN: markdown, "jsonl": jsonl, HTML: html}
     forms = {form, *(name for name, given in flags.items() if given)} - {""}
@@ -136,7 +136,7 @@ def _write_export(source: Source, key: str, form: str, output: str, *, raw: bool
     form = form or format_of_file(output)
     if form not in FORMATS:
         why = f"must be {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-        raise NexusError("usage", f"wrong value for --format: '{form}'", why, "Use one of them")
+        raise NexusError("usage", f"wrong value for --format: '{form}'", why)
     _check_raw(form, raw)
     to_file = output not in ("", "-")
     try:
@@ -169,7 +169,7 @@ async def copy_answer(
 ) -> None:
     """Copy the last answer, or its Nth code block.
 
-    It is copied to the clipboard.
+    The text is copied to the clipboard.
     """
     answer = context.last_answer
     if not answer:

@@ -42,11 +42,11 @@ async def set_goal(
 ) -> Report[SessionGoals]:
     """Set a goal, or list the goals.
 
-    The model breaks a goal down into steps, in a separate request, and sees it as long as it is open. /goal alone lists
-    the goals.
+    The model breaks a goal down into steps, in a separate request, and sees the goal as long as it is open. /goal alone
+    lists the goals.
 
-    With --until, the model continues until the command exits 0, within the limits of a turn; it stops when two rounds
-    bring nothing new.
+    With --until, there are no steps: the model continues until the command exits 0, within the limits of a turn; it
+    stops when two rounds in a row bring nothing new.
     """
     if until:
         text = text or f"Make `{one_line(until)}` exit 0."

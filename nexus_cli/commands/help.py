@@ -22,7 +22,7 @@ async def show_help(
 ) -> None:
     """List the commands and keys, or explain a command.
 
-    Without an argument, ten commands are explained and the others are named.
+    /help alone explains the basic commands and names the others.
     """
     if name:
         command = find(name.removeprefix("/"), context.commands)
@@ -77,8 +77,8 @@ def _complete_help(context: CommandContext) -> Sequence[str]:
 async def reload(context: CommandContext) -> None:
     """Read settings and instructions again.
 
-    Reads config.toml and NEXUS.md (or AGENTS.md) again; changes apply from the next request on. The model and effort
-    of the session are not changed.
+    Reads config.toml and NEXUS.md (or AGENTS.md); changes apply from the next request on. The model and effort of the
+    session are not changed.
     """
     if await apply_settings(context):
         context.say("Settings reloaded.")

@@ -21,8 +21,8 @@ async def log_in(
 ) -> Act:
     """Store an API key, and use it from now on.
 
-    Without PROVIDER, choose one from a list. The key is not shown; Esc cancels. As `nexus login`, it stores the key in
-    the system's keyring, else in a file that only you can read.
+    Without PROVIDER, choose one from a list. The key is not shown; Esc cancels. Like `nexus login`, /login stores the
+    key in the system's keyring, else in a file that only you can read.
     """
     provider = _named_provider(name) if name else await _choose_provider(context)
     key = await _ask_key(context, provider) if provider else ""

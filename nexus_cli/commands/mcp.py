@@ -122,8 +122,7 @@ def log_in(source: Source, name: Name, directory: Directory = "") -> Act:
         raise NexusError(
             "usage",
             f"server {name}",
-            "local programs have no login",
-            "Only servers with a URL have a login",
+            "this server is a local program; only servers with a URL have a login",
         )
     _with_host(name, lambda host: host.login(entry, lambda url: source.say(f"open {url}")))
     return report_act(f"logged in to {name}.", name)

@@ -113,7 +113,7 @@ def accept_proposals(ledger: Ledger, which: Sequence[str], root: str, at: str) -
 def _slots(name: str) -> tuple[MemorySlot, ...]:
     """Return the slot of this name, none for ""; raise `NexusError("usage", ...)` for another name."""
     if name and name not in SLOTS:
-        hint = suggest_name(name, SLOTS, "Use one of them")
+        hint = suggest_name(name, SLOTS, "")
         raise NexusError("usage", f"wrong value for --slot: '{name}'", f"must be one of {', '.join(SLOTS)}", hint)
     return (MemorySlot(name),) if name else ()
 

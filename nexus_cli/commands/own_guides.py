@@ -147,7 +147,7 @@ async def _use_model(context: CommandContext, guide: Skill) -> Callable[[], Awai
     if info.input_price is not None:
         price = f" Price: ${info.input_price:g} in / ${info.output_price:g} out per million tokens."
     missed = await describe_cache_miss(context)
-    context.say(f"{asked} for /{guide.name}, then {model} again.{price} {missed}".rstrip())
+    context.say(f"Using {asked} for /{guide.name}, then {model} again.{price} {missed}".rstrip())
 
     async def switch_back() -> None:
         if (context.session.model, context.session.status().effort or "") != (model, effort):

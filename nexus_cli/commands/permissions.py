@@ -119,7 +119,7 @@ def _accept_definitions(source: Source, rule: str) -> None:
 def remove_rule(source: Source, rule: RuleText) -> Act:
     """Remove a rule from the personal config.toml, or in a session revoke a granted permission, by its listed name.
 
-    Write it as `nexus rules list` prints it; allow, ask or deny may be omitted.
+    Write the rule as `nexus rules list` prints it; allow, ask or deny may be omitted.
     """
     typed = _unquote(" ".join(rule))
     if source.live and remove_allowance(source.live.dispatcher.always, typed, source.live.dispatcher.project_root):
@@ -172,7 +172,7 @@ def _describe_limit(session: Session, level: str) -> str:
 
 
 def allow(source: Source, rule: Pattern) -> Act:
-    """Add a rule that allows calls to your settings, with immediate effect."""
+    """Add an allow rule to your settings, with immediate effect."""
     return add_rule(source, ["allow", rule])
 
 
@@ -191,7 +191,7 @@ async def ask(
 
 
 def deny(source: Source, rule: Pattern) -> Act:
-    """Add a rule that denies calls to your settings, with immediate effect."""
+    """Add a deny rule to your settings, with immediate effect."""
     return add_rule(source, ["deny", rule])
 
 

@@ -24,11 +24,11 @@ def pin_text(
         list[str] | None, Option("TEXT", "The text, or the number of a message.", is_argument=True, is_text=True)
     ] = None,
 ) -> Report[Annotated[Any, PinsReport | ActReport]]:
-    """Keep a text or a message through every compaction; without an argument, list the pins, and your newest messages.
+    """Keep text or a message through every compaction; without an argument, list the pins, and your newest messages.
 
-    A number means that message, anything else is the text itself. Pins are kept word for word below the summary,
-    together in at most 5 % of the budget. The model is told a short text with the next request, also while the session
-    works in another terminal.
+    A number means the message with that number; anything else is the text itself. Pins are kept word for word below the
+    summary, together in at most 5 % of the budget. Short text also reaches the model with the next request, even while
+    the session works in another terminal.
     """
     if not text:
         return build_list(source)
@@ -68,7 +68,7 @@ NOUN = Noun(
         Verb(pin_text, "add", Authority.ACTS, "write", of_session=True, complete=_complete_messages),
         Verb(drop_pin, "remove", Authority.ACTS, "write", of_session=True, complete=_complete_pins),
     ),
-    "Keep a text or a message through every compaction.",
+    "Keep text or a message through every compaction.",
     aliases=("pins",),
     is_idle=True,
 )

@@ -16,7 +16,7 @@ async def plan_mode(
     """Turn plan mode on or off.
 
     In plan mode the model is read-only and proposes a plan, which you can then approve. Shift+Tab reaches plan mode
-    too. `/plan on` and `/plan off` say which.
+    too. `/plan on` turns it on, `/plan off` turns it off.
     """
     session = context.session
     is_on = session.status().allow == PLAN

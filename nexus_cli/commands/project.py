@@ -22,9 +22,9 @@ async def write_instructions(
 ) -> None:
     """Write NEXUS.md: tested commands, and pitfalls.
 
-    It has at most 400 tokens, or TOKENS. The model explores the project, tries the commands for building and testing,
-    and writes the file; your permission level applies to each step. Then the file is checked: its tokens are counted,
-    commands in it that did not run with exit status 0 are named, and the model corrects both once. An existing
+    The file has at most 400 tokens, or TOKENS. The model explores the project, tries the commands for building and
+    testing, and writes the file; your permission level applies to each step. Then nexus checks the file: it counts the
+    tokens, and names commands that did not run with exit status 0; the model corrects such problems once. An existing
     NEXUS.md is revised.
     """
 
@@ -65,7 +65,7 @@ async def review_change(
             change.problem,
             "/review reviews the uncommitted changes of a git repository, /review RANGE a range",
         )
-    what = f"the change `{revision}`" if revision else "the uncommitted change of this folder"
+    what = f"the change `{revision}`" if revision else "the uncommitted changes in this folder"
     block = await context.session.share(change.command, change.text)
     context.start(f"{load_prompt('review', what=what, words=words)}\n\n{block}")
 

@@ -56,8 +56,8 @@ async def rewind(
     """Go back to before one of your messages.
 
     Restores files, the conversation, or both; without N, choose a turn from a list that shows its changes. Files are
-    restored as by /undo. The conversation continues in a copy of the session that ends before message N, with the todo
-    list, goals and notices of that time; the message is put into the input box. To go forward again, /resume the
+    restored as with /undo. The conversation continues in a copy of the session that ends before message N, with the
+    todo list, goals and notices of that time; the message is put into the input box. To go forward again, /resume the
     previous session and use /redo.
     """
     record, rest = read_log(read_source(context)), f"{number or ''} {part}".strip()

@@ -87,7 +87,7 @@ def cancel_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[RunReport | RunsReport]:
-    """Cancel a run, or all open runs of a schedule, space or agent; a process that executes such a run stops.
+    """Cancel a run, all open runs, or those of a schedule, space or agent; a process that executes such a run stops.
 
     Completed steps are kept. A schedule still starts new runs: see nexus schedule pause.
     """
@@ -113,7 +113,7 @@ def pause_run(
     space: OfSpace = "",
     agent: OfAgent = "",
 ) -> Report[RunsReport]:
-    """Pause a run, or all open runs of a schedule, space or agent; an active run stops after its step.
+    """Pause a run, all open runs, or those of a schedule, space or agent; an active run stops after its step.
 
     `nexus runs resume` continues it. A schedule still starts new runs: see nexus schedule pause.
     """
@@ -128,7 +128,7 @@ def pause_run(
 
 
 def end_pause(source: Source, every: bool, plan: str, space: str, agent: str) -> Report[RunsReport]:
-    """Let the paused runs of a selection go on, with the next nexus serve."""
+    """Resume the paused runs of a selection, with the next nexus serve."""
     runs, at = source.ledger.runs, utc_now()
     selected = select_runs(source, "", every, plan, space, agent)
     paused = [run for run in selected if run.is_paused and runs.is_own(run)]

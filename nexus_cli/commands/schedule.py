@@ -58,7 +58,7 @@ def add_scheduled(
     missed: Annotated[str, Option("once|skip", "If times were missed: start one run (once), or none (skip).")] = "once",
     allow: Allow = "",
     max_cost: Annotated[float | None, Option("USD", "Maximum cost of a run in dollars.")] = None,
-    max_cost_day: Annotated[float | None, Option("USD", "Maximum cost of all its runs in a day, in dollars.")] = None,
+    max_cost_day: Annotated[float | None, Option("USD", "Maximum cost of all runs in a day, in dollars.")] = None,
     max_steps: Annotated[int | None, Option("N", "Maximum number of model requests in a run.")] = None,
     until: Annotated[str, Option("COMMAND", "Continue each run until this command exits 0.")] = "",
     worktree: Annotated[bool, Option(None, "Let each run work in its own git worktree.")] = False,

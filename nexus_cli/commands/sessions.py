@@ -145,7 +145,7 @@ def rename(
 def delete_session(
     source: Source, key: Key, yes: Annotated[bool, Option(None, "Do not ask for confirmation.", "--yes -y")] = False
 ) -> Act:
-    """Delete a session and all stored data that no other session uses. This cannot be undone."""
+    """Delete a session, its workers, and all stored data that no other session uses. This cannot be undone."""
     from nexus_cli.undo.retention import forget_session  # noqa: PLC0415  (imports the undo)
 
     ledger = source.ledger
@@ -310,7 +310,7 @@ async def continue_in_copy(
 ) -> Act:
     """Continue in a copy of this session.
 
-    The original session is not changed. Both share the messages sent so far, so the provider's cache still hits.
+    The original session is not changed. The copy shares its messages so far, so the provider's cache still hits.
     """
     ledger, before = context.session.ledger, context.session.id
     if not ledger.session(before).entries:
@@ -348,7 +348,7 @@ async def edit_message(
 ) -> Act:
     """Edit your last message and ask again.
 
-    The session continues in a copy that ends before it, with the message in the input box. Files are not
+    The session continues in a copy that ends before the message, which is put into the input box. Files are not
     changed; /rewind can restore them too.
     """
     found = await asyncio.to_thread(_messages, read_log(read_source(context)), MOST if chooses else 1)

@@ -34,8 +34,8 @@ def check_skills(
     source: Source,
     path: Annotated[str, Option("[PATH]", "A SKILL.md file, a skill's folder, or a project.", is_argument=True)] = "",
 ) -> Text:
-    """List features used by skills and commands that nexus does not support, with line numbers. It runs nothing and
-    does not require trust."""
+    """List unsupported features of skills and commands, with line numbers. Nothing is run, and no trust is
+    required."""
     from nexus_cli.reports.skill_check import check_guides  # noqa: PLC0415  (for this verb only)
 
     checked = source.folder() / Path(path)

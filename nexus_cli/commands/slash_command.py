@@ -188,7 +188,7 @@ def _take_text(name: str, verb: Verb, given: dict[str, Any], line: str) -> str:
     quoted = _QUOTED.match(text)
     behind = text[quoted.end() :].strip() if quoted else ""
     if before and behind.startswith("-"):
-        why = f"{behind.split()[0]} stands behind the quoted text"
+        why = f"{behind.split()[0]} follows the quoted text"
         raise _refuse(name, verb, line, why, f"If it belongs to the value of {chosen.flag}, quote the whole value")
     if quoted and not (before and behind):
         before = before or behind
@@ -233,7 +233,7 @@ def _take(name: str, verb: Verb, given: dict[str, Any], chosen: VerbParameter, t
     except ValueError:
         value = math.nan
     if not (least <= value <= chosen.option.most if kind is int else 0 < value < math.inf):
-        bound = f" from {least} on" if least >= 0 else ""
+        bound = f" of at least {least}" if least >= 0 else ""
         what = f"a whole number{bound}" if kind is int else "a number above 0"
         raise _refuse(name, verb, text, f"{label} must be {what}")
     given[chosen.name] = value

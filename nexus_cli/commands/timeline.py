@@ -23,7 +23,7 @@ def build_timeline(
     """List the events of a session with time, actor and reason, content that the model saw, costs, compactions and
     drops.
 
-    With --space list the messages of a space, with --run the events of a run.
+    With --space, list the messages of a space; with --run, the events of a run.
     """
     if sum((bool(source.named), bool(space), bool(run))) > 1:
         raise NexusError("usage", "--session, --space and --run", "cannot be used together", "Use one of them")

@@ -90,7 +90,7 @@ def apply_changes(source: Source, name: Name) -> Applied:
     """Apply the changes of a worktree to the project, with a three-way merge of each file.
 
     Conflicts are marked in the file; a file that cannot be merged keeps the project's version. Exit status 1 if
-    conflicts or such files remain. `nexus undo --session worktree-NAME` undoes it.
+    conflicts or such files remain. `nexus undo --session worktree-NAME` reverts the apply.
     """
     from nexus_cli.undo.follow_changes import follow_apply  # noqa: PLC0415
     from nexus_cli.worktrees.apply_worktree import apply_worktree  # noqa: PLC0415
@@ -109,7 +109,7 @@ def apply_changes(source: Source, name: Name) -> Applied:
     tell_its_session(source, str(record.source), name, tell)
     names = ", ".join(conflict.path for conflict in result.conflicts)
     left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your own changes are kept."
-    undo = f"to undo its apply: nexus undo --session worktree-{name}"
+    undo = f"to undo the apply: nexus undo --session worktree-{name}"
     notes = [*([left] if names else []), *([undo] if result.written else [])]
     return Report("applied", result.to_json(record), whole=True, status=1 if names else 0, note=" ".join(notes))
 

@@ -81,7 +81,7 @@ def parse_check(value: object) -> EditCheck:
         raise ValueError(f"unknown key `{unknown[0]}`, expected `glob`, `command` and optionally `seconds`")
     for key in ("glob", "command"):
         if not isinstance(value.get(key), str) or not value[key].strip():
-            raise ValueError(f"`{key}` is missing, empty or no string")
+            raise ValueError(f"`{key}` is missing, empty or not a string")
     if any(FILES in part for part in _QUOTED.findall(value["command"])):
         raise ValueError(f"`command` has {FILES} in quotes; its paths are quoted already")
     seconds = value.get("seconds", SECONDS)

@@ -48,7 +48,7 @@ def _read_rule(line: ast.stmt, most: int) -> list[tuple[Decision, str]]:
         raise ValueError(f"`decision` must be one of {', '.join(CODEX_DECISIONS)}")
     choices = [part if isinstance(part, list) else [part] for part in pattern] if isinstance(pattern, list) else []
     if not choices or not all(choices):
-        raise ValueError("`pattern` must be a list of words")
+        raise ValueError("`pattern` must be a non-empty list of words")
     if prod(map(len, choices)) > most:
         raise ValueError(f"the file has more than {MOST:,} commands")
     return [(CODEX_DECISIONS[decision], f"{' '.join(map(_check_word, words))} *") for words in product(*choices)]

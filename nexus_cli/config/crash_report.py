@@ -34,8 +34,8 @@ def report_bug(bug: BaseException) -> NexusError:
             path.replace(path.with_suffix(".log.1"))
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w", encoding="utf-8") as file:
             file.write(f"{utc_now()} {type(bug).__name__} at {' < '.join(reversed(frames))}\n")
-        hint = f"Please report it with the last lines of {path}"
+        hint = f"Report this bug with the last lines of {path}"
     except (OSError, NexusError):
-        hint = "Please report it"
+        hint = "Report this bug"
     where = frames[-1] if frames else "an unknown place"
     return NexusError("internal", "a bug in nexus", f"{type(bug).__name__} at {where}", hint)

@@ -88,7 +88,9 @@ LEVEL = replace(one_of(*LEVELS), stored=parse_level)
 TEXT = Rule(str, "a quoted string")
 NAME = Rule(str, "a model's name in quotes", lambda value: bool(value.strip()))
 KEY_OF_FOLDER = Rule(
-    str, 'the name of a stored key, such as "work"', lambda value: bool(re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", value))
+    str,
+    'the name of a stored key in lower case, such as "work"',
+    lambda value: bool(re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", value)),
 )
 COUNT = whole_number(1, MAX_INT)
 SECONDS = Rule(float, "a number of seconds above 0", lambda value: 0 < value < float("inf"))

@@ -247,7 +247,7 @@ REMOVED_TABLES: Mapping[str, str] = {"keys": "rename it to [default_models]", "w
 
 TABLE_HELP: Mapping[str, str] = {
     "rules": (
-        "Rules that allow, ask about or refuse calls. Deny wins over ask, ask over allow, and all win over the level "
+        "Rules that allow, ask about or refuse calls. Deny wins over ask, ask over allow, every rule over the level "
         '`allow`; at the level "all" only deny rules count. A rule is TOOL or '
         "TOOL(PATTERN): for bash the beginning of a command, with `*` for further arguments; for files a path. "
         '`nexus rules` lists, tests, adds and removes rules; a table such as [rules."~/src/app"] holds rules for the '

@@ -63,7 +63,7 @@ class CompactSettings:
     seconds: float = declare(
         300.0,
         SECONDS,
-        "Time limit of a summary in seconds. If it passes, the messages are not changed.",
+        "Time limit of a summary in seconds. If it is exceeded, the messages are not changed.",
         in_projects="replaces",
     )
     prune: bool = declare(
@@ -162,7 +162,7 @@ class SandboxSettings:
         "auto",
         one_of("auto", "bwrap", "landlock", "seatbelt", "off", "required"),
         'Sandbox for commands: "bwrap" (bubblewrap), "landlock" (in the Linux kernel), "seatbelt" (macOS), or "auto" '
-        'for the one that works here; "required" is "auto" but refuses to run without one; "off" disables it.',
+        'for the one that works here; "required" is "auto" but refuses to run without a sandbox; "off" disables it.',
     )
     env_pass: tuple[str, ...] = declare(
         (),
@@ -293,7 +293,7 @@ class UndoSettings:
     require: bool = declare(
         False,
         YES_OR_NO,
-        "Require approval for commands that may change files not covered by undo, such as large ones.",
+        "Require approval for commands that may change files not covered by undo, such as large files.",
         in_projects="either",
     )
 
@@ -331,13 +331,14 @@ class Settings:
     effort: str = declare(
         "",
         one_of("", DEFAULT_EFFORT, *EFFORTS),
-        'Reasoning effort that the model supports, such as "low", "medium" or "high". "": its own default.',
+        'Reasoning effort that the model supports, such as "low", "medium" or "high". "": the default of the model.',
     )
     allow: str = declare(
         ASK,
         LEVEL,
-        'What runs without approval: "ask": reading in the project and read-only commands; "edit": also edits in it; '
-        '"auto": also commands sandboxed to the project, without network; "all": everything, without a sandbox.',
+        'What runs without approval: "ask": reading in the project and read-only commands; "edit": also edits in the '
+        'project; "auto": also commands sandboxed to the project, without network; "all": everything, without a '
+        "sandbox.",
         in_projects="stricter",
     )
     limits: Limits = STEPS

@@ -132,7 +132,7 @@ def _from_keyring(variable: str) -> str:
         return str(keyring.get_password(SERVICE, variable) or "")
     except Exception as error:  # a backend may raise anything: locked, no bus, refused
         why = f"the keyring did not return the key for {variable} ({type(error).__name__})"
-        raise ProviderError("auth", why, f"Unlock it, or export {variable}=...") from error
+        raise ProviderError("auth", why, f"Unlock the keyring, or export {variable}=...") from error
 
 
 def _keyring() -> Any:

@@ -73,6 +73,6 @@ def describe_certificate_error(error: BaseException, host: str) -> tuple[str, st
     if getattr(error, "verify_code", 0) in _NOT_VALID:
         return f"the certificate of {host} is not valid: {reason}", "Check the address and the system clock"
     name, value = named_file()
-    used = f"; {name}={value} {'lacks it' if os.path.isfile(value) else 'is not a file'}" if name else ""
+    used = f"; {name}={value} {'lacks the CA' if os.path.isfile(value) else 'is not a file'}" if name else ""
     why = f"the certificate of {host} is not trusted: {reason}"
     return why, f"If a proxy inspects TLS, point to its CA file: SSL_CERT_FILE=/path/to/ca.pem{used}"

@@ -126,7 +126,7 @@ def fact_text(text: str) -> str:
     """Normalize the text of a fact to one line; raise `ValueError` if it is empty or longer than `LONGEST`."""
     line = " ".join(_CONTROLS.sub(" ", replace_surrogates(text)).split())
     if not line:
-        raise ValueError("a fact needs a text")
+        raise ValueError("the text is empty")
     if len(line) > LONGEST:
         raise ValueError(f"a fact can have at most {LONGEST:,} characters; this one has {len(line):,}")
     return line

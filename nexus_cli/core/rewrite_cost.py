@@ -60,7 +60,7 @@ def price_rewrite(info: ModelInfo, *, cold: int, saved: int, steps: int, warm: b
     gain = saved * (first + read * (steps - 1)) if steps else 0.0
     spent, earned = (cost / MILLION, gain / MILLION) if _has_prices(info) else (None, None)
     if spent is None:
-        ratio = f"prices unknown, assuming cached input costs {READ_RATIO:g} of uncached"
+        ratio = f"prices unknown, assuming cached input costs {READ_RATIO:g} times uncached"
         why = f"costs {cost:,.0f} input tokens ({cold:,} cold), may save {gain:,.0f} in {steps} steps ({ratio})"
     else:
         why = f"costs ${spent:.4f} ({cold:,} cold tokens), may save ${earned:.4f} in {steps} steps"

@@ -85,7 +85,7 @@ def check_read_only(command: SimpleCommand, folders: Folders) -> str:
     except NotReadOnly as why:
         return str(why)
     except (OSError, ValueError, RecursionError):
-        return "one of its paths cannot be resolved"
+        return "a path of the command cannot be resolved"
     return ""
 
 
@@ -313,7 +313,7 @@ def _check_variable(name: str, is_first: bool, is_shown: bool, command: SimpleCo
         raise NotReadOnly(f"the value of ${name[:40]} is not known before the command runs")
     folders.forms += sum(len(binding.words) for binding in bound)
     if folders.forms > MOST_VALUES:
-        raise NotReadOnly("its variables have too many possible values to check")
+        raise NotReadOnly("the variables of the command have too many possible values to check")
     for value in (word for binding in bound for word in binding.words):
         if not value.is_known:
             _check_computed(value, is_shown, command, folders)

@@ -106,7 +106,7 @@ def _source(run: Run) -> tuple[str, int, str]:
 def _describe_runs(ledger: Ledger, runs: Sequence[Run]) -> AwayNote:
     last = runs[-1]
     failed = sum(run.state == FAILED for run in runs)
-    bad = f", {failed} failed" if failed else ""
+    bad = (" and failed" if len(runs) == 1 else f", {failed} failed") if failed else ""
     origin = name_origin(describe_run(ledger, last))
     facts = f" ({', '.join(last.facts)})" if last.facts else ""
     said = _quote(last) or last.state

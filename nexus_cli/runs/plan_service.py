@@ -147,8 +147,8 @@ def add_plan(ledger: Ledger, new: NewPlan, settings: RunSettings) -> Plan:
         read_source(find_source(project_root(Path(options["folder"]))))
     options["allow"] = check_level(str(options.get("allow") or ASK), settings)
     if options.get("until") and options["allow"] not in UNASKED and not options.get("rules"):
-        why = f"unattended runs at level {options['allow']} can run only read-only commands"
-        raise NexusError("usage", f"--until {options['until'][:80]!r}", why, "Add --allow auto")
+        why = f"unattended runs at level {options['allow']} can only execute read-only commands"
+        raise NexusError("usage", f"--until {options['until'][:80]!r}", why, "Add --allow auto, or --rule")
     recipe_for(options["recipe"], Path(options["folder"]))
     return ledger.plans.add(
         prompt,
@@ -329,7 +329,7 @@ class PlanService(Plans):
     def _add(self, ledger: Ledger, call_id: str, request: PlanRequest) -> ToolResult:
         theirs = [plan for plan in ledger.plans.list_plans() if plan.options.get("by") == AGENT and plan.next_at]
         if len(theirs) >= MOST_OF_AGENTS:
-            why = f"agents can have at most {MOST_OF_AGENTS}"
+            why = f"agents can have at most {MOST_OF_AGENTS} open plans"
             raise NexusError("limit", "no more plans", why, "Remove a plan, or ask the person")
         new = self._new_plan(call_id, request)
         self._refuse_often(ledger, new)
@@ -424,7 +424,10 @@ class PlanService(Plans):
         plan = ledger.plans.find(name)
         if plan.options.get("by") != AGENT or plan.id not in {schedule["id"] for schedule in self._own_plans(ledger)}:
             raise NexusError(
-                "usage", plan.id, "the person created it, or it belongs to another project", "They can remove it"
+                "usage",
+                plan.id,
+                "the person created it, or it belongs to another project",
+                "Ask the person to remove the schedule",
             )
         ledger.plans.remove(plan.key)
         return ToolResult(f"{plan.id} was removed")

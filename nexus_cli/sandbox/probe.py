@@ -140,7 +140,7 @@ def _try_walls(candidate: BackendProbe) -> tuple[tuple[str, ...], str]:
     results = json.loads(done.stdout)
     held = tuple(wall for wall in WALLS if results.get(wall) is True)
     fallen = [wall for wall in WALLS if wall not in held] + [READ_WALL] * has_effect
-    return held, f"not enforced: {', '.join(fallen)}" if fallen else ""
+    return held, f"failed checks: {', '.join(fallen)}" if fallen else ""
 
 
 def _have_readers_effect(candidate: BackendProbe, folder: Path) -> bool:

@@ -34,7 +34,7 @@ from nexus_cli.tree.real_tree import RealTree
 
 REPOSITORY = "new repository: git runs programs from its configuration and hooks"
 REBASE = "`git rebase --continue` would run the programs of its exec lines; read them first"
-GONE = "no longer exists; nexus undo restores a deleted repository, but no repository that was moved elsewhere"
+GONE = "no longer exists; nexus undo restores a deleted repository, but not a repository that was moved elsewhere"
 UNREAD = "cannot be read: linked repositories were not checked"
 _MOST_SEARCHED = 100_000
 """Most files and folders that are searched for a git folder that was moved."""

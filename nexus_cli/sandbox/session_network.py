@@ -173,7 +173,7 @@ def make_network(backend: Backend, project: Path) -> tuple[SessionNetwork | None
     """Make the network of a session; return it, or None and a note with the reason."""
     try:
         if backend not in (Backend.BWRAP, Backend.LANDLOCK):
-            raise OSError(f"not with {backend}")
+            raise OSError(f"not supported with {backend}")
         return SessionNetwork(project), ""
     except OSError as error:
         return None, f"commands do not share a network here ({error}): they cannot reach each other's servers"

@@ -102,7 +102,8 @@ def section_forms(header: str, text: str, count: Count) -> tuple[str, ...]:
     rest = f'[... {size:,} tokens left out: recall("{DROP}") ...]'
     some = headings[:HEADINGS]
     if len(headings) > HEADINGS:
-        some.append(f"(and {len(headings) - HEADINGS} more headings)")
+        more = len(headings) - HEADINGS
+        some.append(f"(and {more} more heading{'s' * (more != 1)})")
     outline = "\n".join([header, *some, rest])
     forms = [full, shortened, outline, f"{header}\n{rest}"] if some else [full, shortened, f"{header}\n{rest}"]
     return shrink_forms(forms, count)

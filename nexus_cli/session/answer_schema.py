@@ -42,7 +42,7 @@ LONGEST = 200
 """Most characters of one problem."""
 SECONDS = 3.0
 """Time limit for a schema with patterns."""
-ENDLESS = "its $ref refers to itself without end"
+ENDLESS = "its $ref refers to itself endlessly"
 
 _FENCED = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 _PROBES: tuple[Any, ...] = (None, {}, [], "", 0)

@@ -187,7 +187,7 @@ class UntilRounds(Continuation):
         if goal:
             finish_goal(self._state.engine.conversation, goal)
         rounds = plural(self._rounds, "round")
-        self._state.engine.control.emit_notice(f"{self._named} exits 0 after {rounds}", warning=False)
+        self._state.engine.control.emit_notice(f"{self._named} exited 0 after {rounds}", warning=False)
 
     def _refused(self, result: ToolResult) -> NexusError:
         """Return the error for a command that may not run."""

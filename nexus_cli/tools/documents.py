@@ -63,7 +63,7 @@ def read_pdf(
     try:
         libraries = find_library("pypdfium2", project)
     except ToolError as error:
-        raise ToolError(f"is a PDF: {error}") from None
+        raise ToolError(f"is a PDF that cannot be read: {error}") from None
     job = {"libraries": libraries, "first": first, "limit": limit or None, "outline": limit == 0}
     job["pictures"] = 0 if limit == 0 else pictures
     stdin = json.dumps(job).encode() + b"\n" + data
@@ -71,7 +71,7 @@ def read_pdf(
     rows = [_row(line) for line in done.output.split(b"\n") if line.strip()]
     if not rows or "error" in rows[0]:
         late = f"it could not be opened within {PDF_SECONDS:.0f} s" if done.timed_out else "it cannot be opened"
-        raise ToolError(f"is a PDF: {rows[0]['error'] if rows else late}")
+        raise ToolError(f"is a PDF that cannot be read: {rows[0]['error'] if rows else late}")
     total, pages = rows[0]["total"], [row for row in rows[1:] if "page" in row]
     if first > max(1, total):
         raise ToolError(f"has only {plural(total, 'page')}")
@@ -82,7 +82,7 @@ def read_pdf(
         text = "\n\n".join(f"[page {page['page']}]\n{page['text'] or '(no text)'}" for page in pages)
     wanted = min(total, first + limit - 1) if limit else total
     if last < wanted:
-        why = "reading took too long or too much memory" if done.status or done.timed_out else "the text is long"
+        why = "reading took too long or too much memory" if done.status or done.timed_out else "the text is too long"
         text += f"\n[stopped after page {last}: {why}]"
     drawn = {row["picture"]: b64decode(row["png"]) for row in rows if "picture" in row}
     if job["pictures"]:
@@ -95,7 +95,7 @@ def _describe_pictures(without: Sequence[int], drawn: Sequence[int], most: int) 
     """Return lines about the pages that are pictures, and those that are not; `most` can be at once."""
     lines = list[str]()
     if drawn:
-        lines.append(f"[picture of page {', '.join(map(str, drawn))}]")
+        lines.append(f"[picture{'s' * (len(drawn) > 1)} of page{'s' * (len(drawn) > 1)} {', '.join(map(str, drawn))}]")
     if without and len(without) + len(drawn) <= most:
         lines.append(
             f"[no picture of {'page' if len(without) == 1 else 'pages'} {', '.join(map(str, without))}: drawing failed]"
@@ -141,7 +141,7 @@ def read_notebook(text: str, first: int, limit: int | None, pictures: int) -> Do
         if written > _MOST_TEXT:
             break
     text = ("\n" if limit == 0 else "\n\n").join(rows)
-    text += f"\n[stopped after cell {last}: the text is long]" if last < wanted else ""
+    text += f"\n[stopped after cell {last}: the text is too long]" if last < wanted else ""
     images = tuple(islice(_find_pictures(cells[first - 1 : last]), pictures if limit != 0 else 0))
     return DocumentPart(text, "cells", first, last, total, images)
 

@@ -180,7 +180,7 @@ def _to_markdown(page: WebPage, stop: StopFlag, project: Path) -> str:
         raise PageError(f"its HTML was not converted within {CONVERSION_SECONDS:.0f} s")
     if done.status:
         raise PageError("its HTML cannot be converted")
-    cut = "\n[HTML after this was not converted.]" if len(page.body) > MOST_HTML else ""
+    cut = "\n[The HTML after this point was not converted.]" if len(page.body) > MOST_HTML else ""
     return done.output.decode("utf-8", "replace") + cut
 
 

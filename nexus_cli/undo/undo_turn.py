@@ -311,7 +311,7 @@ def _describe_gone(data: Path, root: str) -> str:
     if is_removed(Path(root)):
         session = f"worktree-{os.path.basename(root)}"
         is_applied = (data / "undo" / f"{session}.jsonl").exists()
-        hint = f"; to undo its apply: nexus undo --session {session}" if is_applied else ""
+        hint = f"; to undo what was applied from it: nexus undo --session {session}" if is_applied else ""
         return f"this worktree was removed{hint}"
     if os.path.isdir(root):
         return ""

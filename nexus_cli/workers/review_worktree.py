@@ -63,7 +63,7 @@ async def review_worktree(worker: Worker, dispatcher: Dispatcher, action: str, p
             return ToolResult(error=f"{worker.id} is still running", ran=False)
         changes = await asyncio.to_thread(list_unapplied, record)
         if refusals := await _find_refusals(dispatcher, changes):
-            hint = f"The person can: nexus worktree apply {worker.worktree}"
+            hint = f"The person can run: nexus worktree apply {worker.worktree}"
             return ToolResult(error=f"not applied: {'; '.join(refusals)}. {hint}", ran=False)
         work = partial(asyncio.to_thread, apply_worktree, record, reviewed=changes.tree)
         result, _ = await dispatcher.call_changes.follow(f"apply {worker.id}", "", record.source, work)

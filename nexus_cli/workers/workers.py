@@ -192,7 +192,7 @@ class SessionWorkers(RunningWorkers[Session]):
         if not task.wait and limits.mode not in (None, "plan_execute"):
             raise NexusError("limit", "background workers are not allowed", f"this run has the mode {limits.mode}")
         if self._depth > MOST_DEPTH:
-            raise NexusError("limit", "workers are nested too deep", f"at most {MOST_DEPTH} deep")
+            raise NexusError("limit", "workers are nested too deep", f"the maximum is {MOST_DEPTH} levels")
         self._refuse_without_place()
         recipe = recipe_for(task.recipe or FRONT, self.session.folder, with_agents=True)[0]
         agents = find_agents(self.session.folder).values() if task.recipe else ()
@@ -314,7 +314,7 @@ class SessionWorkers(RunningWorkers[Session]):
                 stay.review = f"See its `diff` with `agents`, `apply` it, or `steer` {worker.id}"
                 line = await run_shielded(asyncio.to_thread(stay.leave))
                 worker.to_review = bool(line) or stay.record.home.is_dir()
-                gone = "is in use by another session" if worker.to_review else "has no new changes and is removed"
+                gone = "is in use by another session" if worker.to_review else "had no new changes and was removed"
                 worker.left = line or f"worktree {worker.worktree} {gone}"
 
     async def _work_in_session(self, worker: Worker, words: str | None) -> None:

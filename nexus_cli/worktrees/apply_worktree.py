@@ -170,7 +170,7 @@ def apply_worktree(record: WorktreeRecord, *, reviewed: str = "") -> ApplyResult
                 raise _refusal(record, _CHANGED, "Review the worktree again")
             return _apply(now, reviewed)
     except (GitError, OSError) as error:
-        hint = f"Files that were already written stay. To retry: nexus worktree apply {record.name}"
+        hint = f"Files that were already written are kept. To retry: nexus worktree apply {record.name}"
         raise failure(f"worktree {record.name} cannot be applied", error, hint) from error
 
 

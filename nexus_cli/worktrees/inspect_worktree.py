@@ -167,7 +167,7 @@ def _find_special(folder: Path) -> Iterator[str]:
         for path, entry in walk_below(opened, skips={".git", *map(os.fsdecode, CACHES)}):
             is_known = entry.is_dir(follow_symlinks=False) or entry.is_symlink()
             if not is_known and not entry.is_file(follow_symlinks=False):
-                yield f"{path} (no regular file)"
+                yield f"{path} (not a regular file)"
 
 
 def _is_cache(path: bytes) -> bool:

@@ -65,7 +65,9 @@ def test_a_ledger_that_cannot_be_opened_leaves_the_agents(tmp_path: Path, monkey
     lines = list[str]()
     provider: Any = None
     assert run_server._Work.open(Settings(), tmp_path, lines.append, provider) is None
-    assert len(lines) == 1 and "schedules, services and waiting runs are served once this is corrected" in lines[0]
+    assert (
+        len(lines) == 1 and "not serving schedules, services and waiting runs: correct this, then restart" in lines[0]
+    )
 
 
 def test_the_work_of_a_ledger_that_can_be_opened_later_begins_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -397,7 +397,7 @@ def test_what_has_nothing_to_review_says_so(context: FakeContext, tmp_path: Path
         with pytest.raises(NexusError, match="this worker has no worktree"):
             await typed(context, "review w1")
         await typed(context, "review w2")
-        assert "has no new changes and is removed" in context.said[-1]
+        assert "had no new changes and was removed" in context.said[-1]
 
     over(context, session, work)
 

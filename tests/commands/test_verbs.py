@@ -231,7 +231,7 @@ def test_a_text_is_the_rest_of_the_line(context: FakeContext, line: str, given: 
     [
         ("rows --until", "the value is missing"),
         ("rows --until 'a", "the quote ' is not closed"),
-        ("rows --until 'a b' --size 2", "--size stands behind the quoted text"),
+        ("rows --until 'a b' --size 2", "--size follows the quoted text"),
         ("--untill a", "there is no option --untill"),
         ("--level middle", "must be one of low, high"),
     ],

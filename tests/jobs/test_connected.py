@@ -127,7 +127,7 @@ def play(one: Repl, folder: Path, *, highest: str) -> list[list[str]]:
     one.wait_for("limits.max_cost")
     one.asked_about("bash")
     one.send("y" + ENTER)
-    one.wait_for("`test -e passed.txt` exits 0 after 1 round")
+    one.wait_for("`test -e passed.txt` exited 0 after 1 round")
     note()
     one.send("/undo" + ENTER)
     one.wait_for("removed   passed.txt")

@@ -161,7 +161,7 @@ def test_a_search_stays_on_the_disk_and_names_the_files_with_other_text(place: S
     editor.texts[str(place.folder / "price.py")] = TYPED
     search = ("grep", {"pattern": "return|other"})
     told = play(place, editor, [search, READ, ("grep", {"pattern": "other"})])
-    line = "[searched on the disk, with other text in the editor: price.py]"
+    line = "[searched as saved; the editor has unsaved changes in: price.py]"
     assert [line in one for one in told] == [True, False, True], told
 
 

@@ -104,12 +104,12 @@ def test_an_environment_that_git_does_not_ignore_is_in_nobodys_way(tmp_path: Pat
             one.send("/goal finish --until 'test -e passed.txt'" + ENTER)
             one.asked_about("bash")
             one.send("y" + ENTER)
-            one.wait_for("`test -e passed.txt` exits 0 after 2 rounds")
+            one.wait_for("`test -e passed.txt` exited 0 after 2 rounds")
             one.idle()
             one.send("exit" + ENTER)
             assert one.status() == 0
         with Repl(here, "-c", "--allow", "edit", columns=60, rows=40) as again:
-            again.wait_for("exits 0 after 2 rounds")
+            again.wait_for("exited 0 after 2 rounds")
             again.idle()
             assert again.times("undid turn 3: README.md") == 1
             shown = again.lines()

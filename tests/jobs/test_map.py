@@ -328,7 +328,7 @@ def test_a_file_that_is_no_resume_file_is_refused_before_an_item_is_paid_twice(p
         done = place.run("map", "About", "--resume", name, stdin=b"a\nb\n")
         assert done.status == 2 and len(done.told) == 1 and name in done.told[0], done
     both = place.shell("seq 3 | nexus map About --resume both.jsonl > both.jsonl")
-    assert both.status == 2 and "stdout is also redirected to it" in both.told[0], both
+    assert both.status == 2 and "stdout is redirected to this file too" in both.told[0], both
     assert len(place.server.requests) == 2 and (place.folder / "printed.jsonl").read_bytes() == printed.stdout
 
 

@@ -120,7 +120,7 @@ def test_a_scanned_page_is_seen_and_stays_in_exports(place: Stage) -> None:
     body = place.server.requests[-1].body
     seen = pictures(body)
     told = next(str(one["content"]) for one in body["messages"] if one["role"] == "tool")
-    assert "Total: 12\n[picture of page 1, 2]" in told and len(seen) == 2, told
+    assert "Total: 12\n[pictures of pages 1, 2]" in told and len(seen) == 2, told
     width, _, row = first_row(base64.b64decode(seen[0].partition(",")[2]))
     assert row == b"\xff\x80\0" * width
 

@@ -255,7 +255,7 @@ BAD: Sequence[tuple[str, str]] = [
     ('{"type": "nope"}', "$.type: 'nope'"),
     ('{"a": 1, "a": 2}', "'a' twice"),
     ("[]", "not an object"),
-    ('{"$ref": "#"}', "refers to itself without end"),
+    ('{"$ref": "#"}', "refers to itself endlessly"),
     ('{"$ref": "#/$defs/row"}', "no such definition"),
     ('{"properties": {"a": {"$ref": "https://example.org/a.json"}}}', "does not download schemas"),
     ('{"pattern": "("}', "regex"),

@@ -118,7 +118,7 @@ def test_three_bugs_are_mended_one_round_each_until_the_suite_passes(place: Stag
     assert result["until"] == {"command": SUITE, "passed": True, "rounds": 4, "status": 0, "left": []}
     first, *_, last = done.told
     assert first == f"nexus: working until `{SUITE}` exits 0: at most 200 requests, $2.00, no time limit (--timeout)"
-    assert last == f"nexus: `{SUITE}` exits 0 after 4 rounds"
+    assert last == f"nexus: `{SUITE}` exited 0 after 4 rounds"
     told = [
         str(one.get("content")) for one in bodies(place)[-1]["messages"] if "Not done yet" in str(one.get("content"))
     ]

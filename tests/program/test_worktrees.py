@@ -57,7 +57,7 @@ def test_what_a_run_made_in_a_worktree_is_looked_at_applied_and_removed(place: S
     assert refused.status == 2 and "--force" in refused.told[-1] and len(refused.told) == 1
 
     applied = place.run("worktree", "apply", "fix")
-    way = ["nexus: to undo its apply: nexus undo --session worktree-fix"]
+    way = ["nexus: to undo the apply: nexus undo --session worktree-fix"]
     assert (applied.status, applied.told) == (0, way) and "made.txt" in applied.text, applied
     text = (place.folder / "app.py").read_text()
     assert "line three\n" in text and "dirty\n" in text and (place.folder / "made.txt").read_text() == "made\n"

@@ -193,7 +193,7 @@ def test_a_bwrap_that_only_pretends_is_found_out(own: Places, tmp_path: Path, mo
     fake.chmod(0o755)
     monkeypatch.setattr(probe_module, "find_bwrap", lambda project: fake)
     found = find_backend("bwrap", own=own)
-    assert found.backend is Backend.NONE and "not enforced: no write outside" in found.why
+    assert found.backend is Backend.NONE and "failed checks: no write outside" in found.why
     if landlock_abi():
         assert find_backend("auto", own=own).backend is Backend.LANDLOCK
 

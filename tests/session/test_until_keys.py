@@ -46,4 +46,4 @@ def test_the_command_is_not_sent_to_the_background(tmp_path: Path) -> None:
     control = session.engine.control
     events = asyncio.run(until(session, f"{WAITS}; echo over", control.release_commands))
     assert isinstance(events[-1], TurnEnd) and events[-1].outcome.ok, events[-1]
-    assert any("exits 0 after 1 round" in event.text for event in events if isinstance(event, Notice))
+    assert any("exited 0 after 1 round" in event.text for event in events if isinstance(event, Notice))

@@ -33,7 +33,7 @@ def test_a_goal_is_worked_for_until_its_command_passes(repl: Opens, columns: int
     text = " ".join(made.text.split())
     limits = "at most 200 requests, no cost limit (limits.max_cost), no time limit (limits.timeout)"
     assert f"working until `{CHECK}` exits 0: {limits}" in text
-    assert f"`{CHECK}` exits 0 after 3 rounds" in text and "until" not in status_line(made)
+    assert f"`{CHECK}` exited 0 after 3 rounds" in text and "until" not in status_line(made)
     assert len(made.server.requests) == 4, "no request breaks the goal down"
     made.send("/goal\r")
     made.wait_for("[x] g1 build it")
@@ -57,7 +57,7 @@ def test_the_command_is_asked_about_once_and_a_no_costs_nothing(repl: Opens) -> 
             made.wait_for("is not allowed to run")
             made.idle()
             assert "until" not in status_line(made)
-    made.wait_for("exits 0 after 2 rounds")
+    made.wait_for("exited 0 after 2 rounds")
     made.idle()
     assert made.times("Run this?") == 0 and (made.folder / "built").exists()
     assert made.times("needs approval: touch seen") == 2

@@ -105,7 +105,7 @@ def test_forget_names_what_is_gone() -> None:
     [("remember", {"text": "x", "slot": "user"}), ("forget", {"id": "m1"}), ("search_memory", {"query": "x"})],
 )
 def test_what_fails_is_a_result(name: str, arguments: dict[str, str]) -> None:
-    for error in (ValueError("a fact needs a text"), NexusError("ledger", "the ledger failed", "the disk is full")):
+    for error in (ValueError("the text is empty"), NexusError("ledger", "the ledger failed", "the disk is full")):
         result = called(name, Memory(error), **arguments)
         assert result.error == str(error) and not result.output
 

@@ -337,7 +337,7 @@ def test_pages_of_a_pdf_are_pictures_too_for_a_model_that_takes_some(desk: Any) 
     assert not desk.run("read_file", path="s.pdf").images
     desk.pictures = 3
     result = desk.run("read_file", path="s.pdf")
-    assert result.output.endswith("Three\n[picture of page 1, 2, 3]"), result
+    assert result.output.endswith("Three\n[pictures of pages 1, 2, 3]"), result
     assert [kind for kind, _ in result.images] == ["image/png"] * 3
     assert not [bad for _, data in result.images if (bad := describe_bad_image(data))]
     width, height, row = first_row(result.images[1][1])
@@ -401,7 +401,7 @@ def test_the_text_of_a_notebook_stops_at_a_bound(desk: Any) -> None:
     desk.write("a.ipynb", make_notebook([("code", "plot", [image]), *[("code", "y" * 90_000, [])] * 10]))
     desk.write("b.ipynb", make_notebook([("code", "print", outputs)]))
     pages = desk.run("read_file", path="a.ipynb").output
-    assert "[image/png]" in pages and pages.endswith("\n[stopped after cell 6: the text is long]")
+    assert "[image/png]" in pages and pages.endswith("\n[stopped after cell 6: the text is too long]")
     assert pages.startswith("[notebook; edits apply to its JSON; cells 1-6 of 11]")
     assert "cells 7-11 of 11" in desk.run("read_file", path="a.ipynb", offset=7).output.splitlines()[0]
     long = desk.run("read_file", path="b.ipynb").output

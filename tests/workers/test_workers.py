@@ -832,7 +832,7 @@ def test_a_worker_in_a_worktree_changes_a_copy_that_is_reviewed_and_applied(tmp_
     one, two = results(events)
     assert outcome.ok and outcome.changed == () and not (project / "sub/c.txt").exists()
     name = f"{session.id[-6:].lower()}-w1"
-    assert name in one and "`apply` it" in one and "has no new changes and is removed" in two
+    assert name in one and "`apply` it" in one and "had no new changes and was removed" in two
     (record,) = list_worktrees(project)
     assert record.name == name and b"+changed" in diff_worktree(record)
     assert {info.worktree for info in _ledger_workers(session.id)} == {name, name[:-1] + "2"}

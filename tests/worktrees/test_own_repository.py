@@ -197,7 +197,7 @@ def test_an_empty_worktree_of_a_killed_process_is_removed_with_the_next_making(p
 def test_a_pipe_in_a_worktree_is_told_and_not_lost(project: Path) -> None:
     stay = enter_worktree(project, "fix")
     os.mkfifo(stay.record.folder / "sub/pipe")
-    assert "sub/pipe (no regular file)" in stay.leave() and stay.record.folder.is_dir()
+    assert "sub/pipe (not a regular file)" in stay.leave() and stay.record.folder.is_dir()
 
 
 @pytest.mark.matrix

@@ -170,7 +170,7 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
         if chosen.model and not (shared.model or shared.resume or shared.newest):
             asked = choose_guide_model(trigger, work.path, chosen.model, settings)
             if asked is not None:
-                notices.append(f"{asked}, as {trigger.text.split()[0]} asks")
+                notices.append(f"{trigger.text.split()[0]} sets {asked}")
                 chosen = replace(chosen, model=asked.model or chosen.model, announce="")
                 options = replace(options, shared=replace(shared, effort=shared.effort or asked.effort))
     if not shared.quiet:

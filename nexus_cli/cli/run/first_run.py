@@ -38,7 +38,7 @@ LONGEST = 200
 """Most characters of a model's name."""
 MEANINGS = {
     ASK: "reading inside the project, and commands that only read; the rest needs approval",
-    EDIT: "also edits inside it",
+    EDIT: "also edits inside the project",
     AUTO: "also any command in a sandbox: writes only in the project, no network",
     ALL: "everything, without a sandbox",
 }

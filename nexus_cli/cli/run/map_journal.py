@@ -124,8 +124,8 @@ class MapJournal:
                 if sync:
                     os.fsync(self._file.fileno())
             except OSError as error:
-                why = str(error.strerror)
-                raise NexusError("internal", f"{self.path} cannot be written", why, "Make room") from error
+                why, hint = str(error.strerror), "Free some space, or use another file"
+                raise NexusError("internal", f"{self.path} cannot be written", why, hint) from error
         self._note(value)
 
 
@@ -142,7 +142,7 @@ def _open(path: Path) -> IO[bytes]:
             raise NexusError("usage", named, "not a regular file", "Name a new file")
         with suppress(OSError):  # a closed stdout
             if os.path.sameopenfile(handle, 1):
-                raise NexusError("usage", named, "stdout is also redirected to it", "Name another file")
+                raise NexusError("usage", named, "stdout is redirected to this file too", "Name another file")
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.seek(0)
     except BlockingIOError as error:

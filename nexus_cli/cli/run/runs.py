@@ -50,10 +50,10 @@ def resume_run(
 ) -> Report[RunReport | RunsReport]:
     """Continue a run now, in this terminal, without waiting further; if it waits for an approval, nexus asks you.
 
-    A failed run continues in its session with its level, rules and model; its limits start again from zero. Without a
-    terminal, answer with --answer. Exit status: 0 success, 3 if the run waits again or a limit stopped it, 130 after
-    Ctrl+C (resume it again). --all, --plan, --space and --agent only end the pause of runs; nexus serve continues the
-    runs.
+    A failed run continues in its session with its level, rules and model, and its limits apply in full again. Without a
+    terminal, answer with --answer. Exit status: 0 success, 1 if the run failed, 3 if the run waits again or a limit
+    stopped it, 130 after Ctrl+C (resume it again). --all, --plan, --space and --agent only end the pause of runs; nexus
+    serve continues the runs.
     """
     if answer and answer not in ANSWERS:
         raise NexusError("usage", f"--answer {answer}", f"expected one of {', '.join(ANSWERS)}")

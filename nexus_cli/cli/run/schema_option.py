@@ -66,11 +66,11 @@ def _import_schema(module: str, name: str, named: str) -> str:
             [python, "-c", _PRINT_SCHEMA, module, name], env=os.environ, stdin=subprocess.DEVNULL, timeout=SECONDS
         )
     except subprocess.TimeoutExpired as error:
-        raise NexusError("usage", named, f"importing it took more than {SECONDS:g} s", _FORMS) from error
+        raise NexusError("usage", named, f"importing the module took more than {SECONDS:g} s", _FORMS) from error
     except OSError as error:
         raise NexusError("usage", named, f"{python} cannot be started", _FORMS) from error
     if done.returncode or not done.stdout:
         lines = done.stderr.decode("utf-8", "replace").split("\n")
         why = next((line for line in reversed(lines) if line.strip()), f"exit status {done.returncode}")
-        raise NexusError("usage", named, f"{python} could not read its schema: {cut_at_word(why, 300)}", _FORMS)
+        raise NexusError("usage", named, f"{python} could not read the schema: {cut_at_word(why, 300)}", _FORMS)
     return done.stdout.decode()

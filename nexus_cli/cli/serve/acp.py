@@ -23,7 +23,7 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 
 def acp(source: Source, model: Model = "", effort: Effort = "", allow: Allow = "") -> None:
-    """Serve an editor over the Agent Client Protocol on stdin and stdout. Editors start it: `nexus docs editors`.
+    """Serve an editor over the Agent Client Protocol on stdin and stdout.
 
     Editors start this command (`nexus docs editors`). `nexus -r ID` continues its sessions in a terminal.
     """
@@ -33,7 +33,10 @@ def acp(source: Source, model: Model = "", effort: Effort = "", allow: Allow = "
         raise NexusError("usage", "nexus acp", "a required package is missing", f"Install it: {install_hint('acp')}")
     if not all(_is_stream(descriptor) for descriptor in (0, 1)):
         raise NexusError(
-            "usage", "nexus acp", "stdin and stdout must be pipes", "Editors start this command; see nexus docs editors"
+            "usage",
+            "nexus acp",
+            "stdin and stdout must be pipes, sockets or a terminal",
+            "Editors start this command; see nexus docs editors",
         )
     block_imports_from(os.getcwd())
     options = Options(Path.cwd(), model, effort=effort, allow=shared.allow or None)
@@ -77,7 +80,7 @@ async def _pass_messages(
 ) -> None:
     """Pass the lines that are JSON objects on; answer any other with an error: one would end the SDK's connection."""
     while True:
-        code, why = -32700, "not JSON"
+        code, why = -32700, "not JSON, or too long"
         try:
             if not (line := await source.readline()):
                 break

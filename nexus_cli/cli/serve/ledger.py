@@ -57,7 +57,7 @@ def copy(
     with closing(Ledger.open_for_reading(from_place)) as old:
         if busy := old.locked_sessions():
             why = f"other processes have open sessions: {name_first(busy, 5)}"
-            raise NexusError("usage", "the ledger cannot be copied", why, "Close every open session first")
+            raise NexusError("usage", "the ledger cannot be copied", why, "Close these sessions first")
         with closing(Ledger.open(to_place)) as new:
             checked = _Checked(old)
             result = copy_ledger(old, new, checked.verify)
@@ -135,7 +135,7 @@ def _share_own(ledger: Ledger, project: str, role: str) -> str:
     if ledger.db.one("SELECT 1 FROM project_members WHERE (project, owner, role) = (?, ?, ?)", project, role, own):
         return f"{role} and you see each other's sessions of {project}."
     return (
-        f"{role} sees your sessions of {project}. You see theirs after {role} has run there: nexus ledger share . {own}"
+        f"{role} sees your sessions of {project}. To see theirs, {role} runs in the project: nexus ledger share . {own}"
     )
 
 
@@ -181,7 +181,8 @@ def _insert_share(ledger: Ledger, project: str, role: str, owner: str) -> None:
 
 
 def unshare(source: Source, project: Project, role: Role) -> Act:
-    """Stop sharing a project with a role, in both directions. An administrator stops sharing with everybody."""
+    """Stop sharing a project with a role, in both directions. An administrator also stops it between
+    this role and everybody else."""
     with closing(_open_server()) as ledger:
         named = _identity(project, ledger, must_exist=False)
         own = "" if ledger.db.is_administrator() else ledger.spaces.own_role()

@@ -144,7 +144,7 @@ class _Work:
             services, problems = load_services(settings.services, folder)
             ledger = Ledger.open(ledger_place())
         except NexusError as error:
-            warn(f"{error.message}; schedules, services and waiting runs are served once this is corrected")
+            warn(f"{error.message}; not serving schedules, services and waiting runs: correct this, then restart")
             return None
         for line in problems:
             warn(line)

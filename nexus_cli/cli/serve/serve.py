@@ -45,7 +45,7 @@ def serve(
         given = (socket_path, port is not None, host != "127.0.0.1", model, directory, allow, until_eof, verbose)
         if any(given):
             why = "does not start a server; schedules and services have their own model, folder and level"
-            raise NexusError("usage", "--once", why, "Omit all options except --json")
+            raise NexusError("usage", "--once", why, "Omit all other options except --json")
         block_imports_from(str(working_folder()))
         return serve_once(lambda: open_ledger("write"), json=source.is_json)
     if socket_path and (port is not None or host != "127.0.0.1"):

@@ -54,12 +54,12 @@ def import_program(
     program: Annotated[str, Option("|".join(SETUPS), "The program to import from.", is_argument=True, least=0)],
     dry_run: Annotated[bool, Option(None, "Show the changes without writing anything.")] = False,
     sessions: Annotated[bool, Option(None, "Import the program's sessions instead of its settings.")] = False,
-    both: Annotated[bool, Option(None, "Import its settings, then its sessions.", "--all")] = False,
+    both: Annotated[bool, Option(None, "Import the program's settings, then its sessions.", "--all")] = False,
     yes: Annotated[bool, Option(None, "Do not ask; keep your own values where they differ.", "--yes -y")] = False,
 ) -> Report[ImportReport]:
     """Import settings, rules, instructions, commands and MCP servers of another program, or its sessions.
 
-    It shows each changed file and asks before writing; a second import changes nothing. Entries that nexus cannot
+    nexus shows each changed file and asks before writing; a second import changes nothing. Entries that nexus cannot
     import are listed, deny and ask rules first. Keys are never copied. Nothing is executed.
     """
     if program not in SETUPS:
@@ -127,7 +127,7 @@ def _write(source: Source, change: PersonalChange, *, dry_run: bool, yes: bool) 
 def _import_sessions(source: Source, value: ImportReport, home: Path, dry_run: bool) -> None:
     program = value["program"]
     if program not in READERS:
-        why = f"supported: {', '.join(READERS)}"
+        why = f"only sessions of {', '.join(READERS)} are supported"
         raise NexusError("usage", f"sessions of {program} cannot be imported", why, "Omit --sessions")
     with closing(open_ledger("read" if dry_run else "create")) as ledger:
         done = import_sessions(ledger, program, home, own_settings().model, dry_run=dry_run)
@@ -148,7 +148,7 @@ def _left_out(done: SessionsImport) -> list[str]:
 
 def _describe(done: SessionsImport, dry_run: bool) -> str:
     verb = "would be" if dry_run else "was" if done.new == 1 else "were"
-    empty = f" {plural(done.empty, 'file')} without a message."
+    empty = f" Skipped {plural(done.empty, 'file')} without messages."
     lines = [
         f"{plural(done.new, 'session')} {verb} imported, {done.grown} updated, {done.same} unchanged:"
         f" {plural(done.entries, 'entry', 'entries')}.{empty if done.empty else ''}"

@@ -55,7 +55,7 @@ def login(
         str, Option("NAME", "Name of this key, to select it with -m NAME:PROVIDER/MODEL.", "--as", least=0)
     ] = "",
 ) -> Act:
-    """Store the key of PROVIDER: pasted at a prompt that does not show it, or from stdin.
+    """Store the key of PROVIDER, pasted at a prompt that does not show the key, or read from stdin.
 
     Nexus uses the system's keyring if available, else a file that only you can read. A key in the environment takes
     precedence. PROVIDER may also be the name of a secret, such as HOOK_SECRET, for settings of services and hosts. For
@@ -117,7 +117,7 @@ def _piped() -> str:
     text = sys.stdin.buffer.read(MOST).decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
-        raise NexusError("usage", "stdin", f"{len(lines)} lines, but a key is a single line", "Pipe only the key")
+        raise NexusError("usage", "stdin", f"has {len(lines)} lines, but a key is a single line", "Pipe only the key")
     return lines[0] if lines else ""
 
 

@@ -556,7 +556,7 @@ class SessionHooks:
         drop = self._context.conversation.record_drop(what, self._context.count(rest), Cause.OUTPUT_CAP, text)
         if self._control is not None:
             self._control.emit_drop(drop)
-        return f"{text[:MOST_CHARACTERS]}\n... {len(rest):,} characters more: recall {drop.id}"
+        return f"{text[:MOST_CHARACTERS]}\n... {len(rest):,} more characters: recall {drop.id}"
 
     def _clean(self, text: str) -> str:
         return redact(self.permission.mask_secrets(text)[0])

@@ -43,7 +43,7 @@ def _text(turns: int, calls: Value, most: int) -> str:
     if calls:
         named = [f"{count} {name}" for name, count in calls[:most]]
         rest = sum(count for _, count in calls[most:])
-        inside = ", ".join([*named, f"{rest} others"] if rest else named)
+        inside = ", ".join([*named, f"{rest} other{'s' * (rest != 1)}"] if rest else named)
         parts.append(f"{plural(sum(count for _, count in calls), 'tool call')} ({inside})")
     return f"earlier in this session: {', '.join(parts)}"
 

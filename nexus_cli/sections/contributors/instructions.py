@@ -129,7 +129,7 @@ def outline(header: str, text: str, size: int, count: Count) -> list[str]:
             headings.append(line.strip() if len(line) <= WIDE else f"{line[:WIDE].strip()}...")
     if not headings:
         return []
-    first, last = f"{header}\n", f'[its headings alone: {size:,} tokens, read with recall("{DROP}")]'
+    first, last = f"{header}\n", f'[only the headings; all {size:,} tokens: recall("{DROP}")]'
     left = OUTLINE - count(first) - count(last) - MARGIN
     shown: list[str] = []
     for heading in headings:
@@ -138,7 +138,8 @@ def outline(header: str, text: str, size: int, count: Count) -> list[str]:
             break
         shown.append(heading)
     if len(shown) < len(headings):
-        shown.append(f"... and {len(headings) - len(shown):,} more headings")
+        more = len(headings) - len(shown)
+        shown.append(f"... and {more:,} more heading{'s' * (more != 1)}")
     return [first + "\n".join([*shown, last])]
 
 

@@ -20,7 +20,7 @@ ASKING_UNCONFINED = {
 }
 """The same without a sandbox for commands."""
 ONLY_READING = (
-    "only calls that read are allowed, every other call is refused. Find out what the task needs, then answer with a"
+    "only calls that read are allowed; every other call is refused. Find out what the task needs, then answer with a"
     " plan: the steps, the files, how each step is checked"
 )
 

@@ -18,7 +18,7 @@ def render(value: Value, view: View) -> Sections:
         Section(
             f"servers.{server['name']}",
             Phase.TOOLS + 30 + min(number, 99),
-            section_forms(f"# MCP server {server['name']} (its own words)", server["text"], view.count),
+            section_forms(f"# MCP server {server['name']} (text from the server)", server["text"], view.count),
             Layer.SYSTEM,
             priority=70,
             source=f"MCP server {server['name']}",

@@ -48,7 +48,7 @@ def _lines(value: Value, folders: int, languages: int, notable: int) -> list[str
     lines = [f"{_size(value)}: {_some(kinds, languages, ' language')}" if kinds else _size(value)]
     inside = [f"{name}/ ({count:,})" for name, count in there[:folders]]
     if len(there) > folders:
-        inside.append(f"{len(there) - folders} more folders ({sum(count for _, count in there[folders:]):,})")
+        inside.append(f"{plural(len(there) - folders, 'more folder')} ({sum(count for _, count in there[folders:]):,})")
     if inside:
         lines.append(f"Folders (files): {', '.join(inside)}")
     if notable and value["notable"]:

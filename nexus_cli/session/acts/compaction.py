@@ -51,7 +51,7 @@ def uncompaction() -> Act:
     """Undo the newest compaction in force, without losing messages or sending a request.
 
     System text and tools of the former epoch come back with it, so that what the provider cached of it counts, unless
-    the model is another one. A notice says that instructions which have changed since are not in force.
+    the model has changed. A notice says that instructions which have changed since are not in force.
     Raises `NexusError("usage", ...)` if there is none, `NexusError("overflow", ...)` if the former window no longer
     fits the budget.
     """

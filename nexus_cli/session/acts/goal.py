@@ -30,11 +30,11 @@ NAMES = ("step", "text", "title", "description", "goal", "task", "name")
 
 
 def goal_setting(text: str, until: str = "") -> Act:
-    """Store `text` as a goal of the session, with the steps that the model finds in it; with `until` without steps: the
-    session works for it until this command exits 0.
+    """Store `text` as a goal of the session, with the steps that the model finds in it. With `until` the goal has no
+    steps, and the session works on it until this command exits 0.
 
-    If the model finds none or fails, the goal is stored without steps, with a notice; if the act is cancelled, without
-    steps and notice.
+    If the model finds no steps or fails, the goal is stored without steps, with a notice; if the act is cancelled,
+    without steps or a notice.
     """
 
     async def act(state: SessionState) -> None:
@@ -74,7 +74,7 @@ def end_until(conversation: Conversation, session: str) -> str:
 
 
 def goal_closing(names: Sequence[str], verb: str) -> Act:
-    """Mark goals and steps as done, or drop them (`verb`), steps too; for an unknown one raise `NexusError`."""
+    """Mark goals and steps as done, or drop them (`verb`); raise `NexusError` for an unknown id."""
 
     async def act(state: SessionState) -> None:
         conversation = state.engine.conversation

@@ -36,9 +36,9 @@ async def run(arguments: AskPersonArguments, context: ToolContext) -> ToolResult
         for question_arguments in arguments.questions
     ]
     if not 0 < len(asked) <= MOST_QUESTIONS or not all(question.text for question in asked):
-        return ToolResult(error=f"ask 1 to {MOST_QUESTIONS} questions, each with its text", ran=False)
+        return ToolResult(error=f"ask 1 to {MOST_QUESTIONS} questions, each with text", ran=False)
     if any(len(question.choices) > MOST_CHOICES for question in asked):
-        return ToolResult(error=f"a question has at most {MOST_CHOICES} choices", ran=False)
+        return ToolResult(error=f"a question can have at most {MOST_CHOICES} choices", ran=False)
     questions = context.service(PersonQuestions)
     if not questions.can_ask:
         return ToolResult(error=NOBODY, ran=False)

@@ -40,17 +40,17 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     if found is None:
         ids = [str(section["id"]) for section in service.held()["sections"]]
         known = name_first(ids, _SECTIONS) or "none"
-        return ToolResult(error=f"there is no section {name!r}; there are: {known}")
+        return ToolResult(error=f"there is no section {name!r}; sections: {known}")
     text, drop = found
     if not drop:
-        return ToolResult(f"[{name} is whole in this conversation already]")
+        return ToolResult(f"[all of {name} is already in this conversation]")
     counter = context.services.get(TextCounter)
     count: Count = token_bound if counter is None else counter.count
     shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)
     more = ""
     if shown.end < shown.total:
         whole = arguments.form == "full"  # offsets of a shorter form do not fit the text of the drop
-        more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; the whole: recall("{drop}")'
+        more = f'; next: recall("{drop}", "{shown.end}:{shown.total}")' if whole else f'; all of it: recall("{drop}")'
     return ToolResult(f"[{name}, characters 0:{shown.end} of {shown.total}{more}]\n{shown.text}", cites=drop)
 
 

@@ -12,7 +12,7 @@ from nexus_cli.tools.wait_conditions import check_url
 from nexus_cli.tools.web_page import PageError, WebPage, convert_page, is_private_name, request_page
 
 MOST_REDIRECTS = 5
-NOT_PUBLIC = "{} is not an address of the public internet (a server of a job: use curl in bash)"
+NOT_PUBLIC = "{} is not an address of the public internet (for a server of a job, use curl in bash)"
 
 
 @dataclass(frozen=True, slots=True)

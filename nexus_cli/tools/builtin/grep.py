@@ -116,7 +116,7 @@ def _search(target: Path, arguments: GrepArguments, context: ToolContext, stop: 
         shown = set(text.splitlines())
         folders = [root / name for name in names if not is_folder or prefix + name in shown]
         unsaved = find_unsaved(root, folders[:MOST_ASKED], context.services)
-        line = f"[searched on the disk, with other text in the editor: {', '.join(prefix + name for name in unsaved)}]"
+        line = f"[searched as saved; the editor has unsaved changes in: {', '.join(prefix + name for name in unsaved)}]"
         return result.with_line(line) if unsaved else result
     explained = done.status in (grep_worker.BAD_PATTERN, grep_worker.NO_FOLDER)
     return ToolResult(error=text if explained else f"the search failed (status {done.status})")

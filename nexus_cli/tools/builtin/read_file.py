@@ -194,7 +194,7 @@ def _format_content(content: FileContent, part: ReadFileArguments, name: str, ca
         head = f"{name}outline of {plural(counts['lines'], 'line')}"
         return ToolResult(_outline(part.path, shown, head) or f"[{head}: no definitions or headings are recognized]")
     if part.is_whole and len(shown) > cap:  # a token has at least one character
-        outline = _outline(part.path, shown, "outline, then the text; `limit` 0 gives the outline alone")
+        outline = _outline(part.path, shown, "outline, then the text; `limit` 0 returns only the outline")
     if not part.is_whole:
         total, first = counts["lines"], part.offset or 1
         shown, last = _lines(shown, first, part.limit, bool(content.beyond))

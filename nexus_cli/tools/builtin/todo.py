@@ -35,5 +35,5 @@ async def run(arguments: TodoArguments, context: ToolContext) -> ToolResult:
     if long is not None:
         return ToolResult(error=f"item {long} is too long: at most {LONGEST_TEXT} characters", ran=False)
     if any(not item["text"].strip() for item in items):
-        return ToolResult(error="an item needs a text", ran=False)
+        return ToolResult(error="an item must have text", ran=False)
     return ToolResult(count_items(items) if items else "The list is empty.", memos={TODO_STATE: {"items": items}})

@@ -91,7 +91,7 @@ async def _run(arguments: WaitForArguments, context: ToolContext) -> ToolResult:
         return await jobs.wait(named, seconds)
     waits: Waits | None = context.services.get(Waits)
     if len(given) != 1:
-        raise ToolError(f"name one of {', '.join(WAYS)}")
+        raise ToolError(f"name exactly one of {', '.join(WAYS)}")
     if waits is None:
         raise ToolError("waiting is not available here")
     now = waits.now()
@@ -230,6 +230,6 @@ def _wait_for_time(text: str, now: float) -> Wait:
     try:
         until = now + seconds if seconds is not None else parse_time(text, now)
     except (ValueError, OverflowError, NexusError):
-        raise ToolError(f"time {text[:80]!r} is neither {A_DURATION}, nor a time. {SUCH_AS}") from None
+        raise ToolError(f"time {text[:80]!r} is neither {A_DURATION} nor a time. {SUCH_AS}") from None
     moment = datetime.fromtimestamp(until, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     return Wait("time", f"it is {moment}", {"time": moment, "at": until}, until)

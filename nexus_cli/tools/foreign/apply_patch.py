@@ -214,12 +214,12 @@ def _refuse_link(path: str, context: ToolContext) -> None:
     """Raise `ToolError` for a link: the call was decided for the file that it leads to."""
     if Path(resolve_spelling(str(context.cwd), path)).is_symlink():
         leads = project_relative(context.targets[path], context.project)
-        raise ToolError(f"is a link to {leads}: a patch deletes or moves only the file itself")
+        raise ToolError(f"is a link to {leads}: a patch can only delete or move that file, not the link")
 
 
 def _decided(path: str, context: ToolContext) -> Path:
     if path not in context.targets:
-        raise ToolError(f"{path}: is not one of `paths`")
+        raise ToolError(f"{path} is not one of `paths`")
     return context.targets[path]
 
 

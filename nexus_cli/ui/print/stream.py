@@ -115,7 +115,7 @@ class Stream:
         except OSError as error:
             name = {1: "stdout", 2: "stderr"}.get(self._descriptor, "the output")
             raise NexusError(
-                "internal", f"{name} cannot be written", str(error.strerror), "Check where it is written to"
+                "internal", f"{name} cannot be written", str(error.strerror), "Check the destination of the output"
             ) from error
         finally:
             _writing -= 1

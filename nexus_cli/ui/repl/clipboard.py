@@ -59,7 +59,8 @@ async def copy_to_clipboard(text: str, write: TakeText) -> str:
     if tmux and await _ran([tmux, "load-buffer", "-w", "-"], data):
         return "copied to the tmux buffer, and to the terminal's clipboard if tmux may set it"
     if os.environ.get("TERM", "") in ("", "dumb"):
-        raise NexusError("usage", "the clipboard", "no clipboard program worked, and TERM=dumb has no clipboard", _HINT)
+        why = "no clipboard program worked, and a terminal with TERM unset or dumb has no clipboard"
+        raise NexusError("usage", "the clipboard", why, _HINT)
     if len(data) > LARGEST:
         why = f"{len(data):,} bytes exceed the terminal limit ({LARGEST:,}), and no clipboard program worked"
         raise NexusError("usage", "the clipboard", why, "Install wl-copy, xclip or xsel")

@@ -189,7 +189,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
         """
         before, self._shown_session = self._shown_session, session
         if session != before and not self._is_calling:
-            moved = f"another client moved {self.agent_id} to session {session}; /resume {before} returns"
+            moved = f"another client moved {self.agent_id} to session {session}; to return: /resume {before}"
             self.repl.show_note(moved, "warn")
 
     def _read_status(self, value: JsonObject) -> Status:

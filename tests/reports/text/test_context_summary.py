@@ -95,7 +95,8 @@ def test_each_case_has_its_words() -> None:
     assert row("Next", **told) == "with your next message, which misses the cache: another model"
     assert row("Note", **told) == "a guess" and "switch" not in "".join(drawn(100, PLAIN, **told))
     assert (
-        row("Waiting", waiting={"texts": 1, "tokens": 30}) == "1 attachment (30 tokens) will be sent with your next message"
+        row("Waiting", waiting={"texts": 1, "tokens": 30})
+        == "1 attachment (30 tokens) will be sent with your next message"
     )
     assert row("Note", notices=["the window is a guess"]) == "the window is a guess"
     assert row("Context", basis="estimate").startswith("about 36,000 of")

@@ -117,7 +117,7 @@ def test_a_session_that_another_client_opens_in_the_agent_is_told_once(tmp_path:
         await until(lambda: "echo two" in view.text)
         await idle(repl)
         await until(lambda: repl.backend.status.session != before)
-        assert " ".join(view.text.split()).count(f"; /resume {before} returns") == 1
+        assert " ".join(view.text.split()).count(f"; to return: /resume {before}") == 1
         say(repl, "/clear")
         await idle(repl)
         say(repl, "three")
