@@ -164,7 +164,7 @@ class FactTable:
         text = fact_text(text)
         old = [self.get(fact_id) for fact_id in dict.fromkeys(fact_ids)]
         if len({(fact.slot, fact.project) for fact in old}) != 1:
-            why = "they are in different slots or projects" if old else "no fact was named"
+            why = "they are in different slots or projects" if old else "none is named"
             raise NexusError("usage", "facts cannot be merged", why, "Choose facts from the same slot and project")
         slot, project = old[0].slot, old[0].project
         same = [fact for fact in self.list_facts(project, (slot,)) if _normalise(fact.text) == _normalise(text)]

@@ -21,7 +21,7 @@ KEYS = (
     ("Ctrl+R", "searches earlier messages"),
     ("Ctrl+G", "edits the text in your editor"),
     ("Ctrl+V", "pastes an image"),
-    ("Ctrl+B", "moves running work to the background"),
+    ("Ctrl+B", "moves work to the background"),
     ("Ctrl+T, Ctrl+O", "shows thinking / the last output (again: transcript)"),
     ("!COMMAND", "runs a shell command; !!COMMAND hides it from the model"),
     ("@FILE", "attaches a file or an image"),

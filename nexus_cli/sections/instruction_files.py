@@ -285,7 +285,7 @@ class _ImportReader:
         if real in self.seen:
             return None, ""
         if not os.path.isfile(real):
-            return None, "does not exist" if _FILE.match(name) and not os.path.isdir(real) else ""
+            return None, "is not there" if _FILE.match(name) and not os.path.isdir(real) else ""
         if len(chain) > DEEPEST:
             return None, f"is nested more than {DEEPEST} files deep"
         if self.count >= MOST:

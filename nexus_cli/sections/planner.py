@@ -279,8 +279,7 @@ def left_out_line(left_out: Mapping[str, str], room: int, count: Count) -> str:
     names = [f"{section} ({drop})" for section, drop in left_out.items()]
     for shown in range(min(len(names), NAMED), -1, -1):
         listed = names[:shown] + ([f"{len(names) - shown} more"] if shown < len(names) else [])
-        named = f"left out for lack of room: {', '.join(listed)}"
-        counted = f"{len(names)} section{'s' * (len(names) != 1)} left out"
+        named, counted = f"left out for space: {', '.join(listed)}", f"{len(names)} sections left out"
         line = f"[nexus: {named if shown else counted}]"
         if names and count(line) <= room:
             return line

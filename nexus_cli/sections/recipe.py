@@ -99,7 +99,7 @@ def load_recipe(name: str, folders: Sequence[Path], project: ProjectRecipes | No
     if odd:
         raise NexusError("config", odd, "is not a regular file", "Replace it with the recipe file")
     there = sorted({*recipe_names(folders), *(project.names() if project else ())})
-    hint = f"{suggest_name(name, there, '')} Recipes: {', '.join(there)}".lstrip()
+    hint = f"{suggest_name(name, there, '')} There are: {', '.join(there)}".lstrip()
     raise NexusError("usage", f"recipe {one_line(name)}", "there is no such recipe", hint)
 
 

@@ -53,7 +53,7 @@ def read_recipe(text: str, where: str, beside: Beside) -> JsonDict:
     table = _toml(text, where)
     _only(where, "", table, KEYS)
     description, signals = table.get("description", ""), table.get("signals", False)
-    _expect(where, "description", isinstance(description, str), "a string")
+    _expect(where, "description", isinstance(description, str), "a text")
     _expect(where, "signals", isinstance(signals, bool), "true or false")
     budget = table.get("section_budget")
     _expect(where, "section_budget", budget is None or _number(budget, (int,)), "a whole number above 0")
@@ -126,8 +126,7 @@ def _overrides(where: str, table: JsonObject, beside: Beside) -> dict[str, str]:
 def _text(where: str, key: str, value: Any, beside: Beside) -> str:
     named = value.get("file") if isinstance(value, Mapping) and set(value) == {"file"} else None
     if isinstance(named, str):
-        form = "the name (letters, digits, - and _) of an .md or .txt file beside the recipe"
-        _expect(where, f"{key}.file", bool(FILE.fullmatch(named)), form)
+        _expect(where, f"{key}.file", bool(FILE.fullmatch(named)), "the name of an .md or .txt file beside the recipe")
         value = beside(named)
         if value is None:
             raise NexusError(
@@ -136,7 +135,7 @@ def _text(where: str, key: str, value: Any, beside: Beside) -> str:
                 f"{key}: there is no file {named} next to the recipe",
                 "Add it, or name another file",
             )
-    _expect(where, key, isinstance(value, str) and bool(value.strip()), 'a non-empty string, or { file = "NAME.md" }')
+    _expect(where, key, isinstance(value, str) and bool(value.strip()), 'a text, or { file = "NAME.md" }')
     return str(value).strip()
 
 
@@ -182,7 +181,7 @@ def _words(value: object) -> bool:
 def _only(where: str, prefix: str, keys: Iterable[str], known: Collection[str]) -> None:
     for key in keys:
         if key not in known:
-            hint = suggest_name(key, known, f"Known: {', '.join(known)}")
+            hint = suggest_name(key, known, f"Known are: {', '.join(known)}")
             raise NexusError("config", where, f"unknown key {one_line(prefix + key)!r}", hint)
 
 

@@ -92,7 +92,7 @@ class Section:
 
     def __post_init__(self) -> None:
         if len(self.forms) not in LADDERS or not all(form.strip() for form in self.forms):
-            raise ValueError(f"section {self.id}: it needs one to four non-empty forms")
+            raise ValueError(f"section {self.id}: it needs one to four forms, each with a text")
         if not 0 <= self.least < len(self.forms):
             raise ValueError(f"section {self.id}: there is no form {self.least}")
         if not 0 <= self.order <= Phase.TOOL_RESULT + 999:

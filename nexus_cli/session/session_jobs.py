@@ -242,7 +242,7 @@ class SessionJobs(Jobs):
         self._watch_ports()
         await asyncio.shield(begins)
         text = await asyncio.to_thread(process.read_text)
-        why = f"the person sent job {job.id} to the background; you will be told when it ends"
+        why = f"job {job.id} runs in the background, where the person sent it; you will be told when it ends"
         return ToolResult(f"{text}{note}[{why}]", job=job.id)
 
     async def manage(self, action: str, job: str, text: str) -> ToolResult:

@@ -115,7 +115,9 @@ def fork_before(ledger: Ledger, session: str, entry: int, kept: Sequence[str] = 
     ]
     left = dict.fromkeys(change.place.removeprefix(project) for changes in later for change in changes.changes)
     if names := _names([*left, *kept]):
-        _tell(log, f"the person went back to this point; files that keep later changes: {names}. {READ_AGAIN}", turn)
+        _tell(
+            log, f"the person went back to this point; files that later turns changed stay: {names}. {READ_AGAIN}", turn
+        )
     return fork
 
 
@@ -138,10 +140,10 @@ def _describe(report: UndoReport) -> str:
     when = "before" if report["action"] == "undo" else "after"
     kept = [kept_path["path"] for kept_path in report["kept"] if kept_path["path"] not in report["restored"]]
     parts = [
-        f"files now as {when} the turn: {_names(report['restored'])}" if report["restored"] else "",
-        f"git references now as {when} the turn: {_names(moved)}" if (moved := _list_moved(report)) else "",
+        f"{_names(report['restored'])} as {when} it" if report["restored"] else "",
+        f"of git as {when} it: {_names(moved)}" if (moved := _list_moved(report)) else "",
         f"removed: {_names(report['removed'])}" if report["removed"] else "",
-        f"not changed: {_names(kept)}" if kept else "",
+        f"left as the person has it: {_names(kept)}" if kept else "",
     ]
     changes = "; ".join(filter(None, parts))
     return f"the person {done} the file changes of turn {report['turn']}: {changes}. {READ_AGAIN}"

@@ -293,7 +293,7 @@ def test_the_provider_whose_address_the_environment_names_is_asked_for_first(mon
 
     def accept(name: str, *rest: object) -> tuple[str, str]:
         tried.append(name)
-        return "", "the server's name was not found"
+        return "", "the host name was not found"
 
     monkeypatch.setattr("nexus_cli.provider.key_check.check_key", accept)
     person = Person(["", "team-key-000000000000", "openai/team", ""])
@@ -303,7 +303,7 @@ def test_the_provider_whose_address_the_environment_names_is_asked_for_first(mon
     assert first.endswith("127.0.0.1:9") and "console.anthropic.com" in second
     assert "The key will be sent to 127.0.0.1:9" in person.text and "platform.openai.com" not in person.text
     assert tried == ["openai"] and stored_key("OPENAI_API_KEY") == "team-key-000000000000"
-    assert "The key was not verified: the server's name was not found." in " ".join(person.text.split())
+    assert "The key was not verified: the host name was not found." in " ".join(person.text.split())
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ WRONG = [
     (["map", "sum up", "a.py", ""], b"nexus: FILES: the value is empty", b"Give a value"),
     (["rules", "test", ""], b"the value is empty", b"Give a value"),
     (["trust", "/nowhere/at/all"], b"trust /nowhere/at/all", b"no such folder"),
-    (["context", "--recipe", "nowhere"], b"recipe nowhere", b"Recipes: "),
+    (["context", "--recipe", "nowhere"], b"recipe nowhere", b"There are: "),
     (["pin", "x y"], b"no such command 'x y'", b"To add text: nexus pin add TEXT"),
     (["sessions", "lsit"], b"no such command 'lsit'", b"`nexus sessions list`"),
     (["sessions", "list", "--limit", "1" + "0" * 40], b"--limit", b"--help"),

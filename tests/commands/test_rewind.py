@@ -115,7 +115,7 @@ def test_the_conversation_alone_goes_back_and_the_model_is_told_which_files_stay
     context.run("rewind 3 conversation")
     assert work.path("b").exists() and "/redo" not in context.said[-1]
     context.turn("otherwise")
-    assert "files that keep later changes: a, b. Read a file again" in sent(context)
+    assert "files that later turns changed stay: a, b. Read a file again" in sent(context)
     context.run("undo")
     assert shown(context).startswith("Undid turn 2: 1 file restored.")
     assert work.path("a").read_text() == f"one\n{BETWEEN}TWO\n"
@@ -147,7 +147,7 @@ def test_what_was_kept_is_told_in_the_rewound_session(context: FakeContext, work
     context.run("rewind 4 both")
     assert "1 kept" in shown(context)
     context.turn("otherwise")
-    assert "files that keep later changes: b." in sent(context)
+    assert "files that later turns changed stay: b." in sent(context)
 
 
 @pytest.mark.matrix
@@ -202,7 +202,7 @@ def test_a_turn_in_which_nexus_was_killed_stays_and_is_told_of(context: FakeCont
     kill_turn(work, 5, "c", "ruined\n")
     context.run("edit")
     context.turn("otherwise")
-    assert "files that keep later changes: c." in sent(context)
+    assert "files that later turns changed stay: c." in sent(context)
 
 
 def test_a_turn_whose_changes_were_lost_with_its_process_is_listed(context: FakeContext, work: World) -> None:

@@ -106,7 +106,7 @@ def test_what_is_kept_and_left_to_the_person_is_named(context: FakeContext, work
     assert "kept      a (changed since); earlier version: a.nexus-undo" in text
     assert " files: you undid turn 1: b; kept a" in shown(context, "timeline")
     context.turn("go on")
-    assert "not changed: a." in str(context.provider.seen[-1])
+    assert "left as the person has it: a." in str(context.provider.seen[-1])
 
 
 def test_what_may_be_the_persons_is_asked_about_and_no_answer_changes_nothing(

@@ -186,7 +186,7 @@ def test_permissions_are_shown_and_set(context: FakeContext) -> None:
     value = context.shown[-1][1]
     assert value["level"] == "ask" and not value["allowed"] and [one["name"] for one in value["levels"]]
     context.run("permissions edit")
-    assert context.session.status().allow == "edit" and "editing files" in context.said[-1]
+    assert context.session.status().allow == "edit" and "editing project files" in context.said[-1]
     always = context.session.dispatcher.always
     always |= {("bash", "run", "make"), ("edits", "edit"), ("read_file", "outside", "/etc/hosts")}
     context.run("permissions ask").run("permissions")

@@ -143,7 +143,7 @@ def test_why_speaks_of_signals_only_where_they_bind_limits(context: FakeContext)
     assert "max_steps" in text and "Pressure" not in text and "in a row" not in text
     binding = value | {"signals": value["signals"] | {"bind": True, "recent_errors": 1}}
     text = " ".join(find_form("why")(binding, 200).split())
-    assert "1 call in a row could not run" in text and "The recipe chat tightens its limits accordingly." in text
+    assert "1 consecutive call could not run" in text and "The recipe chat tightens its limits accordingly." in text
 
 
 def test_why_names_the_layer_and_what_each_said(context: FakeContext) -> None:

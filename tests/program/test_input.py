@@ -175,7 +175,8 @@ def test_a_full_disk_behind_stdout_is_told_and_is_exit_1(seen: Seen) -> None:
     for done in seen["full"]:
         assert done.status == 1 and clean(done)
         assert (
-            done.told[-2] == "nexus: stdout cannot be written: No space left on device. Check where it is written to."
+            done.told[-2]
+            == "nexus: stdout cannot be written: No space left on device. Check the destination of the output."
         )
         assert done.told[-1].startswith("Resume with: ")
 

@@ -119,7 +119,7 @@ def test_scheduled_work_is_done_once_its_command_passes(place: Stage) -> None:
     value = night(place, "All is done.", *mend, "Now it is.", until="grep -q 2 slug.py")
     assert (value["state"], value["last_words"], value["steps"]) == ("done", "Now it is.", 3)
     assert (value["until"]["passed"], value["until"]["rounds"]) == (True, 2)
-    assert "exited 0 after 2 rounds" in place.run("runs", "show", "run-1").text
+    assert "exits 0 after 2 rounds" in place.run("runs", "show", "run-1").text
     (plan,) = place.run("schedule", "list", "--json").result["plans"]
     assert plan["until"] == "grep -q 2 slug.py"
 

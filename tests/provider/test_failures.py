@@ -118,7 +118,7 @@ def test_failures_are_sorted_by_body_and_status(error: Said, kind: str, transien
     [
         (ConnectionRefusedError(111, "Connection refused"), "the connection was refused"),
         (TimeoutError("timed out"), "the connection timed out"),
-        (socket.gaierror(-2, "Name or service not known"), "the server's name was not found"),
+        (socket.gaierror(-2, "Name or service not known"), "the host name was not found"),
         (OSError(113, "No route to host"), "[Errno 113] No route to host"),
     ],
 )

@@ -224,7 +224,7 @@ def test_an_override_of_an_event_section_has_a_pointer() -> None:
 def test_what_does_not_fit_the_pool_is_a_drop_named_once_and_told_as_soon_as_it_fits() -> None:
     huge = contributor("huge", "x" * 990)
     now, _, dropped = gatherer(contributor("a", "A: " + "y" * 200, sticky=True), huge)
-    assert preamble(now).splitlines()[1:] == ["[nexus: left out for lack of room: huge (d1)]"]
+    assert preamble(now).splitlines()[1:] == ["[nexus: left out for space: huge (d1)]"]
     assert [one.section.full for one in dropped] == ["x" * 990]
     now.contributors = {**now.contributors, "b": contributor("b", "B: 1", priority=90)}
     assert preamble(now) == "B: 1\n" + "x" * 990
@@ -414,7 +414,7 @@ def test_a_section_that_is_sent_short_names_its_drop_which_is_recorded_once() ->
 def test_sections_that_are_left_out_are_told_in_one_line_at_the_end() -> None:
     parts = [contributor(name, name * 40, layer=Layer.SYSTEM, order=0) for name in "abc"]
     now, _, dropped = gatherer(*parts, contributor("s", "short", layer=Layer.SYSTEM, order=9, priority=90), budget=50)
-    assert system(now) == f"{'a' * 40}\n\nshort\n\n[nexus: left out for lack of room: b (d1), c (d2)]"
+    assert system(now) == f"{'a' * 40}\n\nshort\n\n[nexus: left out for space: b (d1), c (d2)]"
     assert [one.section.full for one in dropped] == ["b" * 40, "c" * 40]
 
 

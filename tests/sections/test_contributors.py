@@ -572,7 +572,7 @@ def test_what_goals_have_beyond_their_caps_is_counted_and_can_be_recalled(tmp_pa
     goals += [Goal("long", "y" * 500), *steps]
     found = {one.id: one for one in made("task", bare_sources(tmp_path, goals=lambda: goals))}
     more = found["task.more"]
-    assert more.forms[1] == f'[6 older goals (3 open): recall("{DROP}")]' and more.least == 1
+    assert more.forms[1] == f'[6 older goals, 3 of them open: recall("{DROP}")]' and more.least == 1
     assert [line.partition(":")[0] for line in more.full.splitlines()] == [f"Goal g{n}" for n in (1, 2, 3, 4, 6, 9)]
     long = found["task.long"]
     assert long.least == 1 and "y" * 500 in long.full and "step 8" in long.full

@@ -203,8 +203,8 @@ def test_the_section_budget_is_a_quarter_at_most_sixteen_thousand_and_a_recipe_o
 def test_what_is_left_out_is_named_in_one_line_as_far_as_there_is_room() -> None:
     count = SimpleTokenCounter().count
     two = {"workspace": "d3", "preferences": "d4"}
-    assert left_out_line(two, 100, count) == "[nexus: left out for lack of room: workspace (d3), preferences (d4)]"
-    assert left_out_line(two, 13, count) == "[nexus: left out for lack of room: workspace (d3), 1 more]"
+    assert left_out_line(two, 100, count) == "[nexus: left out for space: workspace (d3), preferences (d4)]"
+    assert left_out_line(two, 13, count) == "[nexus: left out for space: workspace (d3), 1 more]"
     assert left_out_line(two, 9, count) == "[nexus: 2 sections left out]"
     assert left_out_line(two, 1, count) == left_out_line({}, 100, count) == ""
     many = left_out_line({f"s{number}": f"d{number}" for number in range(500)}, 10_000, count)

@@ -198,7 +198,7 @@ def test_an_unknown_name_is_told_with_the_nearest_and_all_there_are() -> None:
     with pytest.raises(NexusError) as caught:
         load_recipe("chta", [PACKAGED])
     assert (caught.value.kind, caught.value.exit_status) == ("usage", 2)
-    assert caught.value.hint.startswith("Did you mean chat? Recipes: ask, assess, chat, compact, goal_decompose, ")
+    assert caught.value.hint.startswith("Did you mean chat? There are: ask, assess, chat, compact, goal_decompose, ")
 
 
 @pytest.mark.parametrize("name", ["../recipes/ask", "", ".", "ask.toml", "a/b", "ask\n", "/etc/passwd"])

@@ -112,8 +112,8 @@ def test_the_model_sees_its_own_context_and_gets_a_section_that_was_left_short(t
     long = results[1].partition("]")[0]
     assert long.count("recall(") == 1
     assert "NEXUS.md of " in results[2] and 'read with recall("d1")' in results[2]
-    assert results[3] == "[all of contract is already in this conversation]"
-    assert "there is no section 'nonsense'; sections: contract, " in results[4]
+    assert results[3] == "[contract is whole in this conversation already]"
+    assert "there is no section 'nonsense'; there are: contract, " in results[4]
     recalled = [one.drop_id for one in events if isinstance(one, event.ContextRecall)]
     assert recalled == ["d1", "d1"]
     [drop] = shown(tmp_path, session.id)["drops"]
@@ -218,9 +218,7 @@ def test_what_does_not_fit_the_pool_is_a_drop_that_the_model_is_told_of_in_one_l
     provider = Played(lambda request: "done")
     session = small(provider, tmp_path)
     assert say(session, "one")[1].ok
-    lines = [
-        line for line in last_words(provider).splitlines() if line.startswith("[nexus: left out for lack of room: ")
-    ]
+    lines = [line for line in last_words(provider).splitlines() if line.startswith("[nexus: left out for space: ")]
     assert len(lines) == 1 and "extra.n" in lines[0] and lines[0].endswith(" more]")
     value = shown(tmp_path, session.id, 1)
     told = [one for one in value["sections"] if one["layer"] == "event"]

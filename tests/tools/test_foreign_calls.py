@@ -385,7 +385,7 @@ def test_a_patch_may_touch_only_the_files_that_permission_decided_on(desk: Any) 
     text = "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch"
     call = ForeignCalls(desk.registry).translate(ToolCall("c1", "apply_patch", {"paths": ["b"], "patch": text}))
     result = desk.run("apply_patch", **call.arguments)
-    assert "a: is not one of `paths`" in result.error and files(desk.project) == {"a": "x\n"}
+    assert "a is not one of `paths`" in result.error and files(desk.project) == {"a": "x\n"}
 
 
 def test_lines_are_inserted_behind_a_line_of_a_file_that_was_read(desk: Any) -> None:

@@ -65,7 +65,7 @@ def _read_file(path: Path) -> JsonObject:
     """Read one file: `name`, `layer`, `order`, `priority`, `text`, `path`, `notice`, `beyond`. Raises `ValueError` with
     the problem of its name or its front matter."""
     if not NAME.fullmatch(path.stem):
-        raise ValueError("the name must be 1-64 lower-case letters, digits, - or _, and begin with a letter or digit")
+        raise ValueError("a name may have only lower-case letters, digits, - and _")
     file_text = read_text(path, LIMIT)
     if file_text is None:
         raise ValueError("it is not a regular file")
@@ -74,7 +74,7 @@ def _read_file(path: Path) -> JsonObject:
     if front_matter.problem:
         raise ValueError(front_matter.problem)
     if unknown := sorted(front.keys() - set(KEYS)):
-        raise ValueError(f"unknown key {unknown[0]}; known keys: {', '.join(KEYS)}")
+        raise ValueError(f"{unknown[0]} is none of {', '.join(KEYS)}")
     text = replace_surrogates(trim_text(body) + unread_note(file_text.beyond, path.name))
     return {
         "name": path.stem,
@@ -91,7 +91,7 @@ def _read_file(path: Path) -> JsonObject:
 def _pick(front: Mapping[str, str], key: str, default: str, values: Sequence[str]) -> str:
     value = front.get(key, default).strip().lower()
     if value not in values:
-        raise ValueError(f"{key} {value!r} is not one of {', '.join(values)}")
+        raise ValueError(f"{key} {value!r} is none of {', '.join(values)}")
     return value
 
 

@@ -70,7 +70,7 @@ def _forms(goal: Value, count: Count) -> tuple[tuple[str, ...], int]:
 def _more(rest: Sequence[Value]) -> tuple[str, ...]:
     """List all goals without their own section, and their number."""
     still = sum(1 for goal in rest if not goal["done"])
-    pointer = f'[{plural(len(rest), "older goal")} ({still} open): recall("{DROP}")]'
+    pointer = f'[{plural(len(rest), "older goal")}, {still} of them open: recall("{DROP}")]'
     return "\n".join(map(_line, rest)), pointer
 
 

@@ -40,10 +40,10 @@ async def run(arguments: ContextArguments, context: ToolContext) -> ToolResult:
     if found is None:
         ids = [str(section["id"]) for section in service.held()["sections"]]
         known = name_first(ids, _SECTIONS) or "none"
-        return ToolResult(error=f"there is no section {name!r}; sections: {known}")
+        return ToolResult(error=f"there is no section {name!r}; there are: {known}")
     text, drop = found
     if not drop:
-        return ToolResult(f"[all of {name} is already in this conversation]")
+        return ToolResult(f"[{name} is whole in this conversation already]")
     counter = context.services.get(TextCounter)
     count: Count = token_bound if counter is None else counter.count
     shown = await asyncio.to_thread(cut_piece, text, 0, len(text), max(16, context.output_cap - _HEADER), count)

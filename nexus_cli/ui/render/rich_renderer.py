@@ -415,7 +415,7 @@ class RichRenderer:
             self._scrollback.add_thought(lines)
         elif thought.words:
             self._folded = thought
-            note = HeldNote(thought.summary("Ctrl+T to show" if self._drawn and self._commands else ""), "dim")
+            note = HeldNote(thought.summary("Ctrl+T shows" if self._drawn and self._commands else ""), "dim")
             if self._group:
                 self._group.add(note)
             else:

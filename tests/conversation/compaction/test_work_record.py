@@ -81,7 +81,7 @@ def test_the_last_run_of_a_command_counts_and_stands_where_it_ended() -> None:
         ("outcome unknown: the process ended while this ran. Look before you run it again.", "no exit status: outcome"),
         ("[job j2 runs in the background; you will be told when it ends.]", "started as job j2"),
         (
-            "up\n[the person sent job j2 to the background; you will be told when it ends]",
+            "up\n[job j2 runs in the background, where the person sent it; you will be told when it ends]",
             "started as job j2",
         ),
         ("the person said no", "exit 0"),
