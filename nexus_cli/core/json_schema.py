@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import datetime
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import (
@@ -74,9 +74,13 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
 
 
 def _attribute_type(kind: Any, name: str) -> Any:
-    """Return the annotation of a field, a property or a key; the value of a tag."""
+    """Return the annotation of a field, a property or a key; the value of a tag. Behind what may be None it may be None
+    too."""
+    if parts := get_args(kind):
+        return Union[_attribute_type(parts[0], name), None]  # noqa: UP007  (a type that is known here alone)
     attribute = getattr(kind, name, None)
-    hint = type_hints(attribute.fget)["return"] if isinstance(attribute, property) else type_hints(kind)[name]
+    getter = attribute.func if isinstance(attribute, cached_property) else getattr(attribute, "fget", None)
+    hint = type_hints(getter)["return"] if getter else type_hints(kind)[name]
     return Literal[attribute] if get_origin(hint) is ClassVar else hint
 
 

@@ -91,7 +91,7 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
             "estimated": sum(1 for row in every if row.was_answered and not row.reported),
             "unanswered": sum(1 for row in every if not row.was_answered),
         },
-        "models": _by((row.manifest.arguments.get("model", ""), row) for row in every),
+        "models": _by((row.model, row) for row in every),
         "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),
         "turns": _turns(logs[0], info.turns, rows, theirs),
         "series": _series(every),

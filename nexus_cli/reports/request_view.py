@@ -127,7 +127,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
         Estimate.of(log.calibration(info.served_name)).anchored_at(last, row.reported_tokens, window),
         TokenBudget.of(info.window, info.max_output),
         told=_sections_with(log, rows, row),
-        reported=row.usage.input if row.usage and row.reported else None,
+        reported=row.reported_usage.input if row.reported_usage else None,
     )
     return RequestView(
         request,
