@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
@@ -38,9 +38,13 @@ from nexus_cli.reports.usage import count_requests
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that count as misses."""
-HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
+HEADING = "request | input | expected | cached | written | missed | cost | why"
 LEAVES = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""
+
+
+class CacheRow(JsonOf[RequestPair]):
+    """The cache figures of a request."""
 
 
 class CacheTotal(TypedDict):
@@ -63,7 +67,7 @@ class CacheTotal(TypedDict):
 class CacheReport(ReportOfSession):
     """The cache use of each request."""
 
-    requests: list[JsonOf[RequestPair]]
+    requests: list[CacheRow]
     total: CacheTotal
     rewrites: list[RewriteRow]
     """Rewrites of the window, with their price."""
@@ -76,7 +80,7 @@ class CacheDifference(JsonOf[Difference]):
     by: str
 
 
-class MissReport(JsonOf[RequestPair]):
+class MissReport(CacheRow):
     """The cache miss of one request, and its cause."""
 
     version: Literal[1]
@@ -165,7 +169,7 @@ def cache_text(value: JsonObject, width: int) -> Lines:
         yield from filled("This session has not sent a request yet.", width)
         return
     yield from filled(_summary(value["total"]), width)
-    yield from block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
+    yield from block("requests", *_fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
     yield from _beside([row for row in rows if row["lane"] != "main"], width)
     yield from rewrite_lines(value["rewrites"], width)
     if value["total"]["misses"]:
@@ -219,16 +223,18 @@ def _summary(total: JsonObject) -> str:
     return f"{text} {missed} {cost}caused by nexus: {total['ours']}, not by nexus: {total['not_ours']}{unknown})."
 
 
-def _fit_table(rows: Sequence[JsonObject], width: int) -> list[tuple[str, ...]]:
-    """Return the table of some requests without the columns that do not fit into `width`; all columns if no table
-    fits."""
-    table = every = [HEADING, *map(_request_cells, rows)]
-    for name in ("", *LEAVES):
-        place = table[0].index(name) if name else len(HEADING)
-        table = [(*row[:place], *row[place + 1 :]) for row in table]
-        if aligns(table, width):
-            return table
-    return [HEADING, *((f"request {row[0]}", *row[1:]) for row in every[1:])]
+def _fit_table(rows: Sequence[JsonObject], width: int) -> tuple[str, list[tuple[Any, ...]]]:
+    """Return the heading of the table of some requests and its rows, without the columns that do not fit into `width`;
+    all columns if no table fits."""
+    heading, table = HEADING, list(map(_request_cells, rows))
+    for name in LEAVES:
+        if aligns(heading, table, width):
+            break
+        place = heading.split(" | ").index(name)
+        heading, table = heading.replace(f"{name} | ", ""), [(*row[:place], *row[place + 1 :]) for row in table]
+    if aligns(heading, table, width):
+        return heading, table
+    return HEADING, [(f"request {request}", *cells) for request, *cells in map(_request_cells, rows)]
 
 
 def _beside(rows: Sequence[JsonObject], width: int) -> Lines:
@@ -245,16 +251,16 @@ def _beside(rows: Sequence[JsonObject], width: int) -> Lines:
     return ["", "in addition:", *lines] if lines else []
 
 
-def _request_cells(row: JsonObject) -> tuple[str, ...]:
-    missed, cost = (number(row["missed"]), dollars(row["cost_usd"])) if row["missed"] else ("-", "-")
+def _request_cells(row: JsonObject) -> tuple[Any, ...]:
+    cost = dollars(row["cost_usd"]) if row["missed"] else "-"
     whose = "ours: " if row["ours"] else ""
     return (
         str(row["step"]),
-        number(row["input"]),
-        number(row["expected"]),
+        row["input"],
+        row["expected"],
         share(row["read"], row["input"]),
-        number(row["written"]),
-        missed,
+        row["written"],
+        row["missed"] or "-",
         cost,
         whose + row["why"],
     )

@@ -340,28 +340,28 @@ def context_text(value: JsonObject, width: int) -> Lines:
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
         yield from filled(text, width, "  ", "")
     largest = value["largest"]
-    rows = [(number(item["tokens"]), number(item["entry"]), item["what"]) for item in largest]
-    yield from block("largest items", [("tokens", "entry", "what"), *rows], width)
+    rows = [(item["tokens"], item["entry"], item["what"]) for item in largest]
+    yield from block("largest items", "tokens | entry | what", rows, width)
     files = value.get("attachments", [])
-    attached = [(number(file["entry"]), number(file["bytes"]), describe_attached(file)) for file in files]
-    yield from block("attached", [("entry", "bytes", "what"), *attached], width)
+    attached = [(file["entry"], file["bytes"], describe_attached(file)) for file in files]
+    yield from block("attached", "entry | bytes | what", attached, width)
     yield from section_rows(value, width)
-    tools = [(tool["name"], number(tool["tokens"]), "") for tool in value["tools"]]
-    yield from block("tools", [("name", "tokens", ""), *tools], width)
+    tools = [(tool["name"], tool["tokens"], "") for tool in value["tools"]]
+    yield from block("tools", "name | tokens | ", tools, width)
     servers = [
-        (server["name"], number(server["schemas"]), f"results {number(server['results'])}")
+        (server["name"], server["schemas"], f"results {number(server['results'])}")
         for server in value.get("servers", [])
     ]
-    yield from block("MCP servers", [("name", "schemas", ""), *servers], width)
+    yield from block("MCP servers", "name | schemas | ", servers, width)
     drops = value["drops"]
-    left = [(d["id"], number(d["tokens"]), name_cause(d["cause"]), describe_drop(d)) for d in drops]
-    yield from block("left out", [("id", "tokens", "cause", "what"), *left], width)
+    left = [(d["id"], d["tokens"], name_cause(d["cause"]), describe_drop(d)) for d in drops]
+    yield from block("left out", "id | tokens | cause | what", left, width)
     if drops:
         again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
         counted = describe_missed(value) if "rewrite" in value else ""  # of an earlier request the status line is gone
         yield from filled(f"{again}{counted}; tokens are estimated", width, "  ")
     bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
-    yield from block("limits", [("name", "value", "set by"), *bounds], width)
+    yield from block("limits", "name | value | set by", bounds, width)
     notes = (f"note: {notice}" for notice in value["notices"])
     yield from [*_history_lines(value, width), *paragraphs(notes, width)]
 
@@ -460,14 +460,14 @@ def section_rows(value: JsonObject, width: int) -> Lines:
     if rest := value.get("joins", {}).get("system", 0):
         rows.append(("(no section)", "S", number(rest), "", "", "", ""))
     rows += [_row(section, _layer(value, section)) for section in sections if section["layer"] != "system"]
-    yield from block("sections", _fit_bars(rows, width), width)
+    yield from block("sections", *_fit_bars(rows, width), width)
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         text = f"{part} of the section budget (estimated){raised}"
         yield from filled(text, width, "  ")
     last = [_row(section, sum(each["tokens"] for each in told)) for section in told]
-    yield from block("sent last", _fit_bars(last, width), width)
+    yield from block("sent last", *_fit_bars(last, width), width)
     yield from _reasons([*sections, *told], width)
 
 
@@ -483,10 +483,11 @@ def _reasons(sections: list[JsonObject], width: int) -> Lines:
     return ["", "why:", *lines] if lines else []
 
 
-def _fit_bars(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
-    """Return a table of sections with its heading, without the column of bars where there is no room."""
-    table = [("id", "in", "tokens", "share", "form", "score", "from"), *rows]
-    return table if width >= ROOM else [(*row[:3], *row[4:]) for row in table]
+def _fit_bars(rows: Sequence[tuple[str, ...]], width: int) -> tuple[str, Sequence[tuple[str, ...]]]:
+    """Return the heading of a table of sections and its rows, without the column of bars where there is no room."""
+    if width < ROOM:
+        return "id | in | tokens | form | score | from", [(*row[:3], *row[4:]) for row in rows]
+    return "id | in | tokens | share | form | score | from", rows
 
 
 def _layer(value: JsonObject, section: JsonObject) -> int:

@@ -55,7 +55,8 @@ def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersRe
 
 def mcp_servers_text(value: JsonObject, width: int) -> Lines:
     """List the servers, each on one line where there is room, then problems and the cost."""
-    rows = [("name", "tools", "tokens", "from", "server"), *map(_row, value["servers"])]
+    columns = ("name", "tools", "tokens", "source", "target")
+    rows = [[server[column] for column in columns] for server in value["servers"]]
     notes = [server["why"] for server in value["servers"] if server["why"]] + list(value["problems"])
     notes += [f"MCP server {server['name']}: {line}" for server in value["servers"] for line in server["left_out"]]
     if not value["servers"]:
@@ -63,7 +64,7 @@ def mcp_servers_text(value: JsonObject, width: int) -> Lines:
     if tokens := sum(server["tokens"] or 0 for server in value["servers"]):
         how = "each tool is sent separately" if value["sent"] == "each" else "`use_tool` is sent instead"
         notes.append(f"Schemas of {tokens:,} tokens: {how}")
-    lines = table(rows, width, right=(1, 2)) if value["servers"] else []
+    lines = table("name | tools | tokens | from | server", rows, width)
     return [*lines, *(line for note in notes for line in filled(note, width))]
 
 
@@ -74,14 +75,3 @@ def server_tools_text(value: JsonObject, width: int) -> Lines:
     rows = [f"  {tool['name']}  {tool['description']}" for tool in tools]
     notes = [line for note in value["left_out"] for line in filled(note, width)]
     return [*filled(head, width), *(cut_line(row, min(width, LONGEST)) for row in rows), *notes]
-
-
-def _row(server: ServerRow) -> tuple[str, ...]:
-    tools, tokens = server["tools"], server["tokens"]
-    return (
-        server["name"],
-        "-" if tools is None else f"{tools:,}",
-        "-" if tokens is None else f"{tokens:,}",
-        server["source"],
-        server["target"],
-    )

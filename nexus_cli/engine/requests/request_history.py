@@ -59,7 +59,7 @@ def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
 
 @dataclass(eq=False)
 class RequestPair:
-    """The cache figures of a request, by the newest one before it with reported usage."""
+    """One request of a conversation, and the newest one before it with reported usage."""
 
     shown: ClassVar = """
         lane:conversation.log.agent step:row.manifest.step at:row.manifest.at model:row.model epoch:row.manifest.epoch
