@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.groups import group_tool_calls
-from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.drop_list import UNIT, ListedDrop, window_drops
-from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
 from nexus_cli.core.section_rows import apportion, scale_sections
@@ -114,20 +113,9 @@ class NextRewrite(TypedDict):
     why: str
 
 
-class ContextReport(VersionedReport):
+class ContextReport(JsonOf[RequestView]):
     """The content of a request: of the next one, or with `--step` of one that was sent."""
 
-    session: str | None
-    """null for the first request of a new session."""
-    model: str
-    recipe: str
-    epoch: int
-    cursor: int
-    """The last entry that was sent."""
-    basis: str
-    budget: JsonOf[TokenBudget]
-    counted: JsonOf[UsedTokens]
-    """Tokens by nexus's own count."""
     scale: float
     """Factor from `counted` to `budget.used`."""
     section_budget: SectionBudgetObject
@@ -152,7 +140,7 @@ class ContextReport(VersionedReport):
     notices: list[str]
     pending: bool
     """False for a request that was sent."""
-    rewrite: NotRequired[NextRewrite]
+    rewrite: NextRewrite = ABSENT
     """Of an open session."""
     prefix_sha256: str
     request_sha256: str | None
@@ -195,46 +183,35 @@ def estimate_next_tokens(state: SessionState) -> int:
 
 def request_value(view: RequestView) -> ContextReport:
     request = view.request
-    used, counted, scale = request.budget.used, request.counted, request.messages_scale
-    waiting = request.waiting
+    used, scale, waiting = request.budget.used, request.messages_scale, request.waiting
     expected = {} if view.row else {"expected": min(request.repeated, request.cached)}
     listed = window_drops("", view.drops, view.items, view.memos, request.epoch.sections)
     tools = _tools(view, used.tools)
-    sections = cast("list[SectionObject]", list(request.sections))
-    return {
-        "version": 1,
-        "session": view.session,
-        "model": view.model,
-        "recipe": view.recipe.name,
-        "epoch": request.epoch.id,
-        "cursor": view.cursor,
-        "basis": request.basis,
-        "budget": to_json_value(request.budget),
-        "counted": counted.to_json(),
-        "scale": round(request.scale, 4),
-        "section_budget": _section_budget(view, sections),
-        "sections": sections,
-        "joins": {
-            "system": used.system - sum(section["tokens"] for section in sections if section["layer"] == "system")
-        },
-        "told": cast("list[SectionObject]", _told(view)),
-        "history": _history(view),
-        "attachments": _attachments(view),
-        "tools": tools,
-        "servers": _servers(view, tools),
-        "largest": largest_items(sections, tools, [*view.arranged, *view.waiting], scale),
-        "waiting": {"texts": len(view.waiting), "tokens": round(waiting * scale), "counted": waiting},
-        "cached": {"tokens": request.repeated, **expected},
-        "drops": listed["drops"],
-        "left_out": listed["left_out"],
-        "missed": listed["missed"],
-        "recalled": listed["recalled"],
-        "limits": to_json_value(view.bounds),
-        "notices": [*filter(None, [describe_left_out(request.budget.window, request.epoch.tools)]), *view.notices],
-        "pending": view.row is None,
-        "prefix_sha256": view.prefix_sha256,
-        "request_sha256": view.row.manifest.sha256 if view.row else None,
-    }
+    sections = list(request.sections)
+    return ContextReport(
+        **to_json_value(view),
+        scale=round(request.scale, 4),
+        section_budget=_section_budget(view, sections),
+        sections=sections,
+        joins={"system": used.system - sum(section["tokens"] for section in sections if section["layer"] == "system")},
+        told=_told(view),
+        history=_history(view),
+        attachments=_attachments(view),
+        tools=tools,
+        servers=_servers(view, tools),
+        largest=largest_items(sections, tools, [*view.arranged, *view.waiting], scale),
+        waiting={"texts": len(view.waiting), "tokens": round(waiting * scale), "counted": waiting},
+        cached={"tokens": request.repeated, **expected},
+        drops=listed["drops"],
+        left_out=listed["left_out"],
+        missed=listed["missed"],
+        recalled=listed["recalled"],
+        limits=to_json_value(view.bounds),
+        notices=[*filter(None, [describe_left_out(request.budget.window, request.epoch.tools)]), *view.notices],
+        pending=view.row is None,
+        prefix_sha256=view.prefix_sha256,
+        request_sha256=view.row.manifest.sha256 if view.row else None,
+    )
 
 
 def _attachments(view: RequestView) -> list[JsonDict]:
@@ -280,7 +257,7 @@ def _servers(view: RequestView, tools: Sequence[ToolTokens]) -> list[ServerToken
     return sorted(found.values(), key=lambda tokens: tokens["name"])
 
 
-def _section_budget(view: RequestView, sections: Sequence[SectionObject]) -> SectionBudgetObject:
+def _section_budget(view: RequestView, sections: Sequence[JsonObject]) -> SectionBudgetObject:
     """Return the budget of the static sections and its use, by our own count. Only the shortest forms of sticky
     sections exceed it."""
     sent = [
