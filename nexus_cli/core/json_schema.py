@@ -63,7 +63,7 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
     else:
         bases = [StreamLine] if kind in get_args(LineEvent) else []
         own = {"type": (kind, "kind")} if get_origin(type_hints(kind).get("kind")) is ClassVar else {}
-        own |= declared_keys(type_hints(kind.line_keys)["return"]) if hasattr(kind, "line_keys") else {}
+        own |= declared_keys(json_type(type_hints(kind.line_keys)["return"])) if hasattr(kind, "line_keys") else {}
         for key, path in shown_paths(kind):
             *above, name = path.split(".")
             owner = kind
