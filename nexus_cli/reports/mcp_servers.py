@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from nexus_cli.core.json_value import JsonObject, VersionedReport
-from nexus_cli.core.services import ServerRow
-from nexus_cli.mcp.server_tools import Catalogue
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.mcp.server_tools import Catalogue, ServerRow
 from nexus_cli.mcp.tool_cache import MOST_TOKENS
 from nexus_cli.reports.text.lines import Lines, cut_line, filled, plural, table
 
@@ -15,7 +14,7 @@ from nexus_cli.reports.text.lines import Lines, cut_line, filled, plural, table
 class ServersReport(VersionedReport):
     """The active MCP servers."""
 
-    servers: list[ServerRow]
+    servers: list[JsonOf[ServerRow]]
     sent: Literal["each", "one"]
     """`each`: every tool is sent by itself; `one`: the tool `use_tool` in their place."""
     problems: list[str]
@@ -47,7 +46,7 @@ def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersRe
     """Return the report of `nexus mcp list --json`; `failed` has reasons by hash of the entry."""
     return {
         "version": 1,
-        "servers": catalogue.describe_servers(failed),
+        "servers": to_json_value(catalogue.describe_servers(failed)),
         "sent": "each" if catalogue.tokens <= MOST_TOKENS else "one",
         "problems": list(catalogue.files.problems),
     }
