@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from nexus_cli.cli.doc_pages import TOPICS, page_text, search_pages
-from nexus_cli.commands.verb import Noun, Option, Source, Text, Verb, report_text
+from nexus_cli.commands.verb import Argument, Noun, Source, Text, Verb, report_text
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.core.shared_types import T
@@ -19,7 +19,7 @@ def docs(
     source: Source,
     words: Annotated[
         list[str] | None,
-        Option("[TOPIC | WORDS]...", f"One of {', '.join(TOPICS)}, or words to search for.", is_argument=True),
+        Argument("[TOPIC | WORDS]...", f"One of {', '.join(TOPICS)}, or words to search for."),
     ] = None,
 ) -> Text:
     """Print a page of the documentation, or search all pages for words. Without arguments, list the pages."""

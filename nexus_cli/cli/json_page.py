@@ -103,7 +103,8 @@ def _parts(kind: Any) -> Iterator[Any]:
 
 def _table(kind: Any) -> list[str]:
     """Return the table of a type's keys; that of a line omits the keys that every line has."""
-    texts = {key: _texts_of_keys(owner).get(name, "") for key, (owner, name) in declared_keys(kind).items()}
+    owners = {key: (get_args(owner) or [owner], name) for key, (owner, name) in declared_keys(kind).items()}
+    texts = {key: _texts_of_keys(owner).get(name, "") for key, ([owner, *_], name) in owners.items()}
     keys = json_keys(kind)
     if kind in EVENTS:
         keys = {key: hint for key, hint in keys.items() if key not in StreamLine.__annotations__}

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Verb, print_act
+from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Verb, print_act
 from nexus_cli.config.added_folders import check_folder
 from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 
 
 async def add_folder(
-    context: CommandContext, path: Annotated[str, Option("DIR", "The folder.", is_argument=True, is_text=True)] = ""
+    context: CommandContext, path: Annotated[str, Argument("DIR", "The folder.", is_text=True)] = ""
 ) -> Act:
     """Work in another folder too, or list added folders.
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import build_session
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.commands.worktree import diff_value, follow_apply_in, record_act
 from nexus_cli.config.worktree_record import WorktreeRecord
 from nexus_cli.core.elide import one_line
@@ -24,7 +24,7 @@ from nexus_cli.reports.workers import WorkersReport, recorded_workers
 from nexus_cli.session.session import Session
 
 APPLY, DISCARD, REMOVE, LATER = "apply", "discard", "remove", "later"
-WorkerId = Annotated[str, Option("ID", "The worker's id, such as w1.", is_argument=True)]
+WorkerId = Annotated[str, Argument("ID", "The worker's id, such as w1.")]
 
 
 def build_worker(source: Source, worker: WorkerId) -> Report[SessionReport]:
@@ -92,7 +92,7 @@ def _require_running(context: CommandContext, name: str) -> tuple[JsonObject, Ru
 async def steer_worker(
     context: CommandContext,
     worker: WorkerId,
-    words: Annotated[str, Option("WORDS", "The message.", is_argument=True, is_text=True)],
+    words: Annotated[str, Argument("WORDS", "The message.", is_text=True)],
 ) -> Act:
     """Send a message to a worker. A running worker gets it with its next step; an ended worker resumes."""
     row, running = _require_running(context, worker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Noun, Option, Report, Source, Verb
 from nexus_cli.core.limits import MAX_INT
 from nexus_cli.reports.cache import CacheReport, MissReport, cache_report, miss_report
 
@@ -22,7 +22,7 @@ def build_miss(
     source: Source,
     step: Annotated[
         int | None,
-        Option("STEP", "Number of the request; default: the newest cache miss.", is_argument=True, least=-MAX_INT),
+        Argument("STEP", "Number of the request; default: the newest cache miss.", least=-MAX_INT),
     ] = None,
     details: Annotated[
         bool, Option(help="Also show the first difference and price of each rewrite.", name="--all")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Act, ActReport, Noun, Option, Report, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, ActReport, Argument, Noun, Option, Report, Verb, print_act, report_act
 from nexus_cli.conversation.request_plan import RequestPlan
 from nexus_cli.core.event import CompactionDone
 from nexus_cli.core.json_value import JsonObject
@@ -17,9 +17,7 @@ Compacted = Report[JsonObject | ActReport]
 
 async def compact(
     context: CommandContext,
-    instructions: Annotated[
-        str, Option("INSTRUCTIONS", "What the summary must keep.", is_argument=True, is_text=True)
-    ] = "",
+    instructions: Annotated[str, Argument("INSTRUCTIONS", "What the summary must keep.", is_text=True)] = "",
     is_preview: Annotated[
         bool, Option(None, "Show the effect and the cost without sending anything.", "--preview -preview -p")
     ] = False,

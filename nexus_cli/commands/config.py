@@ -10,6 +10,7 @@ from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.verb import (
     Act,
     ActReport,
+    Argument,
     Authority,
     Noun,
     Option,
@@ -29,8 +30,8 @@ from nexus_cli.config.settings_text import toml_literal
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.settings import ConfigReport
 
-Key = Annotated[str, Option("KEY", "A dotted key such as limits.max_steps.", is_argument=True)]
-Name = Annotated[str, Option("[NAME]", "Show only settings whose key contains this text.", is_argument=True)]
+Key = Annotated[str, Argument("KEY", "A dotted key such as limits.max_steps.")]
+Name = Annotated[str, Argument("[NAME]", "Show only settings whose key contains this text.")]
 
 
 def _load(source: Source) -> LoadedSettings:
@@ -82,7 +83,7 @@ def get_setting(source: Source, key: Key) -> Report[ConfigReport]:
 def set_setting(
     source: Source,
     key: Key,
-    value: Annotated[str | None, Option("[VALUE]", "The new value.", is_argument=True, is_text=True)] = None,
+    value: Annotated[str | None, Argument("[VALUE]", "The new value.", is_text=True)] = None,
     unset: Annotated[bool, Option(None, "Remove the setting and restore its default.")] = False,
 ) -> Act:
     """Write one setting to the personal config.toml and keep comments. In a session the change applies at once, during
@@ -121,7 +122,7 @@ def print_path(source: Source) -> Text:
 async def configure(
     context: CommandContext,
     name: Name = "",
-    value: Annotated[str, Option("[VALUE]", "The new value.", is_argument=True, is_text=True, permits=True)] = "",
+    value: Annotated[str, Argument("[VALUE]", "The new value.", is_text=True, permits=True)] = "",
 ) -> Report[ConfigReport | ActReport]:
     """Show all settings, or those whose key contains NAME, or set one: KEY VALUE."""
     source = read_source(context)

@@ -41,6 +41,6 @@ def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Repor
 NOUN = Noun(
     "diff",
     "run",
-    (Verb(show_changes, places=("slash",)), Verb(build_diff, of_session=True, places=("shell",))),
+    (Verb(show_changes, only="slash"), Verb(build_diff, of_session=True, only="shell")),
     is_first=True,
 )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, print_act
+from nexus_cli.commands.verb import Act, Argument, Noun, Option, Report, Source, Verb, print_act
 from nexus_cli.core.drop_list import window_drops
 from nexus_cli.core.elide import count_large, cut_piece, plural
 from nexus_cli.core.errors import NexusError
@@ -19,7 +19,7 @@ from nexus_cli.reports.drops import DropReport, session_drops
 SHOWN, MOST = 4000, 100_000
 """Characters shown in a session by default, and most characters of a range there."""
 _RANGE = re.compile(r"(-?\d{0,12}):(-?\d{0,12})")
-DropId = Annotated[str, Option("ID", "The drop's id, such as d3.", is_argument=True)]
+DropId = Annotated[str, Argument("ID", "The drop's id, such as d3.")]
 Span = Annotated[
     str, Option("A:B", "Characters A to B (B not included); either may be omitted.", "--range", is_positional=True)
 ]
@@ -111,8 +111,8 @@ NOUN = Noun(
     "drops",
     "context",
     (
-        Verb(list_drops, places=("slash",), is_alone=True),
-        Verb(list_drops, of_session=True, places=("shell",)),
+        Verb(list_drops, only="slash", is_alone=True),
+        Verb(list_drops, of_session=True, only="shell"),
         Verb(show_drop, "show", of_session=True, complete=_complete_drops),
         Verb(recall_drop, "recall", complete=_complete_drops),
     ),

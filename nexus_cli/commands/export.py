@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Noun, Option, Report, Source, Verb
 from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject
@@ -44,7 +44,7 @@ def export_session(
     source: Source,
     key: Annotated[
         str,
-        Option("[SESSION]", "Session id or name; default: this folder's newest session.", is_argument=True),
+        Argument("[SESSION]", "Session id or name; default: this folder's newest session."),
     ] = "",
     form: Annotated[
         str,
@@ -84,7 +84,7 @@ def export_session(
 
 async def export_open_session(
     context: CommandContext,
-    words: Annotated[str, Option(f"[{'|'.join(FORMATS)}] [FILE]", "The format and the file.", is_argument=True)] = "",
+    words: Annotated[str, Argument(f"[{'|'.join(FORMATS)}] [FILE]", "The format and the file.")] = "",
     raw: Raw = False,
 ) -> None:
     """Write the whole session to a file.
@@ -165,7 +165,7 @@ def _bare(name: str) -> bool:
 
 async def copy_answer(
     context: CommandContext,
-    number: Annotated[int | None, Option("N", "The number of a code block, from 1.", is_argument=True)] = None,
+    number: Annotated[int | None, Argument("N", "The number of a code block, from 1.")] = None,
 ) -> None:
     """Copy the last answer, or its Nth code block.
 
@@ -190,7 +190,7 @@ NOUN = Noun(
     "export",
     "sessions",
     (
-        Verb(export_session, places=("shell",)),
+        Verb(export_session, only="shell"),
         Verb(export_open_session, complete=lambda source: FORMATS),
     ),
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext, run_act, usage_error
-from nexus_cli.commands.verb import Act, Noun, Option, Report, Source, Verb, print_act
+from nexus_cli.commands.verb import Act, Argument, Noun, Option, Report, Source, Verb, print_act
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError, nearest_name
 from nexus_cli.reports.goals import SessionGoals, goals_report
@@ -25,7 +25,7 @@ MEANT = {
 NEAR = 0.7
 ID = re.compile(r"g\d+", re.IGNORECASE)
 SEPARATORS = re.compile(r"[\s,;]+")
-Ids = Annotated[list[str], Option("ID", "Ids of goals or steps, such as g1 g2.", is_argument=True)]
+Ids = Annotated[list[str], Argument("ID", "Ids of goals or steps, such as g1 g2.")]
 
 
 def build_list(source: Source) -> Report[SessionGoals]:
@@ -35,7 +35,7 @@ def build_list(source: Source) -> Report[SessionGoals]:
 
 async def set_goal(
     context: CommandContext,
-    text: Annotated[str, Option("TEXT", "The goal, in your own words.", is_argument=True, is_text=True)] = "",
+    text: Annotated[str, Argument("TEXT", "The goal, in your own words.", is_text=True)] = "",
     until: Annotated[
         str, Option("COMMAND", "Continue until COMMAND exits 0; quote it if TEXT follows.", is_text=True)
     ] = "",

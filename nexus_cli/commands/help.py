@@ -10,15 +10,15 @@ from nexus_cli.commands import find
 from nexus_cli.commands.arguments import apply_settings, has_sent_request
 from nexus_cli.commands.command import GROUPS, Command, CommandContext, usage_error
 from nexus_cli.commands.model import describe_cache_miss
-from nexus_cli.commands.verb import Authority, Noun, Option, Verb
+from nexus_cli.commands.verb import Argument, Authority, Noun, Verb
 from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.reports.help import KEYS
 
 
 async def show_help(
     context: CommandContext,
-    name: Annotated[str, Option("COMMAND", "The command to explain.", is_argument=True)] = "",
-    verb: Annotated[str, Option("SUBCOMMAND", "Explain this subcommand and its options.", is_argument=True)] = "",
+    name: Annotated[str, Argument("COMMAND", "The command to explain.")] = "",
+    verb: Annotated[str, Argument("SUBCOMMAND", "Explain this subcommand and its options.")] = "",
 ) -> None:
     """List the commands and keys, or explain a command.
 

@@ -9,8 +9,8 @@ from nexus_cli.commands.arguments import read_log, read_source
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.verb import (
     ActReport,
+    Argument,
     Noun,
-    Option,
     Report,
     Source,
     TextReport,
@@ -22,7 +22,7 @@ from nexus_cli.core.memo_kinds import JOB
 from nexus_cli.core.services import Jobs
 from nexus_cli.reports.jobs import JobsReport
 
-JobId = Annotated[str, Option("ID", "The job's id.", is_argument=True)]
+JobId = Annotated[str, Argument("ID", "The job's id.")]
 
 
 def build_list(source: Source) -> Report[JobsReport]:

@@ -7,7 +7,7 @@ import os
 from typing import Annotated
 
 from nexus_cli.commands.command import Choice, CommandContext
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Verb, print_act
+from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Verb, print_act
 from nexus_cli.config.stored_keys import store_key
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.redact_secrets import protect_secret
@@ -17,7 +17,7 @@ from nexus_cli.provider.model_table import provider_of
 
 
 async def log_in(
-    context: CommandContext, name: Annotated[str, Option("PROVIDER", "The provider of the key.", is_argument=True)] = ""
+    context: CommandContext, name: Annotated[str, Argument("PROVIDER", "The provider of the key.")] = ""
 ) -> Act:
     """Store an API key, and use it from now on.
 

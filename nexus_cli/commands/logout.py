@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Source, Verb, print_act
+from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Source, Verb, print_act
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import remove_key, stored_names
 from nexus_cli.core.errors import NexusError
@@ -23,7 +23,7 @@ def _complete_stored(source: Source) -> Sequence[str]:
 
 def logout(
     source: Source,
-    provider: Annotated[str, Option("PROVIDER", f"One of {', '.join(LOGIN_NAMES)}.", is_argument=True, least=0)],
+    provider: Annotated[str, Argument("PROVIDER", f"One of {', '.join(LOGIN_NAMES)}.", least=0)],
     key_name: Annotated[str, Option("NAME", "Name of the key, if you stored several.", "--as", least=0)] = "",
 ) -> Act:
     """Remove the stored key of PROVIDER.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from nexus_cli.commands.shared_options import Directory
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Report, Source, Verb, report_act
 from nexus_cli.config.paths import places, project_root, with_tilde, working_folder
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.settings_file import write_server
@@ -28,7 +28,7 @@ from nexus_cli.session.session_servers import open_host
 
 FIRST_START = 60.0
 """Most seconds that a start by hand takes: `uvx` and `npx` download a server first."""
-Name = Annotated[str, Option("NAME", "The name of the server.", is_argument=True)]
+Name = Annotated[str, Argument("NAME", "The name of the server.")]
 
 
 def build_list(source: Source, directory: Directory = "") -> Report[ServersReport]:
@@ -48,10 +48,9 @@ def add(
     name: Name,
     target: Annotated[
         list[str],
-        Option(
+        Argument(
             "URL | COMMAND...",
             "The server's URL, or its command with arguments.",
-            is_argument=True,
             takes_rest=True,
             least=0,
         ),
@@ -187,7 +186,7 @@ NOUN = Noun(
         Verb(remove, "remove", Authority.PERMITS, "nothing", complete=_complete_servers),
         Verb(test_server, "test", Authority.PERMITS, "nothing", complete=_complete_servers),
         Verb(log_in, "login", Authority.PERMITS, "nothing", complete=_complete_servers),
-        Verb(add, "add", Authority.PERMITS, "nothing", places=("shell",)),
+        Verb(add, "add", Authority.PERMITS, "nothing", only="shell"),
     ),
     "Manage MCP servers, whose tools the model may use.",
     "To add a server, use `nexus mcp add` in a shell. Changes apply from the next message on.",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Annotated
 
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.entry import PERSON
 from nexus_cli.core.errors import NexusError, suggest_name
@@ -33,7 +33,7 @@ def build_list(source: Source, everywhere: Everywhere = False, slot: Slot = "") 
 
 def build_search(
     source: Source,
-    text: Annotated[str, Option("TEXT", "Words to search for.", is_argument=True, least=0)],
+    text: Annotated[str, Argument("TEXT", "Words to search for.", least=0)],
     everywhere: Everywhere = False,
     slot: Slot = "",
 ) -> Report[FactsReport]:
@@ -45,9 +45,7 @@ def build_search(
 
 def add_fact(
     source: Source,
-    text: Annotated[
-        list[str], Option("TEXT", "The fact, in one short sentence.", is_argument=True, is_text=True, least=0)
-    ],
+    text: Annotated[list[str], Argument("TEXT", "The fact, in one short sentence.", is_text=True, least=0)],
     slot: Slot = "",
 ) -> Report[FactsReport]:
     """Save a fact, by default about the project (see --slot); in a session the first word may name the slot."""
@@ -66,7 +64,7 @@ def add_fact(
 
 def accept_facts(
     source: Source,
-    key: Annotated[str, Option("ID", "Ids of proposals, or `all` for every listed proposal.", is_argument=True)],
+    key: Annotated[str, Argument("ID", "Ids of proposals, or `all` for every listed proposal.")],
 ) -> Report[FactsReport]:
     """Accept a fact that the model proposed."""
     kept, forgotten = accept_proposals(source.ledger, _names(key), source.project, utc_now())
@@ -74,7 +72,7 @@ def accept_facts(
 
 
 def forget_facts(
-    source: Source, key: Annotated[str, Option("ID", "Ids of facts, such as m12.", is_argument=True)]
+    source: Source, key: Annotated[str, Argument("ID", "Ids of facts, such as m12.")]
 ) -> Report[FactsReport]:
     """Remove a fact and its text from memory. This cannot be undone.
 

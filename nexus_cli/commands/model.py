@@ -9,7 +9,7 @@ from typing import Annotated
 
 from nexus_cli.commands.arguments import resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.config.settings_file import write_setting
 from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
@@ -30,7 +30,7 @@ WINDOW_CAUSES = (Cause.TRUNCATION, Cause.COMPACTION)
 """Causes of drops for which a window was too small."""
 
 
-Name = Annotated[str, Option("NAME", "A litellm model name, or an alias.", is_argument=True)]
+Name = Annotated[str, Argument("NAME", "A litellm model name, or an alias.")]
 
 
 def list_models(source: Source) -> Report[reports.ModelsReport]:
@@ -56,7 +56,7 @@ def use_model(source: Source, name: Name) -> Act:
 
 async def set_model(
     context: CommandContext,
-    name: Annotated[str, Option("[NAME]", "A litellm model name, or an alias.", is_argument=True)] = "",
+    name: Annotated[str, Argument("[NAME]", "A litellm model name, or an alias.")] = "",
 ) -> Act:
     """Switch to the model NAME; without NAME, choose from the available models.
 
@@ -139,9 +139,7 @@ _CHOICES = (DEFAULT_EFFORT, *EFFORTS)
 
 async def set_effort(
     context: CommandContext,
-    level: Annotated[
-        str, Option("LEVEL", "The reasoning effort from now on.", is_argument=True, choices=_CHOICES)
-    ] = "",
+    level: Annotated[str, Argument("LEVEL", "The reasoning effort from now on.", choices=_CHOICES)] = "",
 ) -> Act:
     """Set how much the model thinks.
 

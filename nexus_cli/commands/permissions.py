@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import find_permission, read_source
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
+from nexus_cli.commands.verb import (
+    Act,
+    ActReport,
+    Argument,
+    Authority,
+    Noun,
+    Option,
+    Report,
+    Source,
+    Verb,
+    print_act,
+    report_act,
+)
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.errors import NexusError
@@ -24,10 +36,8 @@ if TYPE_CHECKING:
 
 Permissions = Report[Annotated[Any, "reports.permissions.PermissionsReport"] | ActReport]
 EXIT_STATUS = {"allow": 0, "ask": 1, "deny": 3}
-RuleText = Annotated[
-    list[str], Option("RULE", "allow, ask or deny, then TOOL or TOOL(PATTERN).", is_argument=True, is_text=True)
-]
-Pattern = Annotated[str, Option("RULE", "A tool, or TOOL(PATTERN): bash(npm test *).", is_argument=True, is_text=True)]
+RuleText = Annotated[list[str], Argument("RULE", "allow, ask or deny, then TOOL or TOOL(PATTERN).", is_text=True)]
+Pattern = Annotated[str, Argument("RULE", "A tool, or TOOL(PATTERN): bash(npm test *).", is_text=True)]
 
 
 def _read(source: Source) -> tuple[RuleSet, NexusError | None]:
@@ -55,7 +65,7 @@ def list_rules(source: Source) -> Report[Annotated[Any, "reports.rules.RulesRepo
 
 def test_command(
     source: Source,
-    command: Annotated[list[str], Option("COMMAND", "A command line.", is_argument=True, is_text=True)],
+    command: Annotated[list[str], Argument("COMMAND", "A command line.", is_text=True)],
     allow: Annotated[str, Option("|".join(LEVELS), "The level.")] = "",
     network: Annotated[bool, Option(None, "Test a call that requests network access.")] = False,
     outside: Annotated[str, Option("WHY", "Test a call that requests to run outside the sandbox.")] = "",
@@ -140,7 +150,7 @@ async def _withdraw_questions(context: CommandContext) -> None:
 
 async def set_level(
     context: CommandContext,
-    level: Annotated[str, Option("LEVEL", "The new permission level.", is_argument=True)] = "",
+    level: Annotated[str, Argument("LEVEL", "The new permission level.")] = "",
 ) -> Permissions:
     """Show or set what runs without asking.
 
@@ -178,9 +188,7 @@ def allow(source: Source, rule: Pattern) -> Act:
 
 async def ask(
     context: CommandContext,
-    rule: Annotated[
-        str, Option("[RULE]", "A tool, or TOOL(PATTERN).", is_argument=True, is_text=True, permits=True)
-    ] = "",
+    rule: Annotated[str, Argument("[RULE]", "A tool, or TOOL(PATTERN).", is_text=True, permits=True)] = "",
 ) -> Permissions:
     """Add a rule that makes calls need your approval; without RULE, set the level ask."""
     if not rule:
@@ -204,9 +212,9 @@ PERMISSIONS = Noun(
         Verb(list_rules, "list", opens="nothing"),
         Verb(test_command, "test", opens="nothing"),
         ADD,
-        replace(ADD, run=allow, name="allow", places=("slash",)),
+        replace(ADD, run=allow, name="allow", only="slash"),
         Verb(ask, "ask"),
-        replace(ADD, run=deny, name="deny", places=("slash",)),
+        replace(ADD, run=deny, name="deny", only="slash"),
         replace(ADD, run=remove_rule, name="remove"),
     ),
     "Show or set what runs without asking.",

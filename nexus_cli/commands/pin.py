@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.context import look_at_session
-from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, ActReport, Argument, Authority, Noun, Report, Source, Verb, report_act
 from nexus_cli.reports.pins import PinsReport, pins_report
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ def build_list(source: Source) -> Report[PinsReport]:
 
 def pin_text(
     source: Source,
-    text: Annotated[
-        list[str] | None, Option("TEXT", "The text, or the number of a message.", is_argument=True, is_text=True)
-    ] = None,
+    text: Annotated[list[str] | None, Argument("TEXT", "The text, or the number of a message.", is_text=True)] = None,
 ) -> Report[Annotated[Any, PinsReport | ActReport]]:
     """Keep text or a message through every compaction; without an argument, list the pins, and your newest messages.
 
@@ -38,7 +36,7 @@ def pin_text(
 
 def drop_pin(
     source: Source,
-    named: Annotated[str, Option("ID", "The pin, its message, or part of its text.", is_argument=True, is_text=True)],
+    named: Annotated[str, Argument("ID", "The pin, its message, or part of its text.", is_text=True)],
 ) -> Act:
     """Remove a pin: by its ID, the number of its message, or a part of its text."""
     quote, said = _read_state(source).engine.compactor.unpin(named)
@@ -63,7 +61,7 @@ NOUN = Noun(
     "pin",
     "context",
     (
-        Verb(pin_text, "", Authority.ACTS, "write", of_session=True, complete=_complete_messages, places=("slash",)),
+        Verb(pin_text, "", Authority.ACTS, "write", of_session=True, complete=_complete_messages, only="slash"),
         Verb(build_list, "list", of_session=True, is_alone=True),
         Verb(pin_text, "add", Authority.ACTS, "write", of_session=True, complete=_complete_messages),
         Verb(drop_pin, "remove", Authority.ACTS, "write", of_session=True, complete=_complete_pins),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Act, Noun, Option, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, Argument, Noun, Verb, print_act, report_act
 from nexus_cli.core.limits import PLAN
 
 
 async def plan_mode(
     context: CommandContext,
-    text: Annotated[str, Option("TEXT", "The first message.", is_argument=True, is_text=True, is_message=True)] = "",
+    text: Annotated[str, Argument("TEXT", "The first message.", is_text=True, is_message=True)] = "",
 ) -> Act:
     """Turn plan mode on or off.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act
+from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Report, Source, Verb, report_act
 
-Name = Annotated[str, Option("NAME", "The plugin's name.", is_argument=True)]
+Name = Annotated[str, Argument("NAME", "The plugin's name.")]
 
 
 def build_list(source: Source) -> Report[Annotated[Any, "reports.plugins.PluginsReport"]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Noun, Option, Verb
+from nexus_cli.commands.verb import Argument, Noun, Option, Verb
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.prompts import load_prompt
 from nexus_cli.reports.diff import changes_to_review
@@ -18,7 +18,7 @@ MOST_TOKENS = 400
 async def write_instructions(
     context: CommandContext,
     tokens: Annotated[int, Option("TOKENS", "Maximum size of the file in tokens.", is_positional=True)] = MOST_TOKENS,
-    words: Annotated[str, Option("WORDS", "Further instructions.", is_argument=True, is_text=True)] = "",
+    words: Annotated[str, Argument("WORDS", "Further instructions.", is_text=True)] = "",
 ) -> None:
     """Write NEXUS.md: tested commands, and pitfalls.
 
@@ -48,10 +48,8 @@ async def write_instructions(
 
 async def review_change(
     context: CommandContext,
-    revision: Annotated[
-        str, Option("RANGE", "A `git diff` range: a commit, a branch, `main...HEAD`.", is_argument=True)
-    ] = "",
-    words: Annotated[str, Option("WORDS", "The focus of the review.", is_argument=True, is_text=True)] = "",
+    revision: Annotated[str, Argument("RANGE", "A `git diff` range: a commit, a branch, `main...HEAD`.")] = "",
+    words: Annotated[str, Argument("WORDS", "The focus of the review.", is_text=True)] = "",
 ) -> None:
     """Review uncommitted changes, or a range.
 

@@ -12,7 +12,7 @@ from nexus_cli.commands.arguments import read_log, read_source, show_report
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.sessions import fork_to_edit, one_line_title
 from nexus_cli.commands.undo import save_editor_texts
-from nexus_cli.commands.verb import ActReport, Noun, Option, Report, Verb, print_act, report_act
+from nexus_cli.commands.verb import ActReport, Argument, Noun, Option, Report, Verb, print_act, report_act
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.errors import NexusError
@@ -51,7 +51,7 @@ class _Turn:
 async def rewind(
     context: CommandContext,
     number: Annotated[int | None, Option("N", "The number of the message.", "--turn", is_positional=True)] = None,
-    part: Annotated[str, Option(help="What to revert.", is_argument=True, choices=(BOTH, CONVERSATION, FILES))] = "",
+    part: Annotated[str, Argument(help="What to revert.", choices=(BOTH, CONVERSATION, FILES))] = "",
 ) -> Rewound:
     """Go back to before one of your messages.
 

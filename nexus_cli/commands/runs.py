@@ -8,7 +8,7 @@ from typing import Annotated
 
 from nexus_cli.commands.arguments import read_source, show_report
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.core.clock import utc_now
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict
@@ -30,9 +30,9 @@ OFFERED = 20
 """Most runs that completion offers."""
 MOST_SELECTED = 10_000
 """Most runs that are cancelled or paused together."""
-RunId = Annotated[str, Option("ID", "The run's id, such as run-12.", is_argument=True, least=0)]
+RunId = Annotated[str, Argument("ID", "The run's id, such as run-12.", least=0)]
 
-OneRun = Annotated[str, Option("[ID]", "The run's id, such as run-12.", is_argument=True, least=0)]
+OneRun = Annotated[str, Argument("[ID]", "The run's id, such as run-12.", least=0)]
 Every = Annotated[bool, Option(None, "Select all unattended runs.", "--all")]
 OfPlan = Annotated[str, Option("ID", "Select the runs of a schedule.")]
 OfSpace = Annotated[str, Option("NAME", "Select the runs of a space.")]

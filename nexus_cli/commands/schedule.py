@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import working_folder
 from nexus_cli.core.limits import require_level
 from nexus_cli.core.run import Plan
 
-Name = Annotated[str, Option("ID", "Id of the schedule, such as plan-2, or its name.", is_argument=True)]
+Name = Annotated[str, Argument("ID", "Id of the schedule, such as plan-2, or its name.")]
 ChangedSchedule = Report[Annotated[Any, "runs.plan_service.ScheduleReport"]]
 
 
@@ -50,7 +50,7 @@ def _changed(source: Source, plan: Plan, done: str, run: str = "") -> ChangedSch
 
 def add_scheduled(
     source: Source,
-    prompt: Annotated[list[str], Option("PROMPT", "The task of the run.", is_argument=True)],
+    prompt: Annotated[list[str], Argument("PROMPT", "The task of the run.")],
     at: Annotated[str, Option("TIME", "Run once at this time: 2027-01-31T09:00, 9am, 'tomorrow 18:30'.")] = "",
     within: Annotated[str, Option("DURATION", "Run once after this duration: '2 hours', 90m, '1d 2h'.", "--in")] = "",
     cron: Annotated[str, Option("EXPR", "Run repeatedly: @daily, or 'minute hour day month weekday'.")] = "",
@@ -155,7 +155,7 @@ NOUN = Noun(
         Verb(remove_plan, "remove", Authority.PERMITS, "write", complete=_complete_plans),
         Verb(pause_plan, "pause", Authority.PERMITS, "write", complete=_complete_plans),
         Verb(resume_plan, "resume", Authority.PERMITS, "write", complete=_complete_plans),
-        Verb(run_plan, "run", Authority.PERMITS, "write", places=("slash",), complete=_complete_plans),
+        Verb(run_plan, "run", Authority.PERMITS, "write", only="slash", complete=_complete_plans),
     ),
     "Schedule work to run once or repeatedly.",
     "`nexus serve`, or `nexus serve --once` from cron, starts due runs.",

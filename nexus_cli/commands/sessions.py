@@ -13,7 +13,19 @@ from nexus_cli.commands.arguments import read_log, read_source, resume_options
 from nexus_cli.commands.command import Choice, CommandContext, usage_error
 from nexus_cli.commands.export import export_session
 from nexus_cli.commands.runs import cancel_run
-from nexus_cli.commands.verb import Act, ActReport, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
+from nexus_cli.commands.verb import (
+    Act,
+    ActReport,
+    Argument,
+    Authority,
+    Noun,
+    Option,
+    Report,
+    Source,
+    Verb,
+    print_act,
+    report_act,
+)
 from nexus_cli.config.paths import places
 from nexus_cli.core.clock import format_age, local_now
 from nexus_cli.core.elide import clip_text, plural
@@ -34,7 +46,7 @@ LISTED = 50
 LONGEST_NAME = 100
 KEPT = "Completed steps are kept."
 Listed = SessionsReport | Annotated[Any, "reports.running.RunningReport"]
-Key = Annotated[str, Option("ID", "Session id (or its start or end) or name.", is_argument=True)]
+Key = Annotated[str, Argument("ID", "Session id (or its start or end) or name.")]
 TITLE = 100
 """Most characters of a title."""
 
@@ -78,7 +90,7 @@ def build_session(source: Source, key: Key) -> Report[SessionReport]:
 
 def build_search(
     source: Source,
-    text: Annotated[str, Option("TEXT", "Plain text to search for; case is ignored.", is_argument=True, least=0)],
+    text: Annotated[str, Argument("TEXT", "Plain text to search for; case is ignored.", least=0)],
     everywhere: Annotated[bool, Option(None, "Search sessions of all folders.", "--all")] = False,
     limit: Annotated[int, Option("N", "Show at most this many matches.")] = 20,
 ) -> Report[SearchReport]:
@@ -89,7 +101,7 @@ def build_search(
 
 def stop_session(
     source: Source,
-    key: Annotated[str, Option("ID", "Id or name of a session, or a run such as run-3.", is_argument=True)],
+    key: Annotated[str, Argument("ID", "Id or name of a session, or a run such as run-3.")],
     yes: Annotated[bool, Option(None, "Do not ask.", "--yes -y")] = False,
 ) -> Act:
     """Stop a session that is open in another terminal, or cancel a run. Completed steps are kept.
@@ -133,9 +145,7 @@ def fork(
     return report_act("", session.id, line=session.id)
 
 
-def rename(
-    source: Source, key: Key, name: Annotated[str, Option("NAME", "The new name.", is_argument=True, least=0)]
-) -> Act:
+def rename(source: Source, key: Key, name: Annotated[str, Argument("NAME", "The new name.", least=0)]) -> Act:
     """Rename a session; --resume accepts the name."""
     session = source.find(key)
     source.ledger.rename_session(session, name)
@@ -173,7 +183,7 @@ def _refuse_open(source: Source, session: str) -> None:
 
 async def resume_session(
     context: CommandContext,
-    words: Annotated[str, Option("[ID|WORDS]", "Which session.", is_argument=True)] = "",
+    words: Annotated[str, Argument("[ID|WORDS]", "Which session.")] = "",
     everywhere: Annotated[bool, Option(None, "Choose from the sessions of all folders.", "--all")] = False,
     running: Annotated[bool, Option(None, "List all active and waiting sessions and runs.")] = False,
     stop: Annotated[str, Option("ID", "Stop the session or run with this id.", permits=True)] = "",
@@ -306,7 +316,7 @@ async def clear_session(context: CommandContext) -> Act:
 
 async def continue_in_copy(
     context: CommandContext,
-    name: Annotated[str, Option("NAME", "Name of the copy.", is_argument=True, is_text=True)] = "",
+    name: Annotated[str, Argument("NAME", "Name of the copy.", is_text=True)] = "",
 ) -> Act:
     """Continue in a copy of this session.
 
@@ -391,9 +401,7 @@ def _messages(record: LaneLog, most: int) -> list[tuple[int, str, str]]:
     return [(entry.id, text, format_age(entry.at, now)) for entry, text in islice(said, most)]
 
 
-def rename_session(
-    source: Source, name: Annotated[str, Option("NAME", "The new name.", is_argument=True, is_text=True)]
-) -> Act:
+def rename_session(source: Source, name: Annotated[str, Argument("NAME", "The new name.", is_text=True)]) -> Act:
     """Name this session.
 
     /resume and --resume accept the name.
@@ -438,5 +446,5 @@ NOUNS = (
     ),
     Noun("fork", "sessions", (Verb(continue_in_copy),), aliases=("branch",), is_idle=True),
     Noun("edit", "sessions", (Verb(edit_message),), is_idle=True),
-    Noun("rename", "sessions", (Verb(rename_session, "", Authority.ACTS, places=("slash",)),)),
+    Noun("rename", "sessions", (Verb(rename_session, "", Authority.ACTS, only="slash"),)),
 )

@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Text, Verb, report_text
+from nexus_cli.commands.verb import Argument, Noun, Report, Source, Text, Verb, report_text
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.guides.skills import GuideKind, find_guides
 from nexus_cli.reports import skills as reports
 
-Name = Annotated[str, Option("NAME", "The skill's name.", is_argument=True)]
+Name = Annotated[str, Argument("NAME", "The skill's name.")]
 
 
 def list_skills(source: Source) -> Report[reports.SkillsReport]:
@@ -32,7 +32,7 @@ def use_skill(source: Source, name: Name) -> Text:
 
 def check_skills(
     source: Source,
-    path: Annotated[str, Option("[PATH]", "A SKILL.md file, a skill's folder, or a project.", is_argument=True)] = "",
+    path: Annotated[str, Argument("[PATH]", "A SKILL.md file, a skill's folder, or a project.")] = "",
 ) -> Text:
     """List unsupported features of skills and commands, with line numbers. Nothing is run, and no trust is
     required."""

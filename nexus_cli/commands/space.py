@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.command import CommandContext, usage_error
 from nexus_cli.commands.shared_options import Allow, Directory, Model, Recipe
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
+from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Report, Source, Verb, print_act, report_act
 from nexus_cli.config.paths import working_folder
 from nexus_cli.config.project_settings import settings_in
 from nexus_cli.core.clock import utc_now
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nexus_cli.core.run import Entity, Space
 
 MOST_SHOWN, MOST_PRIORITY = 10_000, 9
-SpaceName = Annotated[str, Option("SPACE", "A name or an id, such as space-3.", is_argument=True)]
+SpaceName = Annotated[str, Argument("SPACE", "A name or an id, such as space-3.")]
 As = Annotated[str, Option("NAME", "Act as this member; default: you.", "--as")]
 
 Posted = Report[Annotated[Any, "spaces.space_reports.PostReport"]]
@@ -41,7 +41,7 @@ def build_list(source: Source) -> Report[Annotated[Any, "spaces.space_reports.Sp
 
 def create(
     source: Source,
-    name: Annotated[str, Option("NAME", "The name of the space.", is_argument=True, least=0)],
+    name: Annotated[str, Argument("NAME", "The name of the space.", least=0)],
     member: Annotated[list[str] | None, Option("NAME", "A person to add; repeatable.")] = None,
     agent: Annotated[list[str] | None, Option("NAME", "An agent to add; repeatable.")] = None,
     model: Model = "",
@@ -118,7 +118,7 @@ def leave(source: Source, space: SpaceName, name: As = "") -> Act:
 def mute(
     source: Source,
     space: SpaceName,
-    name: Annotated[str, Option("NAME", "An agent.", is_argument=True)],
+    name: Annotated[str, Argument("NAME", "An agent.")],
     off: Annotated[bool, Option(None, "Let messages start the agent again.")] = False,
 ) -> Act:
     """Stop a space's messages from starting an agent. The agent remains a member, and its current run continues."""
@@ -133,10 +133,8 @@ def mute(
 
 def set_goals(
     source: Source,
-    agent: Annotated[str, Option("AGENT", "Name of your agent.", is_argument=True)],
-    words: Annotated[
-        list[str] | None, Option("[add TEXT|list|done ID...]", "The action; default: list.", is_argument=True)
-    ] = None,
+    agent: Annotated[str, Argument("AGENT", "Name of your agent.")],
+    words: Annotated[list[str] | None, Argument("[add TEXT|list|done ID...]", "The action; default: list.")] = None,
     priority: Annotated[int | None, Option("N", "Priority of a new goal, 1 (highest) to 9.")] = None,
     long_term: Annotated[bool, Option(None, "Add an ongoing goal.")] = False,
 ) -> Report[Annotated[Any, "spaces.agent_goals.GoalsReport"]]:
@@ -163,7 +161,7 @@ def post(
     space: SpaceName,
     text: Annotated[
         list[str] | None,
-        Option("TEXT", "The message; use - or a pipe to read it from stdin.", is_argument=True, least=0),
+        Argument("TEXT", "The message; use - or a pipe to read it from stdin.", least=0),
     ] = None,
     name: As = "",
 ) -> Posted:
@@ -188,7 +186,7 @@ def post(
 
 def post_words(
     source: Source,
-    words: Annotated[str, Option("SPACE TEXT", "The space, then the message.", is_argument=True, is_text=True)],
+    words: Annotated[str, Argument("SPACE TEXT", "The space, then the message.", is_text=True)],
 ) -> Posted:
     """Post a message in your name. `@Name` starts an agent; in a space of two members no mention is needed."""
     space, text = _split_name(source, words)
@@ -268,8 +266,8 @@ NOUN = Noun(
         Verb(leave, "leave", Authority.KEEPS, "write", complete=_complete_spaces),
         Verb(mute, "mute", Authority.KEEPS, "write", complete=_complete_spaces),
         Verb(set_goals, "goal", Authority.KEEPS, "write"),
-        Verb(post, "post", Authority.KEEPS, "write", places=("shell",)),
-        Verb(post_words, "post", Authority.KEEPS, "write", places=("slash",), complete=_complete_spaces),
+        Verb(post, "post", Authority.KEEPS, "write", only="shell"),
+        Verb(post_words, "post", Authority.KEEPS, "write", only="slash", complete=_complete_spaces),
         Verb(read, "read", Authority.KEEPS, complete=_complete_spaces),
         Verb(enter, "enter", Authority.PERMITS, complete=_complete_spaces),
     ),

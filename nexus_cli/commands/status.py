@@ -77,6 +77,6 @@ def build_tools(source: Source) -> Report[Annotated[Any, "reports.tools.ToolsRep
 NOUN = Noun(
     "status",
     "setup",
-    (Verb(build_status, opens="nothing"), Verb(build_tools, "tools", places=("slash",))),
+    (Verb(build_status, opens="nothing"), Verb(build_tools, "tools", only="slash")),
     "Show model, tools, skills and MCP servers in use.",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config import trust as record
 from nexus_cli.config.foreign_items import KINDS
 from nexus_cli.config.load_settings import load_settings
@@ -24,7 +24,7 @@ def build_trust(source: Source) -> Report[Annotated[Any, "reports.trust.TrustRep
 
 def trust_project(
     source: Source,
-    directory: Annotated[str, Option("[DIR]", "A folder in the project.", is_argument=True)] = "",
+    directory: Annotated[str, Argument("[DIR]", "A folder in the project.")] = "",
     revoke: Annotated[bool, Option(None, "Revoke trust.")] = False,
 ) -> Report[Annotated[Any, "reports.trust.TrustReport"] | Annotated[Any, "reports.trust.RevokedTrust"]]:
     """Let the configuration of this project take effect.
@@ -92,7 +92,7 @@ NOUN = Noun(
     "setup",
     (
         Verb(trust_project, "", Authority.PERMITS, "nothing"),
-        Verb(build_trust, "show", opens="nothing", places=("slash",)),
+        Verb(build_trust, "show", opens="nothing", only="slash"),
     ),
     "Show the project's configuration, and trust it.",
 )

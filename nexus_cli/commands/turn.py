@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from nexus_cli.commands.command import CommandContext, usage_error
-from nexus_cli.commands.verb import Noun, Option, Verb
+from nexus_cli.commands.verb import Argument, Noun, Verb
 from nexus_cli.core.memo_kinds import SHELL_LINE
 from nexus_cli.reports.sessions import last_exchange
 
@@ -24,7 +24,7 @@ async def continue_turn(context: CommandContext) -> None:
 
 async def open_editor(
     context: CommandContext,
-    text: Annotated[str, Option("TEXT", "The initial text.", is_argument=True, is_text=True)] = "",
+    text: Annotated[str, Argument("TEXT", "The initial text.", is_text=True)] = "",
 ) -> None:
     """Write the next message in your editor.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_log
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.paths import places, project_root
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.errors import NexusError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Undone = Report[Annotated[Any, "undo.undo_turn.UndoReport"]]
 _APPLIED, _RUN = re.compile(r"worktree-[A-Za-z0-9_.-]+"), re.compile(r"run-[0-9]+")
-Paths = Annotated[list[str] | None, Option("[PATH]...", "Only changes to these files and folders.", is_argument=True)]
+Paths = Annotated[list[str] | None, Argument("[PATH]...", "Only changes to these files and folders.")]
 Turn = Annotated[
     int | None,
     Option(

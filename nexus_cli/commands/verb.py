@@ -2,8 +2,8 @@
 
 The shell command (`nexus_cli.cli.shell_command`), the slash command (`nexus_cli.commands.slash_command`), help,
 completion, and what a client of a server may do follow from the declaration. The parameters of the function behind the
-first one are the arguments and options (`Annotated` with an `Option`), its docstring is the help, its return annotation
-`Report[T]` names the type of the JSON value.
+first one are the arguments and options (`Annotated` with an `Argument` or `Option`), its docstring is the help, its
+return annotation `Report[T]` names the type of the JSON value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from inspect import Parameter, getdoc, iscoroutinefunction, signature
 from pathlib import Path
 from types import NoneType
@@ -183,6 +183,10 @@ class Option:
     """True if it takes the rest of a shell command, with words that look like options."""
 
 
+Argument = partial(Option, is_argument=True)
+"""An argument of a verb."""
+
+
 class VerbParameter(NamedTuple):
     """One parameter of the function of a verb."""
 
@@ -250,8 +254,8 @@ class Verb:
     complete: Callable[[Any], Sequence[str]] | None = None
     """Takes a `Source`, or the `CommandContext` where it is `at_terminal`, and returns possible values of its first
     argument. Must be fast."""
-    places: tuple[Place, ...] = ("shell", "slash")
-    """The places that offer it: a verb whose other form differs is declared for one."""
+    only: Place | None = None
+    """The one place that offers it, where its other form differs; None for both."""
     is_local: bool = False
     """True if it opens another session, or needs the files or the terminal of the person: it works in no client."""
     at_terminal: bool = False
@@ -346,7 +350,9 @@ class Noun:
 
     def list_verbs(self, place: Place) -> tuple[Verb, ...]:
         """Return the verbs that are offered there."""
-        return tuple(verb for verb in self.verbs if place in verb.places and not (place == "shell" and verb.is_live))
+        return tuple(
+            verb for verb in self.verbs if verb.only in (None, place) and not (place == "shell" and verb.is_live)
+        )
 
 
 @cache

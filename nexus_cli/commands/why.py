@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from nexus_cli.commands.verb import Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Noun, Report, Source, Verb
 from nexus_cli.core.errors import NexusError
 from nexus_cli.reports.decisions import DecisionReport, DecisionsReport, decision_report, decisions_report
 from nexus_cli.reports.limits import NAMES, LimitsReport, limits_report
@@ -15,7 +15,7 @@ def explain(
     source: Source,
     call: Annotated[
         str,
-        Option("[ID]", "Id of a call, or a unique prefix; in a session also the name of a limit.", is_argument=True),
+        Argument("[ID]", "Id of a call, or a unique prefix; in a session also the name of a limit."),
     ] = "",
 ) -> Report[Annotated[Any, DecisionsReport | DecisionReport | LimitsReport]]:
     """Explain the decision on a tool call: the rule with file and line, or the level or limit and its source.

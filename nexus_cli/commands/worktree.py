@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from nexus_cli.commands.arguments import read_source
 from nexus_cli.commands.command import CommandContext
-from nexus_cli.commands.verb import ActReport, Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import ActReport, Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.ledger_place import ledger_exists, ledger_place
 from nexus_cli.config.paths import places
 from nexus_cli.config.worktree_record import WorktreeRecord, find_worktree
@@ -37,7 +37,7 @@ class RemovalReport(ActReport):
     """The commits that can still be reached, as words for people; may be empty."""
 
 
-Name = Annotated[str, Option("NAME", "Name of the worktree.", is_argument=True)]
+Name = Annotated[str, Argument("NAME", "Name of the worktree.")]
 Applied = Report[Annotated[Any, "worktrees.apply_worktree.AppliedWorktree"]]
 MOST = 512 * 1024
 """Most bytes of a diff that a session shows."""
@@ -231,8 +231,8 @@ NOUN = Noun(
     (
         Verb(build_list, "list", opens="nothing"),
         Verb(build_diff, "diff", opens="nothing", complete=_complete),
-        Verb(apply_changes, "apply", Authority.KEEPS, "nothing", places=("shell",), complete=_complete),
-        Verb(apply_in_session, "apply", Authority.KEEPS, places=("slash",), complete=_complete),
+        Verb(apply_changes, "apply", Authority.KEEPS, "nothing", only="shell", complete=_complete),
+        Verb(apply_in_session, "apply", Authority.KEEPS, only="slash", complete=_complete),
         Verb(remove, "remove", Authority.KEEPS, "nothing", complete=_complete),
     ),
     "List, diff, apply or remove git worktrees.",

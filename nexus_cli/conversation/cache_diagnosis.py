@@ -42,7 +42,7 @@ class Diagnosis:
     missed: int = 0
     """Tokens; 0 without a miss."""
     ours: bool | None = None
-    """True if we caused it; None without a miss or if the cause is unknown."""
+    """True if nexus caused it; null without a miss or if the cause is unknown."""
     why: str = ""
 
 

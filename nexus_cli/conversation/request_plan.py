@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 from nexus_cli.conversation.sent_requests import Outlook
 from nexus_cli.conversation.tokens.content_kinds import WindowCounts
@@ -84,7 +85,7 @@ class RequestPlan:
         return _ratio(beside, counted.history + counted.event) if beside else self.scale
 
     @cached_property
-    def sections(self) -> tuple[JsonObject, ...]:
+    def sections(self) -> tuple[Annotated[JsonObject, "sections.planner.SectionObject"], ...]:
         """Return the sections of layers 1 and 3, in `tokens` of the budget and `counted` by us."""
         used, rows = self.budget.used, self.epoch.section_rows
         fixed = [{**row, "cached": bool(row.get("cached")) and self.window.sent >= 0} for row in rows]

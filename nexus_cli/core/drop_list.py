@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from nexus_cli.core.entry import Cause, Drop, DropObject, EntryRange, ItemForm, Memo, WindowItem, drop_value
-from nexus_cli.core.json_value import ReportOfSession
+from nexus_cli.core.entry import Cause, Drop, DropObject, EntryRange, ItemForm, Memo, WindowItem
+from nexus_cli.core.json_value import JsonOf, ReportOfSession, to_json_value
 from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION, UNDONE_COMPACTION
 
 Memos = Callable[[str], Iterable[Memo]]
@@ -21,7 +21,7 @@ UNIT = "counted"
 the budget have it in `counted` and `full_counted`."""
 
 
-class ListedDrop(DropObject):
+class ListedDrop(JsonOf[DropObject]):
     back: bool
     """True if it is in the window again."""
     unit: str
@@ -56,7 +56,7 @@ def window_drops(
     return {
         "version": 1,
         "session": session,
-        "drops": [{**drop_value(drop), "back": drop.id in returned, "unit": UNIT} for drop in drops],
+        "drops": [ListedDrop(**to_json_value(DropObject(drop)), back=drop.id in returned, unit=UNIT) for drop in drops],
         "left_out": len(out),
         "missed": sum(drop.is_missed for drop in out),
         "recalled": sum(1 for drop in out if drop.recalls),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from hashlib import sha256
-from typing import ClassVar, Protocol, TypedDict
+from typing import ClassVar, Protocol
 
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, Role
@@ -23,23 +23,6 @@ EntryRange = tuple[int, int]
 
 _MEMBER = re.compile(r"(?:^|; )([^()]+) \((human|agent), (ent-\d+)\)(?=; |$)")
 """Matches `Entity.actor`; names have no parentheses."""
-
-
-class DropObject(TypedDict):
-    """Something left out of a request."""
-
-    id: str
-    what: str
-    tokens: int
-    cause: Cause
-    recall: str
-    """The id for `nexus drops show` and the tool `recall`."""
-    at: str
-    """ISO 8601, UTC."""
-    uncounted_bytes: int
-    """Bytes beyond the hard limit, which were not kept."""
-    recalls: int
-    """Number of recalls."""
 
 
 class Kind(StrEnum):
@@ -252,7 +235,7 @@ class Drop:
     """A drop as the ledger has it: something left out of a request, which can be recalled by its id."""
 
     id: str
-    """`d1`, `d2`, ... in a session."""
+    """`d1`, `d2`, ... in a session, for `nexus drops show` and the tool `recall`."""
     what: str
     tokens: int
     """Tokens left out, by nexus's own count."""
@@ -263,7 +246,7 @@ class Drop:
     text: str | None = None
     """The whole original; null in listings, `recall` reads it."""
     uncounted: int = 0
-    """Bytes beyond the hard limit, counted but not stored."""
+    """Bytes beyond the hard limit, which were counted but not kept."""
     recalls: int = 0
     """Number of recalls."""
     after: int = 0
@@ -281,18 +264,15 @@ class Drop:
         return self.cause not in (Cause.OUTPUT_CAP, Cause.PRUNED)
 
 
-def drop_value(drop: Drop) -> DropObject:
-    """Return a drop as JSON data (`nexus docs json`), with its time and number of recalls."""
-    return {
-        "id": drop.id,
-        "what": drop.what,
-        "tokens": drop.tokens,
-        "cause": drop.cause,
-        "recall": drop.id,
-        "at": drop.at,
-        "uncounted_bytes": drop.uncounted,
-        "recalls": drop.recalls,
-    }
+@dataclass(frozen=True, slots=True)
+class DropObject:
+    """Something left out of a request."""
+
+    shown: ClassVar = """
+        id:drop.id what:drop.what tokens:drop.tokens cause:drop.cause recall:drop.id at:drop.at
+        uncounted_bytes:drop.uncounted recalls:drop.recalls
+    """
+    drop: Drop
 
 
 @dataclass(frozen=True, slots=True)

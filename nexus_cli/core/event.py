@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.core.approval import SAY_INSTEAD, Answer, PersonQuestion, Question
-from nexus_cli.core.entry import Drop, DropObject, drop_value
+from nexus_cli.core.entry import Drop, DropObject
 from nexus_cli.core.errors import ErrorObject, NexusError
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, JsonOf, to_json_value
 from nexus_cli.core.message import ToolCall, ToolResult
 from nexus_cli.core.usage import Usage
 
@@ -195,9 +195,9 @@ class ContextDrop:
     kind: ClassVar[str] = "context.drop"
     drop: Drop
 
-    def line_keys(self, worker: str) -> DropObject:
+    def line_keys(self, worker: str) -> JsonOf[DropObject]:
         """Return the further keys of its line: those of a drop in a result."""
-        return drop_value(self.drop)
+        return JsonOf(to_json_value(DropObject(self.drop)))
 
 
 @dataclass(frozen=True, slots=True)

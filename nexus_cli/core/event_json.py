@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, NotRequired, TypedDict, cast
 
 from nexus_cli.core.clock import format_utc, local_now
-from nexus_cli.core.entry import Drop, DropObject, drop_value
+from nexus_cli.core.entry import Drop, DropObject
 from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.event import (
     AgentEvent,
@@ -60,7 +60,7 @@ class AskResult(TypedDict):
     seconds: float
     usage: JsonOf[Usage]
     context: ContextFigures | None
-    drops: list[DropObject]
+    drops: list[JsonOf[DropObject]]
     """The drops of this turn."""
     denied: list[DeniedCall]
     files_changed: list[str]
@@ -93,7 +93,7 @@ def result_of(
         "session": session,
         "model": model,
         "context": context,
-        "drops": [drop_value(drop) for drop in drops],
+        "drops": to_json_value(list(map(DropObject, drops))),
         "files_changed": list(outcome.changed),
     }
     keys = [key for key in AskResult.__annotations__ if key != "until" or outcome.until]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import datetime
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import (
@@ -63,7 +63,7 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
     else:
         bases = [StreamLine] if kind in get_args(LineEvent) else []
         own = {"type": (kind, "kind")} if get_origin(type_hints(kind).get("kind")) is ClassVar else {}
-        own |= declared_keys(type_hints(kind.line_keys)["return"]) if hasattr(kind, "line_keys") else {}
+        own |= declared_keys(json_type(type_hints(kind.line_keys)["return"])) if hasattr(kind, "line_keys") else {}
         for key, path in shown_paths(kind):
             *above, name = path.split(".")
             owner = kind
@@ -74,9 +74,13 @@ def declared_keys(kind: Any) -> dict[str, tuple[Any, str]]:
 
 
 def _attribute_type(kind: Any, name: str) -> Any:
-    """Return the annotation of a field, a property or a key; the value of a tag."""
+    """Return the annotation of a field, a property or a key; the value of a tag. Behind what may be None it may be None
+    too."""
+    if parts := get_args(kind):
+        return Union[_attribute_type(parts[0], name), None]  # noqa: UP007  (a type that is known here alone)
     attribute = getattr(kind, name, None)
-    hint = type_hints(attribute.fget)["return"] if isinstance(attribute, property) else type_hints(kind)[name]
+    getter = attribute.func if isinstance(attribute, cached_property) else getattr(attribute, "fget", None)
+    hint = type_hints(getter)["return"] if getter else type_hints(kind)[name]
     return Literal[attribute] if get_origin(hint) is ClassVar else hint
 
 

@@ -1,8 +1,8 @@
 """Values as JSON has them: what is reported is the value itself, and `core/json_schema.py` describes it.
 
 A dataclass becomes an object with its fields. One whose JSON differs lists its keys in `shown`, separated by spaces:
-`KEY`, `KEY:PATH` for what is found at a path of attributes, `*:PATH` for all keys of the value there. `JsonOf` is the
-type of such an object.
+`KEY`, `KEY:PATH` for what is found at a path of attributes (null behind one that is None), `*:PATH` for all keys of
+the value there. `JsonOf` is the type of such an object.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from functools import cache
-from operator import attrgetter
+from functools import cache, reduce
 from pathlib import PurePath
 from typing import Any, Generic, Literal, TypedDict, TypeGuard, TypeVar
 
@@ -87,12 +86,16 @@ def shown_paths(kind: Any) -> tuple[tuple[str, str], ...]:
     return tuple((key, path or key) for key, _, path in (word.partition(":") for word in words))
 
 
+def _read_attribute(value: Any, name: str) -> Any:
+    return None if value is None else getattr(value, name)
+
+
 def to_json_value(value: Any) -> Any:
     """Convert `value` to JSON values: an object for a dataclass, a list for a tuple, a sorted list for a set."""
     if is_dataclass(value) and not isinstance(value, type):
         made: JsonDict = {}
         for key, path in shown_paths(type(value)):
-            item = to_json_value(attrgetter(path)(value))
+            item = to_json_value(reduce(_read_attribute, path.split("."), value))
             made |= item if key == "*" else {key: item}
         return made
     if isinstance(value, Mapping):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from nexus_cli.core.approval import Approver, PersonQuestion, QuestionAsker
 from nexus_cli.core.entry import Drop, Entry, Epoch, Kind, Manifest, Memo
@@ -22,29 +22,6 @@ from nexus_cli.core.usage import Usage
 
 if TYPE_CHECKING:
     from nexus_cli.core.attachment import Trigger
-
-
-class ServerRow(TypedDict):
-    """An MCP server in a list."""
-
-    name: str
-    source: Literal["personal", "plugin", "project", "editor"]
-    file: str
-    """The file that contains the entry."""
-    transport: Literal["stdio", "http"]
-    target: str
-    """The command line or the address as its file names it, with `${NAME}` in place of the values of variables."""
-    state: Literal["listed", "not listed", "failed"]
-    tools: int | None
-    """null until the server was asked."""
-    tokens: int | None
-    """Tokens of the schemas of its tools."""
-    listed: str | None
-    """Time of the server's answer, ISO 8601, UTC."""
-    why: str
-    """Why it is not available."""
-    left_out: list[str]
-    """One line for each tool that is not offered, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +355,7 @@ class ServerTools(Protocol):
     async def settle(self) -> Sequence[str]:
         """Wait for the tools of servers that were asked for them; return a line for each server that failed."""
 
-    def rows(self) -> list[ServerRow]:
+    def rows(self) -> Sequence[JsonObject]:
         """Return each server as JSON, sorted by name."""
 
     async def aclose(self) -> None:
@@ -490,6 +467,7 @@ class Footprint:
 class Goal:
     """A goal of the person, or one step of it."""
 
+    shown: ClassVar = "id text done"
     id: str
     """`g1`, `g2`, ... in a session."""
     text: str

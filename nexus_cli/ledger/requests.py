@@ -55,9 +55,19 @@ class RequestRow:
         return self.usage is not None and not self.is_unfinished and (self.reported or self.usage.input > 0)
 
     @property
+    def model(self) -> str:
+        """The model that it was sent to."""
+        return str(self.manifest.arguments.get("model", ""))
+
+    @property
+    def reported_usage(self) -> Usage | None:
+        """The usage that the provider reported."""
+        return self.usage if self.reported else None
+
+    @property
     def reported_tokens(self) -> int:
         """Input tokens that the provider reported; 0 if it reported none."""
-        return self.usage.input if self.usage and self.reported else 0
+        return self.reported_usage.input if self.reported_usage else 0
 
     @property
     def counted(self) -> Usage:

@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import ClassVar, Literal
 
 from nexus_cli.core.elide import clip_text
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import ServerRow, ServerTools
+from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import COMMAND, Effect, Tool, ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, fit_name, read_servers
 from nexus_cli.mcp.server_values import ServerEntry, ServerPrompt, ServerTool
@@ -27,6 +28,31 @@ LONGEST_NAME = 64
 """Most characters of a tool's name that every provider takes; that of its server is never cut."""
 READ_RESOURCE = "read_resource"
 _READER_SCHEMA = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": []}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    """An MCP server in a list."""
+
+    shown: ClassVar = """
+        name:entry.name source:entry.source file:entry.file transport:entry.transport target:entry.shown state
+        tools:listed.count tokens:listed.tokens listed:listed.at why left_out
+    """
+    entry: ServerEntry
+    listed: ToolList | None
+    """Its tools, as far as they are known."""
+    why: str
+    """Why it is not available."""
+
+    @property
+    def state(self) -> Literal["listed", "not listed", "failed"]:
+        """`failed`: it is not available; `not listed`: it was not asked for its tools yet."""
+        return "failed" if self.why else "listed" if self.listed else "not listed"
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """One line for each tool that is not offered, with the reason."""
+        return self.listed.left_out if self.listed else ()
 
 
 @dataclass
@@ -74,26 +100,8 @@ class Catalogue:
 
     def describe_servers(self, failed: Mapping[str, str]) -> list[ServerRow]:
         """Return the rows of `ServerTools.rows`; `failed` has reasons by hash of the entry."""
-        rows: list[ServerRow] = []
-        for name, entry in self.entries.items():
-            listed = self.lists.get(name)
-            why = failed.get(entry.sha256, "")
-            rows.append(
-                {
-                    "name": name,
-                    "source": entry.source,
-                    "file": entry.file,
-                    "transport": "http" if entry.url else "stdio",
-                    "target": entry.shown,
-                    "state": "failed" if why else "listed" if listed else "not listed",
-                    "tools": len(listed.tools) if listed else None,
-                    "tokens": listed.tokens if listed else None,
-                    "listed": listed.at if listed else None,
-                    "why": why,
-                    "left_out": list(listed.left_out) if listed else [],
-                }
-            )
-        return rows
+        entries = self.entries.items()
+        return [ServerRow(entry, self.lists.get(name), failed.get(entry.sha256, "")) for name, entry in entries]
 
     def instructions(self) -> dict[str, str]:
         """Return the instructions of servers, by name, without forms of ours."""

@@ -48,7 +48,12 @@ class ServerEntry:
     file: str = ""
     """The file that names it, in a form that can be shown."""
     shown: str = ""
-    """Its command or URL as the file has it, with the names of variables and not their values."""
+    """Its command or URL as the file has it, with `${NAME}` in place of the values of variables."""
+
+    @property
+    def transport(self) -> Literal["stdio", "http"]:
+        """The way to the server."""
+        return "http" if self.url else "stdio"
 
     @property
     def sha256(self) -> str:

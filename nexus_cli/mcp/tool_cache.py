@@ -50,13 +50,18 @@ class ToolList:
     tokens: int
     """Tokens of all their schemas."""
     at: str
-    """When the server was asked, as an ISO time in UTC."""
+    """Time of the server's answer, ISO 8601, UTC."""
     prompts: tuple[ServerPrompt, ...] = ()
     resources: tuple[tuple[str, str], ...] = ()
     """URI and name of each."""
     instructions: str = ""
     left_out: tuple[str, ...] = ()
     """A line for each tool that is not offered, with the reason."""
+
+    @property
+    def count(self) -> int:
+        """The number of the tools; null until the server was asked."""
+        return len(self.tools)
 
 
 def _path(entry: ServerEntry) -> Path:

@@ -6,16 +6,16 @@ reported. The verdicts are those of `nexus_cli.conversation.cache_diagnosis`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypedDict, cast
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.cache_diagnosis import CAUSES
 from nexus_cli.conversation.fingerprints import Difference
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
-from nexus_cli.core.rewrite_cost import miss_cost
-from nexus_cli.core.usage import round_dollars
+from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.request_history import RequestPair, read_conversations
 from nexus_cli.ledger import Ledger, pick_request
 from nexus_cli.provider.prompt_cache import CacheLife
@@ -38,34 +38,13 @@ from nexus_cli.reports.usage import count_requests
 
 BLAMED = ("model", "tool", "section", "effort", "message", "order", "expired", "provider", "unknown")
 """Kinds of verdicts that count as misses."""
-HEADING = ("request", "input", "expected", "cached", "written", "missed", "cost", "why")
+HEADING = "request | input | expected | cached | written | missed | cost | why"
 LEAVES = ("written", "expected", "input")
 """Columns to leave out, in this order, if the width is too small."""
 
 
-class CacheRow(TypedDict):
+class CacheRow(JsonOf[RequestPair]):
     """The cache figures of a request."""
-
-    lane: str
-    """The agent of a side lane."""
-    step: int
-    at: str
-    model: str
-    epoch: int
-    input: int | None
-    reported: bool
-    expected: int
-    read: int | None
-    written: int | None
-    missed: int
-    hit: float | None
-    """Share of the input that was read from the cache."""
-    cost_usd: float | None
-    """The extra cost of the miss."""
-    cause: str
-    ours: bool | None
-    """True if nexus caused the miss; null if unknown."""
-    why: str
 
 
 class CacheTotal(TypedDict):
@@ -101,9 +80,11 @@ class CacheDifference(JsonOf[Difference]):
     by: str
 
 
-class MissReport(CacheRow, ReportOfSession):
+class MissReport(CacheRow):
     """The cache miss of one request, and its cause."""
 
+    version: Literal[1]
+    session: str
     previous: int | None
     previous_session: str | None
     previous_input: int | None
@@ -118,11 +99,11 @@ def cache_report(ledger: Ledger, session: str, settings: Settings) -> CacheRepor
     """Return a row per request, the main conversation first, and the sums; raise `NexusError("usage", ...)` for an
     unknown session."""
     every = read_conversations(ledger, session, settings)
-    rows = [_row(asked) for conversation in every for asked in conversation.requests]
+    rows = [asked for conversation in every for asked in conversation.requests]
     return {
         "version": 1,
         "session": ledger.session(session).id,
-        "requests": rows,
+        "requests": to_json_value(rows),
         "total": _total(rows),
         "rewrites": list_rewrites(ledger, session, settings),
     }
@@ -138,32 +119,8 @@ def miss_report(ledger: Ledger, session: str, settings: Settings, step: int | No
         asked = next(missed, requests[-1])
     else:
         asked = pick_request(requests, step, f"request {step}", "`nexus cache` lists them")
-    value = {"version": 1, "session": ledger.session(session).id, **_row(asked)}
-    rewrites = list_rewrites(ledger, session, settings)
-    return cast("MissReport", {**value, **_details(asked), "rewrites": rewrites})
-
-
-def _row(asked: RequestPair) -> CacheRow:
-    row, usage, verdict = asked.row, asked.row.usage, asked.diagnosis
-    dollars = miss_cost(asked.info, verdict.missed, usage) if usage and verdict.missed else 0.0
-    return {
-        "lane": asked.conversation.log.agent,
-        "step": row.manifest.step,
-        "at": row.manifest.at,
-        "model": row.manifest.arguments.get("model", ""),
-        "epoch": row.manifest.epoch,
-        "input": usage.input if usage else None,
-        "reported": row.reported,
-        "expected": row.manifest.cached or asked.facts.expected,
-        "read": usage.cache_read if usage and row.reported else None,
-        "written": usage.cache_write if usage and row.reported else None,
-        "missed": verdict.missed,
-        "hit": round(usage.cache_read / usage.input, 4) if usage and row.reported and usage.input else None,
-        "cost_usd": dollars,
-        "cause": verdict.kind,
-        "ours": verdict.ours,
-        "why": verdict.why,
-    }
+    value = {"version": 1, "session": ledger.session(session).id, **to_json_value(asked), **_details(asked)}
+    return MissReport(**value, rewrites=list_rewrites(ledger, session, settings))
 
 
 def _details(asked: RequestPair) -> JsonObject:
@@ -185,30 +142,24 @@ def _details(asked: RequestPair) -> JsonObject:
     }
 
 
-def _total(rows: Sequence[CacheRow]) -> CacheTotal:
-    cache_rows = [row for row in rows if row["read"] is not None]
-    missed = [row for row in cache_rows if row["cause"] in BLAMED]
-    costs = [row["cost_usd"] for row in missed]
-    known = [cost for cost in costs if cost is not None]
-    total, read = sum(row["input"] or 0 for row in cache_rows), sum(row["read"] or 0 for row in cache_rows)
+def _total(rows: Sequence[RequestPair]) -> CacheTotal:
+    usage = sum((row.row.reported_usage for row in rows if row.row.reported_usage), Usage())
+    missed = [row for row in rows if row.row.reported_usage and row.diagnosis.kind in BLAMED]
+    costs, causes = [row.cost_usd for row in missed], Counter(row.diagnosis.ours for row in missed)
     return {
         "requests": len(rows),
-        "unanswered": sum(row["cause"] == "unanswered" for row in rows),
-        "input": total,
-        "read": read,
-        "written": sum(row["written"] or 0 for row in cache_rows),
-        "hit": round(read / total, 4) if total else None,
-        "missed": sum(row["missed"] for row in missed),
-        "cost_usd": None if len(known) < len(costs) else round_dollars(sum(known)),
+        "unanswered": sum(row.diagnosis.kind == "unanswered" for row in rows),
+        "input": usage.input,
+        "read": usage.cache_read,
+        "written": usage.cache_write,
+        "hit": round(usage.cache_read / usage.input, 4) if usage.input else None,
+        "missed": sum(row.diagnosis.missed for row in missed),
+        "cost_usd": None if None in costs else round_dollars(sum(filter(None, costs))),
         "misses": len(missed),
-        "ours": _count(missed, True),
-        "not_ours": _count(missed, False),
-        "unknown": _count(missed, None),
+        "ours": causes[True],
+        "not_ours": causes[False],
+        "unknown": causes[None],
     }
-
-
-def _count(rows: Iterable[CacheRow], ours: bool | None) -> int:
-    return sum(row["ours"] is ours for row in rows)
 
 
 def cache_text(value: JsonObject, width: int) -> Lines:
@@ -218,7 +169,7 @@ def cache_text(value: JsonObject, width: int) -> Lines:
         yield from filled("This session has not sent a request yet.", width)
         return
     yield from filled(_summary(value["total"]), width)
-    yield from block("requests", _fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
+    yield from block("requests", *_fit_table([row for row in rows if row["lane"] == "main"], width - 2), width)
     yield from _beside([row for row in rows if row["lane"] != "main"], width)
     yield from rewrite_lines(value["rewrites"], width)
     if value["total"]["misses"]:
@@ -272,16 +223,18 @@ def _summary(total: JsonObject) -> str:
     return f"{text} {missed} {cost}caused by nexus: {total['ours']}, not by nexus: {total['not_ours']}{unknown})."
 
 
-def _fit_table(rows: Sequence[JsonObject], width: int) -> list[tuple[str, ...]]:
-    """Return the table of some requests without the columns that do not fit into `width`; all columns if no table
-    fits."""
-    table = every = [HEADING, *map(_request_cells, rows)]
-    for name in ("", *LEAVES):
-        place = table[0].index(name) if name else len(HEADING)
-        table = [(*row[:place], *row[place + 1 :]) for row in table]
-        if aligns(table, width):
-            return table
-    return [HEADING, *((f"request {row[0]}", *row[1:]) for row in every[1:])]
+def _fit_table(rows: Sequence[JsonObject], width: int) -> tuple[str, list[tuple[Any, ...]]]:
+    """Return the heading of the table of some requests and its rows, without the columns that do not fit into `width`;
+    all columns if no table fits."""
+    heading, table = HEADING, list(map(_request_cells, rows))
+    for name in LEAVES:
+        if aligns(heading, table, width):
+            break
+        place = heading.split(" | ").index(name)
+        heading, table = heading.replace(f"{name} | ", ""), [(*row[:place], *row[place + 1 :]) for row in table]
+    if aligns(heading, table, width):
+        return heading, table
+    return HEADING, [(f"request {request}", *cells) for request, *cells in map(_request_cells, rows)]
 
 
 def _beside(rows: Sequence[JsonObject], width: int) -> Lines:
@@ -298,16 +251,16 @@ def _beside(rows: Sequence[JsonObject], width: int) -> Lines:
     return ["", "in addition:", *lines] if lines else []
 
 
-def _request_cells(row: JsonObject) -> tuple[str, ...]:
-    missed, cost = (number(row["missed"]), dollars(row["cost_usd"])) if row["missed"] else ("-", "-")
+def _request_cells(row: JsonObject) -> tuple[Any, ...]:
+    cost = dollars(row["cost_usd"]) if row["missed"] else "-"
     whose = "ours: " if row["ours"] else ""
     return (
         str(row["step"]),
-        number(row["input"]),
-        number(row["expected"]),
+        row["input"],
+        row["expected"],
         share(row["read"], row["input"]),
-        number(row["written"]),
-        missed,
+        row["written"],
+        row["missed"] or "-",
         cost,
         whose + row["why"],
     )

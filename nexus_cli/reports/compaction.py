@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from nexus_cli.core.elide import name_first
 from nexus_cli.core.event import TOO_LITTLE
@@ -39,12 +40,12 @@ def compaction_text(value: JsonObject, width: int) -> Lines:
         f"(budget: {number(value['budget'])}). Nothing was sent or changed.",
         width,
     )
-    rows: list[tuple[str, ...]] = [("part", "tokens", "messages", "turns", "includes")]
-    rows += [_row("summarized", goes), _row("kept", value["stays"])]
+    rows = [_row("summarized", goes), _row("kept", value["stays"])]
     if record := value["record"]["most"]:
-        rows.append(("record", number(record), "", "", "files, commands and goals (maximum)"))
-    rows.append(("summary", number(summary["most"]), "1", "0", "(maximum)"))
-    yield from [*block("after a compaction", rows, width), *filled("Tokens are estimated.", width, "  ")]
+        rows.append(("record", record, "", "", "files, commands and goals (maximum)"))
+    rows.append(("summary", summary["most"], 1, 0, "(maximum)"))
+    yield from block("after a compaction", "part | tokens | messages | turns | includes", rows, width)
+    yield from filled("Tokens are estimated.", width, "  ")
     source = SOURCES.get(summary["source"], summary["source"])
     how = f"The summary will be written by {summary['model']}, from {source}: {summary['why']}."
     yield from ["", *filled(_goes(goes), width), "", *filled(how, width), *_words(value["words"], width)]
@@ -52,9 +53,9 @@ def compaction_text(value: JsonObject, width: int) -> Lines:
     yield from _cost(value["cost"], width)
 
 
-def _row(name: str, part: JsonObject) -> tuple[str, ...]:
+def _row(name: str, part: JsonObject) -> tuple[Any, ...]:
     kinds = ", ".join(f"{kind} {number(tokens)}" for kind, tokens in part["by_kind"].items())
-    return name, number(part["tokens"]), number(part["messages"]), number(part["turns"]), kinds
+    return name, part["tokens"], part["messages"], part["turns"], kinds
 
 
 def _goes(goes: JsonObject) -> str:
@@ -72,25 +73,24 @@ def _words(rows: Sequence[JsonObject], width: int) -> Lines:
     newest = rows[-SHOWN:]
     shown = f", {len(newest)} of {len(rows)} shown" if len(rows) > len(newest) else ""
     title = f"your messages{shown}"
-    table = [(number(row["entry"]), FATES.get(row["kept"], ""), row["text"]) for row in newest]
-    return block(title, [("message", "kept as", "text"), *table], width)
+    table = [(row["entry"], FATES.get(row["kept"], ""), row["text"]) for row in newest]
+    return block(title, "message | kept as | text", table, width)
 
 
 def _pin_rows(rows: Sequence[JsonObject], width: int) -> Lines:
-    table: list[tuple[str, ...]] = [("id", "what", "tokens", "where", "text")]
-    table += [(row["id"], describe_pin(row), number(row["tokens"]), PLACES[row["where"]], row["text"]) for row in rows]
-    return block("pins", table, width)
+    table = [(row["id"], describe_pin(row), row["tokens"], PLACES[row["where"]], row["text"]) for row in rows]
+    return block("pins", "id | what | tokens | where | text", table, width)
 
 
 def _cost(cost: JsonObject, width: int) -> Lines:
     now = cost["now"]
-    rows = [("input of", "warm", "cold"), ("the summary", dollars(now["warm"]), dollars(now["cold"]))]
+    rows = [("the summary", dollars(now["warm"]), dollars(now["cold"]))]
     for row in cost["next"]:
         what = "next request" if row["requests"] == 1 else f"next {row['requests']} requests"
         for name in ("without", "with"):
             rows.append((f"{what} {name} compaction", dollars(row[name]["warm"]), dollars(row[name]["cold"])))
     priced = all("-" not in row for row in rows)
-    return [*(block("cost", rows, width) if priced else ()), "", *filled(_sum(cost), width)]
+    return [*(block("cost", "input of | warm | cold", rows, width) if priced else ()), "", *filled(_sum(cost), width)]
 
 
 def _sum(cost: JsonObject) -> str:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from nexus_cli.config.ledger_place import ledger_place
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.groups import group_tool_calls
-from nexus_cli.core.budget import TokenBudget, UsedTokens
 from nexus_cli.core.drop_list import UNIT, ListedDrop, window_drops
-from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.core.json_value import ABSENT, JsonDict, JsonObject, JsonOf, to_json_value
 from nexus_cli.core.limits import Bound
 from nexus_cli.core.memo_kinds import ATTACHMENTS
 from nexus_cli.core.section_rows import apportion, scale_sections
@@ -114,20 +113,9 @@ class NextRewrite(TypedDict):
     why: str
 
 
-class ContextReport(VersionedReport):
+class ContextReport(JsonOf[RequestView]):
     """The content of a request: of the next one, or with `--step` of one that was sent."""
 
-    session: str | None
-    """null for the first request of a new session."""
-    model: str
-    recipe: str
-    epoch: int
-    cursor: int
-    """The last entry that was sent."""
-    basis: str
-    budget: JsonOf[TokenBudget]
-    counted: JsonOf[UsedTokens]
-    """Tokens by nexus's own count."""
     scale: float
     """Factor from `counted` to `budget.used`."""
     section_budget: SectionBudgetObject
@@ -152,7 +140,7 @@ class ContextReport(VersionedReport):
     notices: list[str]
     pending: bool
     """False for a request that was sent."""
-    rewrite: NotRequired[NextRewrite]
+    rewrite: NextRewrite = ABSENT
     """Of an open session."""
     prefix_sha256: str
     request_sha256: str | None
@@ -195,46 +183,35 @@ def estimate_next_tokens(state: SessionState) -> int:
 
 def request_value(view: RequestView) -> ContextReport:
     request = view.request
-    used, counted, scale = request.budget.used, request.counted, request.messages_scale
-    waiting = request.waiting
+    used, scale, waiting = request.budget.used, request.messages_scale, request.waiting
     expected = {} if view.row else {"expected": min(request.repeated, request.cached)}
     listed = window_drops("", view.drops, view.items, view.memos, request.epoch.sections)
     tools = _tools(view, used.tools)
-    sections = cast("list[SectionObject]", list(request.sections))
-    return {
-        "version": 1,
-        "session": view.session,
-        "model": view.model,
-        "recipe": view.recipe.name,
-        "epoch": request.epoch.id,
-        "cursor": view.cursor,
-        "basis": request.basis,
-        "budget": to_json_value(request.budget),
-        "counted": counted.to_json(),
-        "scale": round(request.scale, 4),
-        "section_budget": _section_budget(view, sections),
-        "sections": sections,
-        "joins": {
-            "system": used.system - sum(section["tokens"] for section in sections if section["layer"] == "system")
-        },
-        "told": cast("list[SectionObject]", _told(view)),
-        "history": _history(view),
-        "attachments": _attachments(view),
-        "tools": tools,
-        "servers": _servers(view, tools),
-        "largest": largest_items(sections, tools, [*view.arranged, *view.waiting], scale),
-        "waiting": {"texts": len(view.waiting), "tokens": round(waiting * scale), "counted": waiting},
-        "cached": {"tokens": request.repeated, **expected},
-        "drops": listed["drops"],
-        "left_out": listed["left_out"],
-        "missed": listed["missed"],
-        "recalled": listed["recalled"],
-        "limits": to_json_value(view.bounds),
-        "notices": [*filter(None, [describe_left_out(request.budget.window, request.epoch.tools)]), *view.notices],
-        "pending": view.row is None,
-        "prefix_sha256": view.prefix_sha256,
-        "request_sha256": view.row.manifest.sha256 if view.row else None,
-    }
+    sections = list(request.sections)
+    return ContextReport(
+        **to_json_value(view),
+        scale=round(request.scale, 4),
+        section_budget=_section_budget(view, sections),
+        sections=sections,
+        joins={"system": used.system - sum(section["tokens"] for section in sections if section["layer"] == "system")},
+        told=_told(view),
+        history=_history(view),
+        attachments=_attachments(view),
+        tools=tools,
+        servers=_servers(view, tools),
+        largest=largest_items(sections, tools, [*view.arranged, *view.waiting], scale),
+        waiting={"texts": len(view.waiting), "tokens": round(waiting * scale), "counted": waiting},
+        cached={"tokens": request.repeated, **expected},
+        drops=listed["drops"],
+        left_out=listed["left_out"],
+        missed=listed["missed"],
+        recalled=listed["recalled"],
+        limits=to_json_value(view.bounds),
+        notices=[*filter(None, [describe_left_out(request.budget.window, request.epoch.tools)]), *view.notices],
+        pending=view.row is None,
+        prefix_sha256=view.prefix_sha256,
+        request_sha256=view.row.manifest.sha256 if view.row else None,
+    )
 
 
 def _attachments(view: RequestView) -> list[JsonDict]:
@@ -280,7 +257,7 @@ def _servers(view: RequestView, tools: Sequence[ToolTokens]) -> list[ServerToken
     return sorted(found.values(), key=lambda tokens: tokens["name"])
 
 
-def _section_budget(view: RequestView, sections: Sequence[SectionObject]) -> SectionBudgetObject:
+def _section_budget(view: RequestView, sections: Sequence[JsonObject]) -> SectionBudgetObject:
     """Return the budget of the static sections and its use, by our own count. Only the shortest forms of sticky
     sections exceed it."""
     sent = [
@@ -340,28 +317,28 @@ def context_text(value: JsonObject, width: int) -> Lines:
         text = f"next rewrite: {describe_rewrite(value['rewrite'])}; stale tool results may be removed earlier"
         yield from filled(text, width, "  ", "")
     largest = value["largest"]
-    rows = [(number(item["tokens"]), number(item["entry"]), item["what"]) for item in largest]
-    yield from block("largest items", [("tokens", "entry", "what"), *rows], width)
+    rows = [(item["tokens"], item["entry"], item["what"]) for item in largest]
+    yield from block("largest items", "tokens | entry | what", rows, width)
     files = value.get("attachments", [])
-    attached = [(number(file["entry"]), number(file["bytes"]), describe_attached(file)) for file in files]
-    yield from block("attached", [("entry", "bytes", "what"), *attached], width)
+    attached = [(file["entry"], file["bytes"], describe_attached(file)) for file in files]
+    yield from block("attached", "entry | bytes | what", attached, width)
     yield from section_rows(value, width)
-    tools = [(tool["name"], number(tool["tokens"]), "") for tool in value["tools"]]
-    yield from block("tools", [("name", "tokens", ""), *tools], width)
+    tools = [(tool["name"], tool["tokens"], "") for tool in value["tools"]]
+    yield from block("tools", "name | tokens | ", tools, width)
     servers = [
-        (server["name"], number(server["schemas"]), f"results {number(server['results'])}")
+        (server["name"], server["schemas"], f"results {number(server['results'])}")
         for server in value.get("servers", [])
     ]
-    yield from block("MCP servers", [("name", "schemas", ""), *servers], width)
+    yield from block("MCP servers", "name | schemas | ", servers, width)
     drops = value["drops"]
-    left = [(d["id"], number(d["tokens"]), name_cause(d["cause"]), describe_drop(d)) for d in drops]
-    yield from block("left out", [("id", "tokens", "cause", "what"), *left], width)
+    left = [(d["id"], d["tokens"], name_cause(d["cause"]), describe_drop(d)) for d in drops]
+    yield from block("left out", "id | tokens | cause | what", left, width)
     if drops:
         again = asked_again(value.get("recalled", 0), value.get("left_out", len(drops)), len(drops))
         counted = describe_missed(value) if "rewrite" in value else ""  # of an earlier request the status line is gone
         yield from filled(f"{again}{counted}; tokens are estimated", width, "  ")
     bounds = [(b["name"], limit(b["value"]), b["bound_by"]) for b in value["limits"]]
-    yield from block("limits", [("name", "value", "set by"), *bounds], width)
+    yield from block("limits", "name | value | set by", bounds, width)
     notes = (f"note: {notice}" for notice in value["notices"])
     yield from [*_history_lines(value, width), *paragraphs(notes, width)]
 
@@ -459,14 +436,14 @@ def section_rows(value: JsonObject, width: int) -> Lines:
     if rest := value.get("joins", {}).get("system", 0):
         rows.append(("(no section)", "S", number(rest), "", "", "", ""))
     rows += [_row(section, _layer(value, section)) for section in sections if section["layer"] != "system"]
-    yield from block("sections", _fit_bars(rows, width), width)
+    yield from block("sections", *_fit_bars(rows, width), width)
     if rows and (plan := value.get("section_budget")):
         raised = "; raised for sections that are always sent" if plan["raised"] else ""
         part = f"{number(plan['used'])} of {number(plan['tokens'])} tokens"
         text = f"{part} of the section budget (estimated){raised}"
         yield from filled(text, width, "  ")
     last = [_row(section, sum(each["tokens"] for each in told)) for section in told]
-    yield from block("sent last", _fit_bars(last, width), width)
+    yield from block("sent last", *_fit_bars(last, width), width)
     yield from _reasons([*sections, *told], width)
 
 
@@ -482,10 +459,11 @@ def _reasons(sections: list[JsonObject], width: int) -> Lines:
     return ["", "why:", *lines] if lines else []
 
 
-def _fit_bars(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
-    """Return a table of sections with its heading, without the column of bars where there is no room."""
-    table = [("id", "in", "tokens", "share", "form", "score", "from"), *rows]
-    return table if width >= ROOM else [(*row[:3], *row[4:]) for row in table]
+def _fit_bars(rows: Sequence[tuple[str, ...]], width: int) -> tuple[str, Sequence[tuple[str, ...]]]:
+    """Return the heading of a table of sections and its rows, without the column of bars where there is no room."""
+    if width < ROOM:
+        return "id | in | tokens | form | score | from", [(*row[:3], *row[4:]) for row in rows]
+    return "id | in | tokens | share | form | score | from", rows
 
 
 def _layer(value: JsonObject, section: JsonObject) -> int:

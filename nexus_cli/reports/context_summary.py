@@ -35,7 +35,8 @@ def context_summary(state: SessionState) -> ContextReport:
     used = value["budget"]["used"]["total"]
     cached = 0 if state.engine.begins_epoch else state.engine.window_request().cached
     value["cached"]["expected"] = min(value["cached"]["tokens"], cached) if used else 0
-    return {**value, "rewrite": next_rewrite(state.engine)}
+    value["rewrite"] = next_rewrite(state.engine)
+    return value
 
 
 def next_rewrite(engine: Engine) -> NextRewrite:

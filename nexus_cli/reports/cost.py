@@ -91,7 +91,7 @@ def cost_report(ledger: Ledger, session: str) -> CostReport:
             "estimated": sum(1 for row in every if row.was_answered and not row.reported),
             "unanswered": sum(1 for row in every if not row.was_answered),
         },
-        "models": _by((row.manifest.arguments.get("model", ""), row) for row in every),
+        "models": _by((row.model, row) for row in every),
         "kinds": _by([*kinds, *((WORKERS, row) for row in theirs)]),
         "turns": _turns(logs[0], info.turns, rows, theirs),
         "series": _series(every),
@@ -161,11 +161,12 @@ def cost_text(value: JsonObject, width: int, look: ReportStyle = PLAIN) -> Lines
         return
     yield from usage_lines(total, count_requests(total), width)
     yield from _plot_requests(value["series"], width, look)
-    yield from block("by model", usage_rows("model", value["models"]), width)
+    yield from block("by model", *usage_rows("model", value["models"]), width)
     if len(value["kinds"]) > 1:
-        yield from block("by kind", usage_rows("kind", value["kinds"]), width)
+        yield from block("by kind", *usage_rows("kind", value["kinds"]), width)
     turns = [{**turn, "turn": f"{turn['turn']}. {turn['text']}"} for turn in value["turns"]]
-    yield from block(f"the last {len(turns)} turns" if len(turns) > 1 else "the turn", usage_rows("turn", turns), width)
+    title = f"the last {len(turns)} turns" if len(turns) > 1 else "the turn"
+    yield from block(title, *usage_rows("turn", turns), width)
     yield from price_hint(value["models"], width)
     if total.get("estimated"):
         note = (

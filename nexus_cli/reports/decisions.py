@@ -185,12 +185,12 @@ def decisions_text(value: JsonObject, width: int) -> Lines:
         limits = [*why_text(value["in_force"], width)]
     if not rows:
         return limits or filled(NO_DECISIONS, width)
-    listed = [("id", "decision", "call", "by")]
+    listed = []
     for row in rows:
         call = cut_line(f"{row['tool']} {row['subject']}", max(24, width // 3))
         listed.append((row["id"], describe_verdict(row), call, _source(row)))
     before = filled(f"{value['more']:,} not shown: older, or allowed by the level.", width) if value["more"] else []
-    return [*before, *table(listed, width), *(["", *limits] if limits else [])]
+    return [*before, *table("id | decision | call | by", listed, width), *(["", *limits] if limits else [])]
 
 
 def decision_text(value: JsonObject, width: int) -> Lines:

@@ -10,7 +10,7 @@ from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.ledger import Ledger
 from nexus_cli.ledger.sessions import SHOWN_ID
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, filled, folded, name_cause, number, plural, table
+from nexus_cli.reports.text.lines import Lines, apart, filled, folded, name_cause, plural, table
 
 
 class DropReport(VersionedReport):
@@ -48,20 +48,20 @@ def drops_text(value: JsonObject, width: int) -> Lines:
     drops, session = value["drops"], value.get("shell")
     if not drops:
         return filled("Nothing was left out.", width)
-    rows = [("id", "tokens", "cause", "asked for", "what")]
+    rows = []
     out = [d for d in drops if not d.get("back")]
     for d in drops:
         recalls = d.get("recalls") or 0
         rows.append(
             (
                 d["id"],
-                number(d.get("tokens")),
+                d.get("tokens"),
                 name_cause(d.get("cause")),
                 f"{recalls} x" if recalls else "-",
                 describe_drop(d),
             )
         )
-    lines = table(rows, width, right=(1,))
+    lines = table("id | tokens | cause | asked for | what", rows, width)
     again = sum(1 for d in out if d.get("recalls"))
     asked = asked_again(again, len(out), len(drops))
     asked += describe_missed(value) if session is None else ""

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TextIO
 
 from nexus_cli.core.clock import format_local_minute
-from nexus_cli.core.entry import Entry, Kind, drop_value
+from nexus_cli.core.entry import DropObject, Entry, Kind
 from nexus_cli.core.errors import NexusError, reason_of
 from nexus_cli.core.json_value import JsonObject, ReportOfSession, to_json_value
 from nexus_cli.core.memo_kinds import SHELL_LINE
@@ -177,7 +177,8 @@ def _lines(record: LaneLog, info: SessionInfo, escaped: bool) -> Iterator[str]:
         yield line("entry", {**to_json_value(entry), "images": images})
     for drop in record.drops():
         text = record.original(drop.id) if drop.entries is None else None
-        yield line("drop", {**drop_value(drop), "entries": list(drop.entries) if drop.entries else None, "text": text})
+        entries = list(drop.entries) if drop.entries else None
+        yield line("drop", {**to_json_value(DropObject(drop)), "entries": entries, "text": text})
 
 
 def _markdown(record: LaneLog, info: SessionInfo) -> Iterator[str]:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from nexus_cli.conversation.goals import list_goals, open_until
 from nexus_cli.core.entry import MemoSource
-from nexus_cli.core.json_value import JsonObject, ReportOfSession
+from nexus_cli.core.json_value import JsonObject, JsonOf, ReportOfSession, to_json_value
+from nexus_cli.core.services import Goal
 from nexus_cli.reports.text.lines import Lines, filled
 
 
-class GoalStep(TypedDict):
-    id: str
-    text: str
-    done: bool
-
-
-class GoalObject(GoalStep):
+class GoalObject(JsonOf[Goal]):
     """A goal."""
 
-    steps: list[GoalStep]
+    steps: list[JsonOf[Goal]]
 
 
 class SessionGoals(ReportOfSession):
@@ -34,11 +27,10 @@ def goals_report(source: MemoSource, session: str) -> SessionGoals:
     """Return every goal of a session, except dropped ones."""
     goals: dict[str, GoalObject] = {}
     for goal in list_goals(source):
-        row: GoalStep = {"id": goal.id, "text": goal.text, "done": goal.done}
         if goal.parent:
-            goals[goal.parent]["steps"].append(row)
+            goals[goal.parent]["steps"].append(to_json_value(goal))
         else:
-            goals[goal.id] = {**row, "steps": []}
+            goals[goal.id] = GoalObject(**to_json_value(goal), steps=[])
     until = open_until(source, session).get("command")
     return {"version": 1, "session": session, "goals": [*goals.values()], "until": until}
 

@@ -21,7 +21,7 @@ from nexus_cli.config.text_file import read_text
 from nexus_cli.core.budget import TokenBudget
 from nexus_cli.core.elide import Count, cut_at_word, one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonObject, VersionedReport
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
 from nexus_cli.core.price import price_usage
 from nexus_cli.core.request import ModelInfo
 from nexus_cli.core.usage import Usage, round_dollars
@@ -61,7 +61,8 @@ class InstructionFileObject(TypedDict):
     """For as many requests as the report says, read from the cache; null if the price is unknown."""
 
 
-class InstructionFinding(TypedDict):
+@dataclass(frozen=True, slots=True)
+class InstructionFinding:
     """One line, or a whole file, that could be shorter or is wrong."""
 
     kind: Literal["duplicate", "contradiction", "stated", "long", "problem"]
@@ -69,7 +70,7 @@ class InstructionFinding(TypedDict):
     line: int
     """0 for the whole file."""
     text: str
-    other: str
+    other: str = ""
     """The location of the text that this one repeats or contradicts."""
 
 
@@ -83,7 +84,7 @@ class InstructionsReport(VersionedReport):
     cap: int
     cost_usd: float | None
     files: list[InstructionFileObject]
-    findings: list[InstructionFinding]
+    findings: list[JsonOf[InstructionFinding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,8 @@ class Line:
 
     def finding(self, kind: Any, other: str) -> InstructionFinding:
         """Return the finding about it."""
-        return _finding(kind, self.path, cut_at_word(one_line(self.text.strip()), 100), self.number, other)
-
-
-def _finding(kind: Any, path: str, text: str, line: int = 0, other: str = "") -> InstructionFinding:
-    return {"kind": kind, "path": path, "line": line, "text": text, "other": other}
+        text = cut_at_word(one_line(self.text.strip()), 100)
+        return InstructionFinding(kind, self.path, self.number, text, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +128,7 @@ def instructions_report(
         name = "built-in instructions" if path and path.parent == defaults_dir() else name
         if notice:
             problem = notice.removeprefix(f"{path} ")
-            findings.append(_finding("problem", name, problem))
+            findings.append(InstructionFinding("problem", name, 0, problem))
         if path is None or not text:
             continue
         texts[name] = text
@@ -141,7 +139,7 @@ def instructions_report(
         files.append({"path": name, "kind": kind, "paths": [*globs], "tokens": tokens, "cost_usd": cost})
         if tokens > LONG:
             what = f"{tokens:,} tokens: move the parts that concern only certain files to .claude/rules, with `paths`"
-            findings.append(_finding("long", name, what))
+            findings.append(InstructionFinding("long", name, 0, what))
     lines = [line for name, text in texts.items() for line in _read_lines(name, text)]
     findings += [*_find_repeated(lines), *_find_opposed(lines), *_find_configured(lines, root)]
     always = sum(file["tokens"] for file in files if not file["paths"])
@@ -155,7 +153,7 @@ def instructions_report(
         "cap": cap,
         "cost_usd": _read_cost(info, always),
         "files": files,
-        "findings": findings,
+        "findings": to_json_value(findings),
     }
 
 

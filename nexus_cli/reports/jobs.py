@@ -34,4 +34,4 @@ def jobs_text(value: JsonObject, width: int) -> Lines:
     """List the jobs, each on one line where there is room."""
     rows = [(job["id"], job["how"], job["name"]) for job in value["jobs"]]
     none = "No jobs. The model starts jobs with bash's `background` option."
-    return table([("id", "state", "command"), *rows], width, none)
+    return table("id | state | command", rows, width, none)

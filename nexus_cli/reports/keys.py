@@ -28,4 +28,4 @@ def keys_text(value: JsonObject, width: int) -> Lines:
     """List the keys with their places."""
     rows = [(key["name"], key["key_name"], key["place"]) for key in value["keys"]]
     none = name_commands("No keys. `nexus login PROVIDER` stores a key.")
-    return table([("key", "name", "place"), *rows], width, none)
+    return table("key | name | place", rows, width, none)

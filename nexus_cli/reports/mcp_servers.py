@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from nexus_cli.core.json_value import JsonObject, VersionedReport
-from nexus_cli.core.services import ServerRow
-from nexus_cli.mcp.server_tools import Catalogue
+from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport, to_json_value
+from nexus_cli.mcp.server_tools import Catalogue, ServerRow
 from nexus_cli.mcp.tool_cache import MOST_TOKENS
 from nexus_cli.reports.text.lines import Lines, cut_line, filled, plural, table
 
@@ -15,7 +14,7 @@ from nexus_cli.reports.text.lines import Lines, cut_line, filled, plural, table
 class ServersReport(VersionedReport):
     """The active MCP servers."""
 
-    servers: list[ServerRow]
+    servers: list[JsonOf[ServerRow]]
     sent: Literal["each", "one"]
     """`each`: every tool is sent by itself; `one`: the tool `use_tool` in their place."""
     problems: list[str]
@@ -47,7 +46,7 @@ def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersRe
     """Return the report of `nexus mcp list --json`; `failed` has reasons by hash of the entry."""
     return {
         "version": 1,
-        "servers": catalogue.describe_servers(failed),
+        "servers": to_json_value(catalogue.describe_servers(failed)),
         "sent": "each" if catalogue.tokens <= MOST_TOKENS else "one",
         "problems": list(catalogue.files.problems),
     }
@@ -55,7 +54,8 @@ def servers_report(catalogue: Catalogue, failed: Mapping[str, str]) -> ServersRe
 
 def mcp_servers_text(value: JsonObject, width: int) -> Lines:
     """List the servers, each on one line where there is room, then problems and the cost."""
-    rows = [("name", "tools", "tokens", "from", "server"), *map(_row, value["servers"])]
+    columns = ("name", "tools", "tokens", "source", "target")
+    rows = [[server[column] for column in columns] for server in value["servers"]]
     notes = [server["why"] for server in value["servers"] if server["why"]] + list(value["problems"])
     notes += [f"MCP server {server['name']}: {line}" for server in value["servers"] for line in server["left_out"]]
     if not value["servers"]:
@@ -63,7 +63,7 @@ def mcp_servers_text(value: JsonObject, width: int) -> Lines:
     if tokens := sum(server["tokens"] or 0 for server in value["servers"]):
         how = "each tool is sent separately" if value["sent"] == "each" else "`use_tool` is sent instead"
         notes.append(f"Schemas of {tokens:,} tokens: {how}")
-    lines = table(rows, width, right=(1, 2)) if value["servers"] else []
+    lines = table("name | tools | tokens | from | server", rows, width)
     return [*lines, *(line for note in notes for line in filled(note, width))]
 
 
@@ -74,14 +74,3 @@ def server_tools_text(value: JsonObject, width: int) -> Lines:
     rows = [f"  {tool['name']}  {tool['description']}" for tool in tools]
     notes = [line for note in value["left_out"] for line in filled(note, width)]
     return [*filled(head, width), *(cut_line(row, min(width, LONGEST)) for row in rows), *notes]
-
-
-def _row(server: ServerRow) -> tuple[str, ...]:
-    tools, tokens = server["tools"], server["tokens"]
-    return (
-        server["name"],
-        "-" if tools is None else f"{tools:,}",
-        "-" if tokens is None else f"{tokens:,}",
-        server["source"],
-        server["target"],
-    )

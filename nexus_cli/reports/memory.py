@@ -147,9 +147,8 @@ def memory_text(value: JsonObject, width: int) -> Lines:
         if value.get("more"):
             yield from apart(f"Showing the best {len(facts)}; more match.", width)
     elif kept:
-        rows = [("id", "slot", "since", "from", "text")]
-        rows += [(f["id"], f["slot"], when(f["at"])[:10], f.get("place") or f["source"], _statement(f)) for f in kept]
-        yield from table(rows, width)
+        rows = [(f["id"], f["slot"], when(f["at"])[:10], f.get("place") or f["source"], _statement(f)) for f in kept]
+        yield from table("id | slot | since | from | text", rows, width)
 
 
 def fact_text(value: JsonObject, width: int) -> Lines:

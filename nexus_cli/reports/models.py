@@ -20,7 +20,7 @@ from nexus_cli.provider.local_servers import LocalServer, local_servers
 from nexus_cli.provider.model_names import SUBSCRIPTIONS
 from nexus_cli.provider.model_table import check_model, provider_of, subscription_models, takes_effort
 from nexus_cli.provider.served_models import list_served
-from nexus_cli.reports.text.lines import Lines, filled, number, table
+from nexus_cli.reports.text.lines import Lines, apart, filled, number, table
 
 NO_MODEL = "No model is available: no key or local server offers a model. `nexus login PROVIDER` stores a key."
 COVERED = "covered by the subscription"
@@ -125,11 +125,10 @@ def models_text(value: JsonObject, width: int) -> Lines:
     models = value["models"]
     if not models:
         return filled(NO_MODEL, width)
-    rows = [("", "model", "window", "$ in", "$ out", "cache", "because")]
-    rows += [("*" if m["name"] == value["chosen"] else "", *model_cells(m)) for m in models]
+    rows = [("*" if m["name"] == value["chosen"] else "", *model_cells(m)) for m in models]
     incl = f" incl.: {COVERED}." if any(m.get("covered") for m in models) else ""
     foot = f"$ per million tokens; - means unknown.{incl} * is the default."
-    return [*table(rows, width, right=(2, 3, 4)), "", *filled(foot, width)]
+    return [*table(" | model | window | $ in | $ out | cache | because", rows, width), *apart(foot, width)]
 
 
 def model_text(value: JsonObject, width: int) -> Lines:

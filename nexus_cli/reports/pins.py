@@ -76,11 +76,11 @@ def pins_text(value: JsonObject, width: int) -> Lines:
     text = name_commands(f"Nothing is pinned. `nexus pin add TEXT` pins the text; `nexus pin add {newest}.")
     if pins:
         text = f"{plural(len(pins), 'pin')}, {number(value['tokens'])} of {number(value['room'])} tokens."
-    rows = [(pin["id"], describe_pin(pin), number(pin["tokens"]), pin["text"]) for pin in pins]
-    lines = [*filled(text, width), *block("pinned", [("id", "what", "tokens", "text"), *rows], width)]
+    rows = [(pin["id"], describe_pin(pin), pin["tokens"], pin["text"]) for pin in pins]
+    lines = [*filled(text, width), *block("pinned", "id | what | tokens | text", rows, width)]
     said = [(str(message["entry"]), message["text"]) for message in messages]
     title = name_commands("your newest messages (to pin: nexus pin add NUMBER)")
-    return [*lines, *block(title, [("number", "text"), *said], width)]
+    return [*lines, *block(title, "number | text", said, width)]
 
 
 def describe_pin(pin: JsonObject) -> str:

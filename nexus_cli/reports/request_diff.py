@@ -217,17 +217,17 @@ def between_text(value: JsonObject, width: int) -> Lines:
         for sign, key in _SIGNS
         for section in sections[key]
     ]
-    yield from block("system sections", [("", "id", "tokens", "form"), *rows], width)
+    yield from block("system sections", " | id | tokens | form", rows, width)
     told = [("+", section["id"], *_changed_cells(section, section)) for section in value["told"]]
-    yield from block("event sections", [("", "id", "tokens", "form"), *told], width)
+    yield from block("event sections", " | id | tokens | form", told, width)
     named = [(sign, name, "") for sign, key in _SIGNS for name in tools[key]]
-    yield from block("tools", [("", "name", ""), *named], width)
+    yield from block("tools", " | name | ", named, width)
     moved = [
-        (sign, str(entry["entry"]), number(entry["tokens"]), entry["form"], entry["what"])
+        (sign, str(entry["entry"]), entry["tokens"], entry["form"], entry["what"])
         for sign, key in _SIGNS[:2]
         for entry in entries[key]
     ]
-    yield from block("entries", [("", "entry", "tokens", "form", "what"), *moved], width)
+    yield from block("entries", " | entry | tokens | form | what", moved, width)
     if not (rows or told or named or moved):
         yield from apart("Nothing differs.", width)
 

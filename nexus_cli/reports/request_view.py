@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import ClassVar, TypedDict
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.settings import Settings
@@ -40,9 +40,6 @@ from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import describe_past_subject
 
-if TYPE_CHECKING:
-    from nexus_cli.sections.planner import SectionObject
-
 UNNOTED = "the limits of this request were not recorded"
 Memos = Callable[[str], Sequence[Memo]]
 MOST = 10
@@ -70,13 +67,20 @@ class LargestPart(TypedDict):
 class RequestView:
     """One request, or the next one."""
 
+    shown: ClassVar = """
+        version session model recipe:recipe.name epoch:request.epoch.id cursor basis:request.basis budget:request.budget
+        counted:request.counted
+    """
+    version: ClassVar[int] = 1
     request: RequestPlan
     items: tuple[WindowItem, ...]
     """The window, in chronological order."""
     session: str | None
+    """null for the first request of a new session."""
     model: str
     recipe: Recipe
     cursor: int
+    """The last entry that was sent."""
     entries: int
     """Number of the conversation's entries at that time."""
     drops: Sequence[Drop]
@@ -127,7 +131,7 @@ def sent_view(ledger: Ledger, found: SessionInfo, settings: Settings, step: int)
         Estimate.of(log.calibration(info.served_name)).anchored_at(last, row.reported_tokens, window),
         TokenBudget.of(info.window, info.max_output),
         told=_sections_with(log, rows, row),
-        reported=row.usage.input if row.usage and row.reported else None,
+        reported=row.reported_usage.input if row.reported_usage else None,
     )
     return RequestView(
         request,
@@ -296,7 +300,7 @@ def _merge_plans(plans: Sequence[Memo]) -> SectionRows:
 
 
 def largest_items(
-    sections: Sequence[SectionObject], tools: Sequence[ToolTokens], items: Sequence[WindowItem], scale: float
+    sections: Sequence[JsonObject], tools: Sequence[ToolTokens], items: Sequence[WindowItem], scale: float
 ) -> list[LargestPart]:
     """Return the `MOST` largest parts: `what`, `tokens` (of `items` times `scale`), `entry` for history."""
     found: list[tuple[int, str, WindowItem | None]] = [

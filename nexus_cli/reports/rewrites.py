@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.core.entry import Cause, Memo
@@ -12,7 +13,7 @@ from nexus_cli.core.rewrite_cost import RewritePrice, break_even
 from nexus_cli.core.usage import Usage, round_dollars
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import Ledger, RequestRow
-from nexus_cli.reports.text.lines import Lines, block, dollars, filled, number, plural
+from nexus_cli.reports.text.lines import Lines, block, dollars, filled, plural
 
 SUMMARY = "compact"
 """Agent of the conversations that request summaries."""
@@ -89,9 +90,8 @@ def _row(
 
 def rewrite_lines(rows: Sequence[JsonObject], width: int) -> Lines:
     """Return a table of the newest rewrites with their break-even, below it why each was made, and the sum of all."""
-    heading = ("cause", "removed", "resent", "cost", "summary", "pays after", "since", "came out")
-    if rows:
-        yield from block("rewrites", [heading, *map(_cells, rows[-LISTED:])], width)
+    heading = "cause | removed | resent | cost | summary | pays after | since | came out"
+    yield from block("rewrites", heading, map(_cells, rows[-LISTED:]), width)
     for row in rows[-LISTED:]:
         pays = "" if row["pays"] else " (does not pay for itself)"
         yield from filled(f"{row['cause']}: {row['why']}{pays}", width, "    ", "  ")
@@ -102,17 +102,17 @@ def rewrite_lines(rows: Sequence[JsonObject], width: int) -> Lines:
         yield from filled(f"{hidden} not listed (all {len(rows)}{paid}; see `nexus cache --json`)", width, "  ")
 
 
-def _cells(row: JsonObject) -> tuple[str, ...]:
+def _cells(row: JsonObject) -> tuple[Any, ...]:
     after = "never" if row["break_even"] is None else plural(row["break_even"], "request")
     net = row["net_usd"]
     came = "-" if net is None else f"{'+' if net >= 0 else '-'}{dollars(abs(net))}"
     costs = dollars(row["cost"]), dollars(row["summary_usd"]) if row["summary_usd"] else "-"
     return (
         row["cause"],
-        number(row["saved"]),
-        number(row["cold"]),
+        row["saved"],
+        row["cold"],
         *costs,
         after,
-        number(row["requests"]),
+        row["requests"],
         came,
     )

@@ -7,7 +7,7 @@ from nexus_cli.core.json_value import JsonObject, JsonOf, VersionedReport
 from nexus_cli.core.limits import Decision, LevelFields
 from nexus_cli.reports.decisions import part_lines
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import CONFINED, Lines, aligns, filled, table
+from nexus_cli.reports.text.lines import CONFINED, Lines, filled, table
 from nexus_cli.rules.decide import CommandPart, Profile
 from nexus_cli.rules.rule_set import PermissionRule
 
@@ -38,11 +38,9 @@ class RulesReport(VersionedReport):
 
 def rules_text(value: JsonObject, width: int) -> Lines:
     """List the rules with their places, the strictest first."""
-    rows = [("decision", "rule", "holds", "from")]
-    rows += [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
-    if len(rows) > 1 or value["problems"]:
-        return table(rows, width)[int(aligns(rows, width)) :]
-    return filled(name_commands("No rules. Example: nexus rules add allow 'bash(npm test *)'"), width)
+    rows = [(rule["decision"], rule["rule"], _describe_extent(rule), rule["from"]) for rule in value["rules"]]
+    none = "" if value["problems"] else name_commands("No rules. Example: nexus rules add allow 'bash(npm test *)'")
+    return table("decision | rule | holds | from", rows, width, none, headed=False)
 
 
 def _describe_extent(rule: JsonObject) -> str:

@@ -19,7 +19,7 @@ from nexus_cli.reports.conversation import Replay, open_calls
 from nexus_cli.reports.runs import describe_runs
 from nexus_cli.reports.sessions import title_of
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, cut_line, filled, table, when
+from nexus_cli.reports.text.lines import Lines, apart, cut_line, table, when
 
 SERVERS = ("serve", "acp", "schedule", "runs")
 """Commands whose process has several sessions: ending one would end all."""
@@ -113,16 +113,15 @@ def _state(log: LaneLog, owner: LockOwner) -> tuple[RunningState, str | None]:
 
 def running_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each, with the ways to open and to stop one."""
-    rows = [("state", "id", "where", "since", "what")]
+    rows = []
     for session in value["running"]:
         doing = f" · {session['what']}" if session["what"] else ""
         kind = "worker: " if session["kind"] == "worker" else ""
         what = cut_line(f"{kind}{session['title'] or '(no words)'}{doing}", TITLE)
         rows.append((session["state"], session["short"], _where(session), when(session["updated"]), what))
-    if len(rows) == 1:
-        return filled(NONE, width)
     ways = name_commands("Details: nexus sessions show ID. To stop: nexus sessions stop ID")
-    return [*table(rows, width), "", *filled(ways, width)]
+    lines = table("state | id | where | since | what", rows, width, NONE)
+    return [*lines, *(apart(ways, width) if rows else ())]
 
 
 def _where(session: Mapping[str, object]) -> str:

@@ -13,8 +13,7 @@ from nexus_cli.reports.text.lines import Lines, cut_line, filled, table
 
 def plans_text(value: JsonObject, width: int) -> Lines:
     """List the plans, sorted by their next time."""
-    rows = [("id", "next", "when", "level", "made by", "last run", "work")]
-    rows += [
+    rows = [
         (
             plan["id"],
             _next(plan),
@@ -27,7 +26,7 @@ def plans_text(value: JsonObject, width: int) -> Lines:
         for plan in value["plans"]
     ]
     none = name_commands("Nothing is scheduled. Use `nexus schedule add PROMPT` with --at, --in or --cron.")
-    return table(rows, width, none)
+    return table("id | next | when | level | made by | last run | work", rows, width, none)
 
 
 def plan_text(value: JsonObject, width: int) -> Lines:

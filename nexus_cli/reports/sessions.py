@@ -20,7 +20,7 @@ from nexus_cli.ledger.search import SearchResult
 from nexus_cli.ledger.sessions import SessionInfo, makers_of
 from nexus_cli.reports.conversation import open_calls, replay_of
 from nexus_cli.reports.text.door import name_commands
-from nexus_cli.reports.text.lines import Lines, apart, cut_line, filled, number, plural, table, when
+from nexus_cli.reports.text.lines import Lines, apart, cut_line, filled, plural, table, when
 from nexus_cli.reports.workers import recorded_workers
 from nexus_cli.session.session import Session
 
@@ -177,7 +177,7 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
     left = name_commands(" ".join(filter(None, (describe_more_sessions(value), left))))
     if not sessions:
         return filled(f"No sessions found. {left}".rstrip(), width)
-    rows, persons = [("id", "last used", "turns", "what")], len({s.get("person") for s in sessions})
+    rows, persons = [], len({s.get("person") for s in sessions})
     for s in sessions:
         what = s["name"] or title_of(s["first_text"]) or f"({s.get('recipe')})"
         named = s["id"] if width >= WIDE else s.get("short", s["id"])
@@ -185,8 +185,9 @@ def sessions_text(value: JsonObject, width: int) -> Lines:
         run = "served: " if s.get("front") == "serve" else run
         place = f"{s['person']}: " if persons > 1 else ""
         place += f"-w {s['worktree']}: " if s.get("worktree") else ""
-        rows.append((named, when(s["updated"]), number(s["turns"]), cut_line(place + run + what, TITLE)))
-    return [*table(rows, width, right=(2,)), *(apart(left, width) if left and width < WIDE else ())]
+        rows.append((named, when(s["updated"]), s["turns"], cut_line(place + run + what, TITLE)))
+    lines = table("id | last used | turns | what", rows, width)
+    return [*lines, *(apart(left, width) if left and width < WIDE else ())]
 
 
 def describe_more_sessions(value: JsonObject) -> str:

@@ -112,13 +112,12 @@ def _unknown(name: str, there: list[str], hidden: int) -> NexusError:
 
 def skills_text(value: JsonObject, width: int) -> Lines:
     """List the skills by name."""
-    rows = [("name", "from", "what")]
-    rows += [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
+    rows = [(skill["name"], _name_origin(skill), _describe(skill)) for skill in value["skills"]]
     rows += [
         (f"/{command['name']}", _name_origin(command), _describe(command)) for command in value.get("commands", ())
     ]
     rows += agent_rows(value)
-    yield from table(rows, width, NO_SKILLS)
+    yield from table("name | from | what", rows, width, NO_SKILLS)
     if value["untrusted"]:
         yield from apart(name_commands(describe_untrusted(value["untrusted"], "guide")), width)
     elif value["skills"]:

@@ -24,11 +24,11 @@ LONGEST = 60
 
 def spaces_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each space."""
-    rows = [("id", "name", "new", "newest", "members")]
-    for space in value["spaces"]:
-        new = "-" if space["new"] is None else f"{space['new']:,}"
-        rows.append((space["id"], cut_line(space["name"], LONGEST), new, when(space["newest"]) or "-", _names(space)))
-    return table(rows, width, name_commands(NONE), right=(2,))
+    rows = [
+        (space["id"], cut_line(space["name"], LONGEST), space["new"], when(space["newest"]) or "-", _names(space))
+        for space in value["spaces"]
+    ]
+    return table("id | name | new | newest | members", rows, width, name_commands(NONE))
 
 
 def space_messages_text(value: JsonObject, width: int) -> Lines:
@@ -53,13 +53,13 @@ def space_messages_text(value: JsonObject, width: int) -> Lines:
 
 def agent_goals_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each goal of an agent."""
-    rows = [("id", "priority", "", "goal")]
+    rows = []
     for goal in value["goals"]:
         kind = f"done {when(goal['done'])}" if goal["done"] else "long-term" if goal["long_term"] else ""
         rows.append((goal["id"], str(goal["priority"]), kind, goal["text"]))
     name = value["agent"]["name"]
     how = name_commands(f"nexus space goal {shlex.quote(name)} add TEXT")
-    return table(rows, width, f"{name} has no goals. To add a goal: {how}", right=(1,))
+    return table("id | priority |  | goal", rows, width, f"{name} has no goals. To add a goal: {how}")
 
 
 def new_line(width: int) -> str:

@@ -229,7 +229,7 @@ def _epoch_row(
 
 def _input(row: RequestRow) -> int:
     """Return the tokens of a request as reported, else as estimated."""
-    return row.usage.input if row.usage and row.reported else row.manifest.estimate
+    return row.reported_usage.input if row.reported_usage else row.manifest.estimate
 
 
 def _drop_row(drop: Drop) -> TimelineRow:
@@ -465,7 +465,7 @@ class SessionRecord:
             yield row.manifest.last, self._request_row(row, replied=not repeated)
 
     def _request_row(self, row: RequestRow, *, replied: bool) -> TimelineRow:
-        usage, model = row.counted, row.manifest.arguments.get("model", "")
+        usage, model = row.counted, row.model
         more: JsonObject = {"running": True} if not row.finish and row.manifest.last == self._running_after else {}
         return make_row(
             row.manifest.at,

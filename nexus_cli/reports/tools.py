@@ -9,7 +9,7 @@ from nexus_cli.core.limits import ALL, ASK, AUTO, PLAN
 from nexus_cli.core.message import USE_TOOL
 from nexus_cli.core.tool import Effect, Tool
 from nexus_cli.reports.context import live_report
-from nexus_cli.reports.text.lines import Lines, filled, number, table
+from nexus_cli.reports.text.lines import Lines, apart, filled, number, table
 from nexus_cli.session.session_state import SessionState
 
 DOES = {
@@ -102,8 +102,7 @@ def tools_text(value: JsonObject, width: int) -> Lines:
     tools = value["tools"]
     if not tools:
         return filled("This session has no tools.", width)
-    rows = [("name", "tokens", "does", "asks first")]
-    rows += [(tool["name"], number(tool["tokens"]), tool["does"], tool["asks"]) for tool in tools]
+    rows = [(tool["name"], tool["tokens"], tool["does"], tool["asks"]) for tool in tools]
     total = sum(tool["tokens"] or 0 for tool in tools)
     foot = f"{number(total)} schema tokens in every request. Level: {value['level']}; /permissions changes it."
-    return [*table(rows, width, right=(1,)), "", *filled(foot, width)]
+    return [*table("name | tokens | does | asks first", rows, width), *apart(foot, width)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Literal, NotRequired, TypedDict, assert_never, cast
+from typing import Any, Literal, NotRequired, TypedDict, assert_never, cast
 
 from nexus_cli.core.clock import format_utc
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, VersionedReport, to_json_value
@@ -31,7 +31,6 @@ from nexus_cli.reports.text.lines import (
 )
 
 UsageBy = Literal["project", "model", "key", "day", "recipe", "person", "agent", "plan"]
-FIGURES = ("requests", "input", "cached", "output", "cost")
 BAR, WITH_BARS, WIDE = 20, 80, 1000
 """Cells of a bar, the least width for it, and a width that only a pipe has."""
 DAYS, PROJECTS = 30, 20
@@ -183,14 +182,14 @@ def usage_text(value: JsonObject, width: int) -> Lines:
     days = value["days"]
     shown = days if since else days[-DAYS:]
     yield from block(
-        "by day", usage_rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown), width
+        "by day", *usage_rows("day", _with_bars(shown) if width >= WITH_BARS and len(shown) > 1 else shown), width
     )
     if len(days) > len(shown):
         earlier = plural(len(days) - len(shown), "earlier day")
         yield from filled(f"{earlier} not listed: --since {days[0]['day']} lists all", width, "  ")
-    yield from block("by model", usage_rows("model", value["models"]), width)
+    yield from block("by model", *usage_rows("model", value["models"]), width)
     projects = value["projects"][:PROJECTS]
-    yield from block("by project", usage_rows("project", projects), width)
+    yield from block("by project", *usage_rows("project", projects), width)
     if hidden := len(value["projects"]) - len(projects):
         yield from filled(
             f"{plural(hidden, 'project')} with less usage not listed: `nexus usage --json` lists all", width, "  "
@@ -203,14 +202,15 @@ def _named_rows(value: JsonObject, width: int) -> Lines:
     """Return the sums of `--by`; in a terminal with bars, which scripts would have to cut off."""
     by = value["by"]
     rows = [{**row, by: row["name"] or f"(no {by})"} for row in value["named"]]
-    table = usage_rows(by, rows)
+    heading, table = usage_rows(by, rows)
     if WITH_BARS <= width < WIDE and len(rows) > 1:
         for longest in (BAR, BAR // 2, BAR // 4):
-            bars = ("", *(bar.ljust(longest) for bar in _bars(rows, longest)))
+            bars = (bar.ljust(longest) for bar in _bars(rows, longest))
             drawn = [(*row[:-1], bar, row[-1]) for row, bar in zip(table, bars, strict=True)]
-            if aligns(drawn, width - 2):
-                return block(f"by {by}", drawn, width)
-    return block(f"by {by}", table, width)
+            with_bars = heading.removesuffix(by) + f"| {by}"
+            if aligns(with_bars, drawn, width - 2):
+                return block(f"by {by}", with_bars, drawn, width)
+    return block(f"by {by}", heading, table, width)
 
 
 def _with_bars(days: Sequence[JsonObject]) -> list[JsonObject]:
@@ -266,15 +266,19 @@ def price_hint(rows: Sequence[JsonObject], width: int) -> Lines:
     return [*lines, "", *filled(text, width), *filled(price_command(models[0]), width, "  ")]
 
 
-def usage_rows(name: str, rows: Sequence[JsonObject]) -> list[tuple[str, ...]]:
-    """Return the table of some sums with its heading, without the column of costs if none is known."""
-    table = [(*FIGURES, name), *((*_figures(row), str(row.get(name, row.get("name")))) for row in rows)]
-    if any(map(format_cost, rows)):
-        return table
-    place = FIGURES.index("cost")
-    return [(*row[:place], *row[place + 1 :]) for row in table]
-
-
-def _figures(row: JsonObject) -> tuple[str, ...]:
-    cached = share(row["cache_read"], row["input"])
-    return number(row["requests"]), number(row["input"]), cached, number(row["output"]), format_cost(row) or "-"
+def usage_rows(name: str, rows: Sequence[JsonObject]) -> tuple[str, list[tuple[Any, ...]]]:
+    """Return the heading of the table of some sums, and its rows, without the column of costs if none is known."""
+    costs = [format_cost(row) for row in rows]
+    has_costs = any(costs)
+    table = [
+        (
+            row["requests"],
+            row["input"],
+            share(row["cache_read"], row["input"]),
+            row["output"],
+            *([cost or "-"] if has_costs else ()),
+            str(row.get(name, row.get("name"))),
+        )
+        for row, cost in zip(rows, costs, strict=True)
+    ]
+    return f"requests | input | cached | output | {'cost | ' * has_costs}{name}", table

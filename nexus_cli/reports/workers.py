@@ -68,18 +68,19 @@ def recorded_workers(ledger: Ledger, session: str) -> list[WorkerObject]:
 
 def workers_text(value: JsonObject, width: int) -> Lines:
     """Return a line for each worker, the command that opens one, and a line for each agent."""
-    rows = [("id", "state", "steps", "tokens", "cost", "task")]
+    rows = []
     for worker in value["workers"]:
         role = f"{worker['recipe']}: " if worker["recipe"] != "worker" else ""
         task = role + worker_title(worker["task"])
         now = f" · {cut_line(worker['doing'], DOING)}" if worker["doing"] else ""
-        figures = (f"{worker['steps']:,}", short(worker["tokens"]), dollars(worker["cost_usd"]))
+        figures = (worker["steps"], short(worker["tokens"]), dollars(worker["cost_usd"]))
         rows.append((worker["id"], describe_state(worker["state"]), *figures, f"{task}{now}"))
     way = name_commands("Details: nexus agents show ID. In its session: /agents steer ID TEXT, stop ID or review ID")
-    yield from [*table(rows, width, right=(2, 3, 4)), "", *filled(way, width)] if rows[1:] else filled(NONE, width)
+    yield from table("id | state | steps | tokens | cost | task", rows, width, NONE)
+    yield from apart(way, width) if rows else ()
     if agents := agent_rows(value):
         offered = "The model can delegate work to these agents; @NAME requests an agent:"
-        yield from ["", *filled(offered, width), *table([("agent", "from", "what"), *agents], width)]
+        yield from ["", *filled(offered, width), *table("agent | from | what", agents, width)]
     if value.get("untrusted"):
         yield from apart(describe_untrusted(value["untrusted"], "agent"), width)
 

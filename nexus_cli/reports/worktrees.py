@@ -35,7 +35,7 @@ def worktrees_report(project: Path | None) -> WorktreesReport:
 def worktrees_text(value: JsonObject, width: int) -> Lines:
     """List the worktrees of a project or of all."""
     is_all = value["project"] is None
-    rows = [("name", "state", "changes", "made", *(["project"] if is_all else []), "folder")]
+    rows = []
     now = local_now()
     for row in value["worktrees"]:
         state = f"{row['state']}, in use" if row["in_use"] else row["state"]
@@ -50,7 +50,12 @@ def worktrees_text(value: JsonObject, width: int) -> Lines:
                 row["folder"],
             )
         )
-    return table(rows, width, "No worktrees here. `nexus -w NAME` creates a worktree.")
+    return table(
+        f"name | state | changes | made | {'project | ' * is_all}folder",
+        rows,
+        width,
+        "No worktrees here. `nexus -w NAME` creates a worktree.",
+    )
 
 
 def _changes(row: JsonObject) -> str:

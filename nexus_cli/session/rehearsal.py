@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.conversation.request_plan import RequestPlan
@@ -38,14 +39,24 @@ from nexus_cli.session.start_conversation import (
 class Rehearsal:
     """The first request of a turn."""
 
-    session: str
-    """The session that it resumes, "" for a new one."""
+    shown: ClassVar = """
+        version session model input:price.input cached:price.cache_read cost_usd:price.cost_usd cold:is_cold compacts
+        used:request.budget.used sections:request.sections
+    """
+    version: ClassVar[int] = 1
+    session: str | None
+    """The session that it resumes; null for a new one."""
     model: str
     request: RequestPlan
     price: Usage
     """Its input, with its cost."""
     compacts: bool
-    """True if the session would be compacted before it, so that the request sent would be smaller."""
+    """True if the session would be compacted first: the request is shown as it is before that."""
+
+    @property
+    def is_cold(self) -> bool:
+        """True if nothing of it should be in the cache."""
+        return not self.price.cache_read
 
 
 def rehearse(options: Options, settings: Settings, trigger: Trigger, services: ServiceMakers) -> Rehearsal:
@@ -100,7 +111,7 @@ async def _assemble(state: SessionState, trigger: Trigger) -> Rehearsal:
     if not compacts:
         engine.answer_cap(request)
     return Rehearsal(
-        state.session_id if state.resumed else "",
+        state.session_id if state.resumed else None,
         info.name,
         request,
         price_input(info, request.tokens, request.cached),

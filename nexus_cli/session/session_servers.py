@@ -19,9 +19,9 @@ from nexus_cli.core.approval import PersonQuestion
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import name_first, one_line, plural
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.json_value import JsonDict, JsonObject
+from nexus_cli.core.json_value import JsonDict, JsonObject, to_json_value
 from nexus_cli.core.message import USE_TOOL, ToolResult
-from nexus_cli.core.services import PersonQuestions, ServerRow, ServerTools
+from nexus_cli.core.services import PersonQuestions, ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.mcp.server_entries import ServerFiles, read_servers
 from nexus_cli.mcp.server_tools import Catalogue
@@ -201,8 +201,9 @@ class SessionServers(ServerTools):
             await asyncio.wait(waiting, timeout=SEARCH_PATIENCE)
         return [f"[{row['why']}]" for row in self.rows() if row["why"]]
 
-    def rows(self) -> list[ServerRow]:
-        return self._catalogue.describe_servers(self._failed)
+    def rows(self) -> Sequence[JsonObject]:
+        rows: Sequence[JsonObject] = to_json_value(self._catalogue.describe_servers(self._failed))
+        return rows
 
     async def aclose(self) -> None:
         for task in self._tasks.values():

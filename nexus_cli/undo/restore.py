@@ -63,12 +63,12 @@ MOST_MERGED = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class KeptPath:
-    """A path that was left as it is."""
+    """A path that an undo left as it is."""
 
     path: str
     why: str
     aside: str | None = None
-    """The path of the earlier state, None if there is none."""
+    """The path of its earlier state; null if it has none."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ from typing import Literal, TypedDict
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.worktree_record import is_removed
 from nexus_cli.core.errors import NexusError, reason_of
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonOf, VersionedReport
 from nexus_cli.sandbox.own_git import GitError, find_git
 from nexus_cli.tree.byte_store import ByteStore
 from nexus_cli.tree.file_state import ABSENT
@@ -60,15 +60,6 @@ _SECONDS = 10.0
 """Seconds to wait for another undo of the same session."""
 
 
-class KeptPathObject(TypedDict):
-    """A path that an undo left as it is."""
-
-    path: str
-    why: str
-    aside: str | None
-    """The path of its earlier state; null if it has none."""
-
-
 class ReferenceObject(TypedDict):
     """A branch, tag, stash or HEAD that the turn changed, or a file in git's folder."""
 
@@ -99,7 +90,7 @@ class UndoReport(VersionedReport):
     """null if there was nothing to undo."""
     restored: list[str]
     removed: list[str]
-    kept: list[KeptPathObject]
+    kept: list[JsonOf[KeptPath]]
     references: list[ReferenceObject]
     head_moved: MovedHead | None
     not_covered: list[UncoveredPath]
@@ -443,11 +434,11 @@ def _report(
         "restored": sorted(map(near, result.restored)),
         "removed": sorted(map(near, result.removed)),
         "kept": [
-            {
-                "path": near(kept_path.path) or kept_path.path,
-                "why": kept_path.why,
-                "aside": near(kept_path.aside) if kept_path.aside else None,
-            }
+            JsonOf(
+                path=near(kept_path.path) or kept_path.path,
+                why=kept_path.why,
+                aside=near(kept_path.aside) if kept_path.aside else None,
+            )
             for kept_path in sorted(result.kept, key=lambda kept_path: kept_path.path)
         ],
         "references": references,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import ToolResult
-from nexus_cli.core.services import ServerRow, ServerTools
+from nexus_cli.core.services import ServerTools
 from nexus_cli.core.tool import ToolContext
 from nexus_cli.tools.registry import ToolRegistry
 
@@ -41,7 +41,7 @@ class LentServers(ServerTools):
     async def settle(self) -> Sequence[str]:
         return await self.owner.settle()
 
-    def rows(self) -> list[ServerRow]:
+    def rows(self) -> Sequence[JsonObject]:
         return self.owner.rows()
 
     async def aclose(self) -> None:

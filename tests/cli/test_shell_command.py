@@ -34,5 +34,5 @@ def test_a_verb_is_a_shell_command_with_the_help_and_options_of_its_function(nou
 
 @pytest.mark.parametrize("noun", [noun for noun in NOUNS if noun.in_shell], ids=lambda noun: noun.name)
 def test_what_the_shell_alone_has_is_known_behind_the_slash(noun: Noun) -> None:
-    behind = {verb.name for verb in discover()[noun.name].verbs if "slash" in verb.places}
+    behind = {verb.name for verb in discover()[noun.name].verbs if verb.only != "shell"}
     assert set(noun.in_shell) == {verb.name for verb in noun.verbs} - behind

@@ -16,7 +16,18 @@ from nexus_cli.cli.print_report import print_original
 from nexus_cli.commands import find
 from nexus_cli.commands.command import CommandContext
 from nexus_cli.commands.slash_command import make_slash_command
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Report, Source, Verb, report_act, report_text
+from nexus_cli.commands.verb import (
+    Act,
+    Argument,
+    Authority,
+    Noun,
+    Option,
+    Report,
+    Source,
+    Verb,
+    report_act,
+    report_text,
+)
 from nexus_cli.core.errors import NexusError
 
 SECONDS = 30
@@ -127,7 +138,7 @@ def test_pieces_in_a_terminal_end_in_one_newline(
 
 def take(
     source: Source,
-    place: Annotated[str, Option("PLACE", is_argument=True)] = "",
+    place: Annotated[str, Argument("PLACE")] = "",
     step: Annotated[int | None, Option("N", is_positional=True)] = None,
     part: Annotated[str, Option("A:B", is_positional=True)] = "",
     folder: Annotated[str, Option("DIR", permits=True)] = "",
@@ -179,7 +190,7 @@ def test_a_report_on_another_session_does_not_wait_for_the_turn(context: FakeCon
 
 async def aim(
     context: CommandContext,
-    text: Annotated[str, Option("TEXT", is_argument=True, is_text=True)] = "",
+    text: Annotated[str, Argument("TEXT", is_text=True)] = "",
     size: Annotated[int, Option("SIZE", is_positional=True)] = 9,
     until: Annotated[str, Option("COMMAND", is_text=True)] = "",
     level: Annotated[str, Option(choices=("low", "high"))] = "",
@@ -190,9 +201,7 @@ async def aim(
     context.say(str({key: value for key, value in given.items() if value and value != 9}))
 
 
-async def note(
-    context: CommandContext, text: Annotated[str, Option("TEXT", is_argument=True, is_text=True)] = ""
-) -> None:
+async def note(context: CommandContext, text: Annotated[str, Argument("TEXT", is_text=True)] = "") -> None:
     """Note a text."""
     context.say(f"note {text}")
 
@@ -202,7 +211,7 @@ async def end(context: CommandContext) -> None:
     context.say("ended")
 
 
-async def remove(context: CommandContext, key: Annotated[str, Option("ID", "Which.", is_argument=True)]) -> None:
+async def remove(context: CommandContext, key: Annotated[str, Argument("ID", "Which.")]) -> None:
     """Remove one."""
     context.say(f"removed {key}")
 
@@ -242,9 +251,7 @@ def test_what_an_option_does_not_take_is_one_line(context: FakeContext, line: st
 
 
 def test_an_empty_word_is_none_of_several(context: FakeContext) -> None:
-    async def touch(
-        context: CommandContext, paths: Annotated[list[str], Option("[PATH]...", "Some files.", is_argument=True)]
-    ) -> None:
+    async def touch(context: CommandContext, paths: Annotated[list[str], Argument("[PATH]...", "Some files.")]) -> None:
         """Touch files."""
         context.say(" ".join(paths))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from nexus_cli.core.entry import Drop, drop_value
+from nexus_cli.core.entry import Drop, DropObject
 from nexus_cli.core.event import ContextPlan, Event
-from nexus_cli.core.json_value import JsonObject
+from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.reports.text.lines import limit, name_basis, name_cause, number, plural, share
 from nexus_cli.text.cells import one_line
 from nexus_cli.ui.print.stream import Writable
@@ -37,7 +37,7 @@ class ContextExplainer:
             lines = [brief(plan), *told_lines(plan)]
         else:
             self._epoch = plan["epoch"]
-            lines = plan_lines(plan, [drop_value(drop) for drop in self._drops()[-MAX_DROPS:]])
+            lines = plan_lines(plan, to_json_value(list(map(DropObject, self._drops()[-MAX_DROPS:]))))
         for line in lines:
             self._stream.write(one_line(f"context: {line}") + "\n")
 

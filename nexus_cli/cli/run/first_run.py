@@ -107,7 +107,7 @@ class FirstRun:
         rows = [
             (str(place), SHAPES[name].title, named[name] or SHAPES[name].page) for place, name in enumerate(known, 1)
         ]
-        lines = table([("", "", ""), *rows], self._width - 2, headed=False)
+        lines = table(" | | ", rows, self._width - 2, headed=False)
         self._put("\n".join(f"  {line}" for line in lines))
         self._say("Other ways:")
         ways = [
@@ -207,11 +207,12 @@ class FirstRun:
 
 
 def _format_models(models: Sequence[JsonObject], width: int) -> list[str]:
-    rows = [("", "model", "window", "$ in", "$ out", "because")]
+    rows = []
     for place, model in enumerate(models, 1):
         name, window, input_price, output_price, _, because = model_cells(model)
-        rows.append((str(place), cut_line(sanitize(name), 60), window, input_price, output_price, sanitize(because)))
-    return [f"  {line}" for line in table(rows, width - 2, right=(0, 2, 3, 4))]
+        called = cut_line(sanitize(name), 60)
+        rows.append((str(place), called, window, input_price, output_price, sanitize(because)))
+    return [f"  {line}" for line in table(" | model | window | $ in | $ out | because", rows, width - 2)]
 
 
 def _numbered(text: str, items: Sequence[str]) -> str:

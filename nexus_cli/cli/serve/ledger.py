@@ -8,7 +8,18 @@ from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Source, Text, Verb, print_act, report_act, report_line
+from nexus_cli.commands.verb import (
+    Act,
+    Argument,
+    Authority,
+    Noun,
+    Source,
+    Text,
+    Verb,
+    print_act,
+    report_act,
+    report_line,
+)
 from nexus_cli.config.ledger_place import LedgerPlace, is_server, ledger_place, shown_place
 from nexus_cli.core.elide import name_first, plural
 from nexus_cli.core.errors import NexusError
@@ -18,8 +29,8 @@ from nexus_cli.ledger.copying import CopyResult, copy_ledger
 from nexus_cli.ledger.readonly_database import require_ledger
 from nexus_cli.session.replay import check
 
-Project = Annotated[str, Option("PROJECT", "A folder, or the project name of a session.", is_argument=True, least=0)]
-Role = Annotated[str, Option("ROLE", "A database role: a person or a group.", is_argument=True, least=0)]
+Project = Annotated[str, Argument("PROJECT", "A folder, or the project name of a session.", least=0)]
+Role = Annotated[str, Argument("ROLE", "A database role: a person or a group.", least=0)]
 
 
 def show(source: Source) -> Text:
@@ -31,18 +42,15 @@ def copy(
     source: Source,
     original: Annotated[
         str,
-        Option(
+        Argument(
             "FROM",
             "The source: a file, or postgresql://USER@HOST/NAME.",
-            is_argument=True,
             least=0,
         ),
     ],
     target: Annotated[
         str,
-        Option(
-            "TO", "The target, which must be empty: a file, or postgresql://USER@HOST/NAME.", is_argument=True, least=0
-        ),
+        Argument("TO", "The target, which must be empty: a file, or postgresql://USER@HOST/NAME.", least=0),
     ],
 ) -> Act:
     """Copy a whole ledger into an empty one and verify every session by rebuilding its requests. On an error nothing is

@@ -10,7 +10,7 @@ from typing import Annotated, TypedDict
 from nexus_cli.cli.confirm import ask_terminal
 from nexus_cli.cli.print_report import print_for_consent, print_text, text_width
 from nexus_cli.cli.session_lookup import open_ledger
-from nexus_cli.commands.verb import Authority, Noun, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Authority, Noun, Option, Report, Source, Verb
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.paths import places, with_tilde
 from nexus_cli.core.elide import plural
@@ -51,7 +51,7 @@ MOST_LEFT_OUT = 40
 
 def import_program(
     source: Source,
-    program: Annotated[str, Option("|".join(SETUPS), "The program to import from.", is_argument=True, least=0)],
+    program: Annotated[str, Argument("|".join(SETUPS), "The program to import from.", least=0)],
     dry_run: Annotated[bool, Option(None, "Show the changes without writing anything.")] = False,
     sessions: Annotated[bool, Option(None, "Import the program's sessions instead of its settings.")] = False,
     both: Annotated[bool, Option(None, "Import the program's settings, then its sessions.", "--all")] = False,

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Annotated
 
 from nexus_cli.cli.confirm import read_hidden_line
-from nexus_cli.commands.verb import Act, Authority, Noun, Option, Source, Verb, print_act
+from nexus_cli.commands.verb import Act, Argument, Authority, Noun, Option, Source, Verb, print_act
 from nexus_cli.config.load_settings import own_settings
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.stored_keys import store_key, stored_names
@@ -48,9 +48,7 @@ ReadKey = Callable[[str], str]
 
 def login(
     source: Source,
-    words: Annotated[
-        list[str] | None, Option("[PROVIDER]", f"One of {', '.join(LOGIN_NAMES)}.", is_argument=True)
-    ] = None,
+    words: Annotated[list[str] | None, Argument("[PROVIDER]", f"One of {', '.join(LOGIN_NAMES)}.")] = None,
     key_name: Annotated[
         str, Option("NAME", "Name of this key, to select it with -m NAME:PROVIDER/MODEL.", "--as", least=0)
     ] = "",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from nexus_cli.cli.confirm import choose_several
 from nexus_cli.commands.plugin import Name
-from nexus_cli.commands.verb import Authority, Option, Report, Source, Verb
+from nexus_cli.commands.verb import Argument, Authority, Option, Report, Source, Verb
 from nexus_cli.config.trust_items import TrustItem
 from nexus_cli.core.elide import one_line, plural
 from nexus_cli.core.errors import NexusError
@@ -36,10 +36,9 @@ def add(
     source: Source,
     place: Annotated[
         str,
-        Option(
+        Argument(
             "SOURCE",
             "PATH, OWNER/REPO[:PLUGIN], REPOSITORY[@REF][:FOLDER] or PLUGIN@MARKETPLACE.",
-            is_argument=True,
             least=0,
         ),
     ],
@@ -66,9 +65,7 @@ def add(
 def update(
     source: Source,
     name: Name,
-    place: Annotated[
-        str, Option("[SOURCE]", "Another folder or repository, branch, tag or commit.", is_argument=True, least=0)
-    ] = "",
+    place: Annotated[str, Argument("[SOURCE]", "Another folder or repository, branch, tag or commit.", least=0)] = "",
     accept_all: All = False,
     yes: Yes = None,
 ) -> Report[Annotated[Any, PluginsReport]]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from typing import ClassVar
 
 from nexus_cli.config.settings import Settings
 from nexus_cli.context.manager import ContextManager
@@ -20,6 +21,7 @@ from nexus_cli.core.clock import seconds_between
 from nexus_cli.core.entry import Epoch, WindowItem, sum_tokens
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.request import ModelInfo
+from nexus_cli.core.rewrite_cost import miss_cost
 from nexus_cli.core.usage import Usage
 from nexus_cli.engine.requests.model_info import load_model_info
 from nexus_cli.ledger import LaneLog, Ledger, RequestRow
@@ -51,7 +53,7 @@ def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
         used.setdefault(row.manifest.epoch, []).append(row.manifest.at)
     for several in used.values():
         several.sort()
-    usages = [row.usage for row in rows if row.usage and row.reported]
+    usages = [row.reported_usage for row in rows if row.reported_usage]
     return RequestHistory(others.before, own, used, any(usage.cache_read or usage.cache_write for usage in usages))
 
 
@@ -59,6 +61,12 @@ def read_requests(main: LaneLog, which: str = "all") -> RequestHistory:
 class RequestPair:
     """One request of a conversation, and the newest one before it with reported usage."""
 
+    shown: ClassVar = """
+        lane:conversation.log.agent step:row.manifest.step at:row.manifest.at model:row.model epoch:row.manifest.epoch
+        input:row.usage.input reported:row.reported expected read:row.reported_usage.cache_read
+        written:row.reported_usage.cache_write missed:diagnosis.missed hit cost_usd cause:diagnosis.kind
+        ours:diagnosis.ours why:diagnosis.why
+    """
     conversation: ConversationRequests
     row: RequestRow
     before: RequestRow | None
@@ -100,6 +108,23 @@ class RequestPair:
         return two.compare(request, usage, shared=shared, age=age, proven=of.proven, differ=self.find_difference)
 
     @property
+    def expected(self) -> int:
+        """Tokens that the cache should have had."""
+        return self.row.manifest.cached or self.facts.expected
+
+    @property
+    def hit(self) -> float | None:
+        """Share of the input that was read from the cache."""
+        usage = self.row.reported_usage
+        return round(usage.cache_read / usage.input, 4) if usage and usage.input else None
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The extra cost of the miss."""
+        usage, missed = self.row.usage, self.diagnosis.missed
+        return miss_cost(self.info, missed, usage) if usage and missed else 0.0
+
+    @property
     def info(self) -> ModelInfo:
         """The model of the request."""
         return self.conversation.info(self.row)
@@ -133,10 +158,9 @@ class ConversationRequests:
     _infos: dict[str, ModelInfo] = field(default_factory=dict)
 
     def info(self, row: RequestRow) -> ModelInfo:
-        name = str(row.manifest.arguments.get("model", ""))
-        if name not in self._infos:
-            self._infos[name] = load_model_info(self.ledger, name, self.settings)
-        return self._infos[name]
+        if row.model not in self._infos:
+            self._infos[row.model] = load_model_info(self.ledger, row.model, self.settings)
+        return self._infos[row.model]
 
     def epoch(self, number: int) -> Epoch:
         if number not in self._epochs:

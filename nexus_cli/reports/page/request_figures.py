@@ -112,7 +112,7 @@ def list_request_figures(
             late = sum(section["tokens"] for section in sections)
             messages = head_tokens + sums[last] - sums[epoch.base]
             counted = UsedTokens(epoch.system_tokens, epoch.tools_tokens, max(0, messages - late), late)
-            model = row.manifest.arguments.get("model", "") or epoch.model
+            model = row.model or epoch.model
             used = estimate(model).layers(counted, _size(row))
             since = HeldPart(epoch.base + 1, last, ItemForm.FULL, sums[last] - sums[epoch.base])
             held = (*head, *([since] if last > epoch.base else ()))
@@ -132,7 +132,7 @@ def list_request_figures(
 
 
 def _size(row: RequestRow) -> int:
-    return row.usage.input if row.usage and row.reported and row.usage.input else row.manifest.estimate
+    return row.reported_tokens or row.manifest.estimate
 
 
 def _sections(rows: Sequence[JsonObject], total: int) -> list[tuple[str, int]]:

@@ -201,47 +201,40 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return [(indent + piece).rstrip() for piece in wrap(sanitize(text + "\n")[:-1], width - cells(indent))]
 
 
-def table(
-    rows: Sequence[Sequence[str]],
-    width: int,
-    none: str = "",
-    *,
-    right: Sequence[int] = (),
-    whole: bool = False,
-    headed: bool = True,
-) -> list[str]:
-    """Return `rows` (the first is the heading, which is shown if `headed`) as aligned lines; `none` if there is only a
-    heading.
+def table(heading: str, rows: Iterable[Sequence[Any]], width: int, none: str = "", *, headed: bool = True) -> list[str]:
+    """Return `rows` as aligned lines below the names of their columns, which ` | ` separates in `heading`, if it is
+    shown (`headed`); `none` if there are no rows. Figures are formatted by `number`; below `NUMBERS`, and in a first
+    column without a name, cells are right-aligned.
 
-    The last column takes the rest of `width` and is cut to it, or wrapped if `whole`. If too little is left for it each
-    row becomes a paragraph: its label (the first cell, or the last if the first is a number), then the others by name,
-    without empty ones.
+    The last column takes the rest of `width` and is cut to it. If too little is left for it each row becomes a
+    paragraph: its label (the first cell, or the last if the first is a number), then the others by name, without empty
+    ones.
     """
-    rows = [[one_line(cell) for cell in row] for row in rows]
-    if not rows:
-        return []
-    if none and not rows[1:]:
+    names, *shown = _cells(heading, rows)
+    if not shown:
         return filled(none, width)
-    columns = list(zip(*rows, strict=True))
+    columns = list(zip(names, *shown, strict=True))
     sizes = [max(map(cells, column)) for column in columns[:-1]]
     room = width - sum(sizes) - 2 * len(sizes)
     if not _roomy(columns[-1], room):
-        return [line for row in rows[1:] for line in _paragraph(rows[0], row, width, whole)]
-    lines = []
-    for row in rows if headed else rows[1:]:
-        aligned = [
-            " " * (size - cells(cell)) + cell if index in right else cell + " " * (size - cells(cell))
-            for index, (cell, size) in enumerate(zip(row, sizes, strict=False))
-        ]
-        first, *more = (filled(row[-1], room) if whole else ()) or (cut_line(row[-1], room),)
-        lines.append("  ".join([*aligned, first]).rstrip())
-        lines += [" " * (width - room) + line for line in more]
+        return [line for row in shown for line in _paragraph(names, row, width)]
+    lines, is_right = [], [name in NUMBERS or not (place or name) for place, name in enumerate(names)]
+    for row in [names, *shown] if headed else shown:
+        gaps = (" " * (size - cells(cell)) for cell, size in zip(row, sizes, strict=False))
+        aligned = [gap + cell if right else cell + gap for cell, gap, right in zip(row, gaps, is_right, strict=False)]
+        lines.append("  ".join([*aligned, cut_line(row[-1], room)]).rstrip())
     return lines
 
 
-def aligns(rows: Sequence[Sequence[str]], width: int) -> bool:
+def _cells(heading: str, rows: Iterable[Sequence[Any]]) -> list[list[str]]:
+    """Return the names of the columns, then each row, as texts on one line."""
+    texts = ([cell if isinstance(cell, str) else number(cell) for cell in row] for row in rows)
+    return [[one_line(text) for text in row] for row in ([name.strip() for name in heading.split("|")], *texts)]
+
+
+def aligns(heading: str, rows: Iterable[Sequence[Any]], width: int) -> bool:
     """True if `table` aligns `rows` at this width, False if it makes paragraphs."""
-    columns = list(zip(*rows, strict=True))
+    columns = list(zip(*_cells(heading, rows), strict=True))
     return _roomy(columns[-1], width - sum(max(map(cells, column)) + 2 for column in columns[:-1]))
 
 
@@ -249,12 +242,10 @@ def _roomy(last: Sequence[str], room: int) -> bool:
     return room >= min(ENOUGH, max(map(cells, last)))
 
 
-def _paragraph(names: Sequence[str], row: Sequence[str], width: int, whole: bool) -> list[str]:
+def _paragraph(names: Sequence[str], row: Sequence[str], width: int) -> list[str]:
     """Return a row below its label. A column without a name (a mark) goes before the label, or has no name."""
     label = len(names) - 1 if names[0] in NUMBERS else 0 if names[0] else 1
-    head = " ".join(filter(None, row[: label + 1]))
-    if label > 1:
-        head = row[label] if whole else cut_line(row[label], 2 * width)
+    head = cut_line(row[label], 2 * width) if label > 1 else " ".join(filter(None, row[: label + 1]))
     rest = [place for place in range(0 if label > 1 else label + 1, len(names)) if place != label]
     said = [
         f"{names[place]} {cut_line(row[place], 2 * width)}".strip() for place in rest if row[place] not in ("", "-")
@@ -262,19 +253,18 @@ def _paragraph(names: Sequence[str], row: Sequence[str], width: int, whole: bool
     return [*filled(head, width, "    ", ""), *filled(", ".join(said), width, "    ")]
 
 
-def block(title: str, rows: Sequence[Sequence[str]], width: int, *, whole: bool = False) -> list[str]:
-    """Return a titled table after an empty line; nothing if it has only its heading. Numbers are right-aligned."""
-    if len(rows) < 2:
-        return []
-    right = [index for index, name in enumerate(rows[0]) if name in NUMBERS]
-    return ["", f"{title}:", *("  " + line for line in table(rows, width - 2, right=right, whole=whole))]
+def block(title: str, heading: str, rows: Iterable[Sequence[Any]], width: int) -> list[str]:
+    """Return a titled table after an empty line; nothing without rows."""
+    lines = table(heading, rows, width - 2)
+    return ["", f"{title}:", *("  " + line for line in lines)] if lines else []
 
 
 NUMBERS = frozenset(
     """
-    tokens value requests input output cached cost turns window cold saved missed expected written
+    tokens value requests input output cached cost turns window cold saved missed expected written new priority steps
+    tools
     """.split()
-)
+) | {"$ in", "$ out"}
 """Headings of right-aligned columns."""
 
 

@@ -932,7 +932,7 @@ def test_lines_are_never_wider_than_asked(text: str, width: int) -> None:
 @given(st.lists(st.tuples(*[st.text(max_size=30)] * 3), min_size=1, max_size=4), st.integers(20, 100))
 def test_tables_fit_and_lose_no_first_cell(rows: list[tuple[str, str, str]], width: int) -> None:
     rows = [tuple(" ".join(cell.split()) for cell in row) for row in rows]  # type: ignore[misc]
-    lines = table([("one", "two", "three"), *rows], width)
+    lines = table("one | two | three", rows, width)
     assert not too_wide("\n".join(lines), width)
     for row in rows:
         assert "".join(sanitize(row[0]).split()) in "".join("".join(lines).split())
@@ -967,13 +967,13 @@ def test_one_entry_is_one_entry() -> None:
 
 def test_a_paragraph_begins_with_its_label_and_leaves_out_what_says_nothing() -> None:
     long = "x" * 30
-    named = table([("id", "tokens", "cause", "what"), ("d1", "5", "", long)], 24)
+    named = table("id | tokens | cause | what", [("d1", "5", "", long)], 24)
     assert named == ["d1", "    tokens 5, what", "    " + long[:20], "    " + long[20:]]
-    summed = table([("tokens", "cost", "model"), ("1,234,567", "-", long)], 30)
+    summed = table("tokens | cost | model", [(1_234_567, None, long)], 30)
     assert summed == [long, "    tokens 1,234,567"], "a number is no label"
-    marked = table([("", "id", "tokens", "form"), ("+", long[:20], "12", "outline"), ("", "b", "", "")], 24)
+    marked = table(" | id | tokens | form", [("+", long[:20], "12", "outline"), ("", "b", "", "")], 24)
     assert marked == ["+ " + long[:20], "    tokens 12, form", "    outline", "b"]
-    assert table([("name", "tokens", ""), (long, "12", "")], 30) == [long, "    tokens 12"]
+    assert table("name | tokens | ", [(long, "12", "")], 30) == [long, "    tokens 12"]
 
 
 @pytest.mark.matrix
