@@ -7,12 +7,15 @@ from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.reports.diff import DiffReport, SessionChanges, diff_report, folder_diff
 
 
-def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport]:
+def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport | SessionChanges]:
     """Show changes to files as a diff.
 
-    It shows the changes of the newest turn with changes, or of turn N with `--turn N`. For the changes to tracked files
-    since the last commit: `git diff HEAD`.
+    It shows the changes of turn N, by default of the newest turn with changes; with PATH, only those to PATH. In a
+    session, without N and PATH, it shows those of the working folder, including untracked files; without git it lists
+    the files that the session changed. In a shell, for the changes since the last commit: `git diff HEAD`.
     """
+    if source.live and not path and turn is None:
+        return Report("diff", folder_diff(source.folder(), source.ledger, source.session()))
     from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import is_undone  # noqa: PLC0415
 
@@ -26,21 +29,4 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
     return Report("diff", value, note=f"turn {shown} was undone." if undone else "")
 
 
-def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport | SessionChanges]:
-    """Show changes to files as a diff.
-
-    With N, the number of a turn, it shows the changes of that turn; with PATH, only those to PATH. Without both, it
-    shows the diff of the working folder, including untracked files; without git it lists the files that the session
-    changed.
-    """
-    if path or turn is not None:
-        return build_diff(source, path, turn)
-    return Report("diff", folder_diff(source.folder(), source.ledger, source.session()))
-
-
-NOUN = Noun(
-    "diff",
-    "run",
-    (Verb(show_changes, places=("slash",)), Verb(build_diff, of_session=True, places=("shell",))),
-    is_first=True,
-)
+NOUN = Noun("diff", "run", (Verb(show_changes, of_session=True),), is_first=True)
