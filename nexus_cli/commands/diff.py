@@ -29,4 +29,4 @@ def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Repor
     return Report("diff", value, note=f"turn {shown} was undone." if undone else "")
 
 
-NOUN = Noun("diff", "run", (Verb(show_changes, of_session=True),), is_first=True)
+NOUN = Noun("diff", "run", (Verb(show_changes, of_session=True),), aliases=("change",), is_first=True)
