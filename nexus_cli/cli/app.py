@@ -62,7 +62,7 @@ MODULES = {"import": "move_in"}
 """Modules of commands whose name is no name in Python."""
 TYPED = ("ask", "map")
 """Commands that are typer functions: a cold `nexus ask` loads no verbs."""
-FORMER = {"plan": "schedule", "permissions": "rules", "rule": "rules"}
+FORMER = {"plan": "schedule", "permissions": "rules", "rule": "rules", "drop": "drops"}
 """Former and further names of commands: accepted, not listed."""
 PEER_WORDS = {
     **dict.fromkeys(("exec", "run", "prompt", "-p", "--print"), 'nexus ask "..."'),

@@ -7,12 +7,15 @@ from nexus_cli.commands.verb import Noun, Report, Source, Verb
 from nexus_cli.reports.diff import DiffReport, SessionChanges, diff_report, folder_diff
 
 
-def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport]:
+def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport | SessionChanges]:
     """Show changes to files as a diff.
 
-    The diff is that of the newest turn with changes, or of turn N with `--turn N`. For the changes to tracked
-    files since the last commit: `git diff HEAD`.
+    The diff is that of turn N, by default the newest turn with changes; with PATH, only of changes to PATH. In a
+    session, without N and PATH, it is that of the working folder, including untracked files; without git, the files
+    that the session changed are listed. In a shell, for the changes since the last commit: `git diff HEAD`.
     """
+    if source.live and not path and turn is None:
+        return Report("diff", folder_diff(source.folder(), source.ledger, source.session()))
     from nexus_cli.reports.undo import turn_diff  # noqa: PLC0415
     from nexus_cli.undo.undo_turn import is_undone  # noqa: PLC0415
 
@@ -26,21 +29,4 @@ def build_diff(source: Source, path: Paths = None, turn: Turn = None) -> Report[
     return Report("diff", value, note=f"turn {shown} was undone." if undone else "")
 
 
-def show_changes(source: Source, path: Paths = None, turn: Turn = None) -> Report[DiffReport | SessionChanges]:
-    """Show changes to files as a diff.
-
-    With N, the number of a turn, the diff is that of this turn; with PATH, only of changes to PATH. With neither, it is
-    the diff of the working folder, including untracked files; without git, the files that the session changed are
-    listed.
-    """
-    if path or turn is not None:
-        return build_diff(source, path, turn)
-    return Report("diff", folder_diff(source.folder(), source.ledger, source.session()))
-
-
-NOUN = Noun(
-    "diff",
-    "run",
-    (Verb(show_changes, only="slash"), Verb(build_diff, of_session=True, only="shell")),
-    is_first=True,
-)
+NOUN = Noun("diff", "run", (Verb(show_changes, of_session=True),), aliases=("change",), is_first=True)

@@ -14,4 +14,10 @@ def list_hooks(source: Source) -> Report[HooksReport]:
     return Report("hooks", {"version": 1, "hooks": hooks_report(source.folder(), source.settings().hook)}, whole=True)
 
 
-NOUN = Noun("hooks", "setup", (Verb(list_hooks, opens="nothing"),), "Show commands that run at session events.")
+NOUN = Noun(
+    "hooks",
+    "setup",
+    (Verb(list_hooks, opens="nothing"),),
+    "Show commands that run at session events.",
+    aliases=("hook",),
+)

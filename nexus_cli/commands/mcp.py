@@ -191,5 +191,5 @@ NOUN = Noun(
     "Manage MCP servers, whose tools the model may use.",
     "To add a server, use `nexus mcp add` in a shell. Changes apply from the next message on.",
     ("add",),
-    aliases=("servers",),
+    aliases=("servers", "server"),
 )

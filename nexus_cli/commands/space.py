@@ -27,8 +27,6 @@ MOST_SHOWN, MOST_PRIORITY = 10_000, 9
 SpaceName = Annotated[str, Argument("SPACE", "A name or an id, such as space-3.")]
 As = Annotated[str, Option("NAME", "Act as this member; default: you.", "--as")]
 
-Posted = Report[Annotated[Any, "spaces.space_reports.PostReport"]]
-
 
 def build_list(source: Source) -> Report[Annotated[Any, "spaces.space_reports.SpacesReport"]]:
     """List spaces with their members and your unread messages."""
@@ -158,20 +156,25 @@ def set_goals(
 
 def post(
     source: Source,
-    space: SpaceName,
-    text: Annotated[
-        list[str] | None,
-        Argument("TEXT", "The message; use - or a pipe to read it from stdin.", least=0),
-    ] = None,
-    name: As = "",
-) -> Posted:
+    words: Annotated[
+        list[str],
+        Argument(
+            "SPACE [TEXT]",
+            "The space, then the message; in a shell use - or a pipe to read it from stdin.",
+            is_text=True,
+            least=0,
+        ),
+    ],
+    name: Annotated[str, Option("NAME", "Post as this member; default: you.", "--as", permits=True)] = "",
+) -> Report[Annotated[Any, "spaces.space_reports.PostReport"]]:
     """Post a message and print its id. `@Name` starts an agent; in a space of two members no mention is needed."""
     from nexus_cli.spaces.post_message import post_message  # noqa: PLC0415
     from nexus_cli.spaces.space_reports import posted_json  # noqa: PLC0415
 
+    space, *text = words if source.live is None else _split_name(source, words[0])
     settings = read_settings(source)
     member, sender = find_member(source, settings, space, name)
-    said = " ".join(text) if text and text != ["-"] else source.read_stdin()
+    said = " ".join(text) if source.live or text not in ([], ["-"]) else source.read_stdin()
     posted = post_message(source.ledger, settings, member, sender, said, source.say)
     lines = [f"agent {agent.name} was triggered: run-{run}" for agent, run in posted.triggered]
     lines += [f"resumed run-{run}" for run in posted.resumed]
@@ -182,15 +185,6 @@ def post(
     for line in lines:
         source.say(line)
     return Report("", posted_json(posted), line=posted.message.id)
-
-
-def post_words(
-    source: Source,
-    words: Annotated[str, Argument("SPACE TEXT", "The space, then the message.", is_text=True)],
-) -> Posted:
-    """Post a message in your name. `@Name` starts an agent; in a space of two members no mention is needed."""
-    space, text = _split_name(source, words)
-    return post(source, space, [text])
 
 
 def _split_name(source: Source, words: str) -> tuple[str, str]:
@@ -266,8 +260,7 @@ NOUN = Noun(
         Verb(leave, "leave", Authority.KEEPS, "write", complete=_complete_spaces),
         Verb(mute, "mute", Authority.KEEPS, "write", complete=_complete_spaces),
         Verb(set_goals, "goal", Authority.KEEPS, "write"),
-        Verb(post, "post", Authority.KEEPS, "write", only="shell"),
-        Verb(post_words, "post", Authority.KEEPS, "write", only="slash", complete=_complete_spaces),
+        Verb(post, "post", Authority.KEEPS, "write", complete=_complete_spaces),
         Verb(read, "read", Authority.KEEPS, complete=_complete_spaces),
         Verb(enter, "enter", Authority.PERMITS, complete=_complete_spaces),
     ),

@@ -107,11 +107,7 @@ def apply_changes(source: Source, name: Name) -> Applied:
         _record_apply(log, record, result, f"worktree {name}", log.count_turns())
 
     tell_its_session(source, str(record.source), name, tell)
-    names = ", ".join(conflict.path for conflict in result.conflicts)
-    left = f"worktree {name}: {plural(len(result.conflicts), 'conflict')}: {names}. Your own changes are kept."
-    undo = f"to undo the apply: nexus undo --session worktree-{name}"
-    notes = [*([left] if names else []), *([undo] if result.written else [])]
-    return Report("applied", result.to_json(record), whole=True, status=1 if names else 0, note=" ".join(notes))
+    return _report_apply(record, result, f"to undo the apply: nexus undo --session worktree-{name}")
 
 
 async def apply_in_session(context: CommandContext, name: Name) -> Applied:
@@ -133,10 +129,15 @@ async def follow_apply_in(session: Session, record: WorktreeRecord, worker: str 
     result, _ = await session.dispatcher.call_changes.follow(f"apply {of}", "", record.source, apply)
     turn = session.dispatcher.call_changes.turn_number()
     _record_apply(session.conversation.log, record, result, of, turn, worker)
-    left = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve. Your own changes are kept."
-    undo = "/undo reverts the apply and the last turn's changes."
-    notes = [*([left] if result.conflicts else []), *([undo] if result.written else [])]
-    return Report("applied", result.to_json(record), note=" ".join(notes))
+    return _report_apply(record, result, "/undo reverts the apply and the last turn's changes.")
+
+
+def _report_apply(record: WorktreeRecord, result: ApplyResult, undo: str) -> Applied:
+    """Return the report of an apply that `undo` takes back."""
+    names = ", ".join(conflict.path for conflict in result.conflicts)
+    left = f"{plural(len(result.conflicts), 'conflict')} left for you to resolve: {names}. Your own changes are kept."
+    notes = [*([left] if names else []), *([undo] if result.written else [])]
+    return Report("applied", result.to_json(record), whole=True, status=1 if names else 0, note=" ".join(notes))
 
 
 def _record_apply(log: Log, record: WorktreeRecord, result: ApplyResult, of: str, turn: int, worker: str = "") -> None:

@@ -31,6 +31,8 @@ WAITING: Final = "waiting"
 """The kind that ends a turn when its run begins to wait."""
 PARTIAL_KEPT: Final = "The partial answer is kept"
 """Start of a hint that is true only if the session is saved."""
+FORK: Final = "Fork it: nexus sessions fork ID"
+"""Hint where another process has continued the session, so that it ends here."""
 
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)

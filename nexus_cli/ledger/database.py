@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from nexus_cli.config.paths import places
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import FORK, NexusError
 from nexus_cli.core.shared_types import T
 
 Row = tuple[Any, ...]
@@ -64,7 +64,7 @@ def ledger_error(error: sqlite3.Error, what: str = "the ledger failed") -> Nexus
     if code in _BUSY:
         return NexusError("ledger", what, f"another process kept it locked for {BUSY_SECONDS:.0f} s", "Try again")
     if getattr(error, "sqlite_errorcode", None) in _TAKEN:
-        return NexusError("ledger", what, "another process continued the session", "Fork it: nexus sessions fork ID")
+        return NexusError("ledger", what, "another process continued the session", FORK)
     if code == sqlite3.SQLITE_IOERR and _is_disk_full():
         code = sqlite3.SQLITE_FULL  # SQLite cannot grow a file beside the ledger
     why, hint = _WHY.get(code, (str(error), ""))

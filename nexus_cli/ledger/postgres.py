@@ -32,7 +32,7 @@ from typing import Any
 import psycopg
 
 from nexus_cli.config.database_url import hide_password
-from nexus_cli.core.errors import LedgerAwayError, NexusError
+from nexus_cli.core.errors import FORK, LedgerAwayError, NexusError
 from nexus_cli.ledger import database
 from nexus_cli.ledger.database import Database, Query, Row
 from nexus_cli.ledger.postgres_connection import KEYS, open_connection, returns_key, server_error, translate
@@ -114,7 +114,7 @@ class PostgresDatabase(Database):
         while not self._try_lock(key):
             if time.monotonic() > deadline:
                 why = f"another process has taken over session {session}"
-                self._ended = NexusError("ledger", "the connection to the ledger was lost", why, "Fork the session")
+                self._ended = NexusError("ledger", "the connection to the ledger was lost", why, FORK)
                 raise self._ended
             time.sleep(0.1)
 

@@ -16,7 +16,7 @@ from psycopg.types.numeric import NumericBinaryLoader
 from psycopg.types.string import StrDumperUnknown, TextBinaryLoader
 
 from nexus_cli.config.database_url import hide_password
-from nexus_cli.core.errors import LedgerAwayError, NexusError
+from nexus_cli.core.errors import FORK, LedgerAwayError, NexusError
 from nexus_cli.ledger import schema
 from nexus_cli.ledger.database import Row
 
@@ -80,7 +80,7 @@ _PLACEHOLDER = re.compile(r"\?(\d*)")
 
 _WHY = {
     "23503": ("another process deleted or changed the session", "Start a new session"),
-    "23505": ("another process continued the session", "Fork it: nexus sessions fork ID"),
+    "23505": ("another process continued the session", FORK),
     "25006": ("the server is read-only", "Use the primary server"),
     "40P01": ("another process was using the same rows", "Try again"),
     "42501": ("this database role lacks the permission", "Ask the server's administrator"),

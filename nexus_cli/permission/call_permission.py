@@ -325,8 +325,8 @@ class CallPermission:
 
     def find_narrow_way(self, decision: CallDecision) -> NarrowWay:
         """Return the options or rule that let a refused call run at its level, and as little else as possible: one
-        allow rule, for a path outside the project also `--add-dir`, for commands outside the sandbox a `--rule` each.
-        Blocks."""
+        allow rule for exactly this call, for a path outside the project also `--add-dir`, for several commands, or
+        outside the sandbox, a `--rule` each. The rule of "always" is named only where no other does. Blocks."""
         call = decision.checked
         if call.tool.runs_commands:
             return self._find_way_of_command(call, decision)
@@ -351,23 +351,26 @@ class CallPermission:
         plain = [words for words in lines if words and not COMMAND_SIGNS & {*"".join(words)}]
         written = [f"{call.tool.name}({shlex.join(words)})" for words in plain]
         exact = tuple(dict.fromkeys(written)) if len(written) <= _MOST_TRIED else ()
-        offers = decision.offers if len(decision.offers) == 1 else ()
-        rule = self._find_enough((*(exact if outside else ()), *offers), call, decision.level)
+        rule = self._find_enough(exact, call, decision.level)
         for folder in map(folder_of, [*folder_rules(outside, self._project)][:_MOST_TRIED]):
             if self.decide(call, decision.level, added=(Path(folder),)).is_granted:
                 return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")
-        if rule:
-            return NarrowWay(rule)
-        ahead = exact
+        ahead = self._find_ahead(exact, call, decision.level) if not rule else ()
+        if rule or ahead:
+            return NarrowWay(rule, " ".join(f"--rule {shlex.quote(one)}" for one in ahead))
+        offers = decision.offers if len(decision.offers) == 1 else ()
+        return NarrowWay(self._find_enough(offers, call, decision.level))
+
+    def _find_ahead(self, exact: tuple[str, ...], call: CheckedCall, level: str) -> tuple[str, ...]:
+        """Return the fewest of the rules `exact` with which a call runs at `level` if they are given with `--rule`, ()
+        if all are not enough."""
         with suppress(ValueError):  # one cannot be written
-            if not ahead or not self.decide(call, decision.level, ahead=ahead).is_granted:
-                return NarrowWay()
-            for one in exact:
-                fewer = tuple(other for other in ahead if other != one)
-                if self.decide(call, decision.level, ahead=fewer).is_granted:
-                    ahead = fewer
-            return NarrowWay(option=" ".join(f"--rule {shlex.quote(one)}" for one in ahead))
-        return NarrowWay()
+            if exact and self.decide(call, level, ahead=exact).is_granted:
+                for one in exact:
+                    fewer = tuple(other for other in exact if other != one)
+                    exact = fewer if self.decide(call, level, ahead=fewer).is_granted else exact
+                return exact
+        return ()
 
     def _find_enough(self, rules: Iterable[str], call: CheckedCall, level: str) -> str:
         """Return the first allow rule with which a call runs at `level`, "" if none does."""

@@ -188,7 +188,7 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
     """Return the ways to allow them, the narrowest first, or the reason that there is none, each as a sentence."""
     by_way = [call for call in denied if not call.get("hint") and any(map(call.get, ("level", "rule", "option")))]
     rules = [call["rule"] for call in by_way if call.get("rule")]
-    options = [call["option"] for call in by_way if call.get("option") and not call.get("rule")]
+    options = [call["option"] for call in by_way if call.get("option")]
     confined = [call["level"] for call in by_way if call.get("level") not in (None, ALL)]
     alone = [call for call in by_way if call.get("level") == ALL and not call.get("option")]
     others = [call.get("hint") or call.get("why", "") for call in denied if call not in by_way]
@@ -196,11 +196,12 @@ def _ways(denied: Sequence[JsonObject], switch: str) -> Iterator[str]:
     def which(count: int) -> str:
         return "it" if len(denied) == 1 else "them" if count == len(denied) else f"{count} of them"
 
-    if rules:
-        added = [f"nexus rules add {shlex.quote(f'allow {rule}')}" for rule in dict.fromkeys(rules)]
-        yield f"To allow {which(len(rules))}: {name_first(added, NAMED, '; ')}."
     if options:
         yield f"{' '.join(dict.fromkeys(options))} lets {which(len(options))} run."
+    if rules:
+        added = [f"nexus rules add --here {shlex.quote(f'allow {rule}')}" for rule in dict.fromkeys(rules)]
+        always = "always allow" if options else "allow"
+        yield f"To {always} {which(len(rules))} here: {name_first(added, NAMED, '; ')}."
     if confined:
         level = max(confined, key=LEVELS.index)
         yield f"{switch} {level} lets {which(len(confined))} run{' too' if rules or options else ''}."

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypedDict, cast
 from nexus_cli.conversation.compaction.pins import number_pins
 from nexus_cli.conversation.compaction.work_log import read_replies
 from nexus_cli.core.clock import format_moment, recorded_seconds
-from nexus_cli.core.elide import RECALL, clip_text, one_line
+from nexus_cli.core.elide import RECALL, clip_text, last_states, one_line
 from nexus_cli.core.entry import Drop, Entry, Kind, Memo, members_of
 from nexus_cli.core.event import CompactionDone, Notice
 from nexus_cli.core.json_value import JsonDict, JsonObject, JsonOf, to_json_value
@@ -183,8 +183,9 @@ def make_row(at: str, kind: str, actor: JsonObject, text: str, *, why: str = "",
 
 
 def first_line(text: str) -> str:
-    """Return the first non-blank line of `text`, at most `LONGEST` characters."""
-    line = next((line for line in text.splitlines() if line.strip()), "")
+    """Return the first non-blank line of `text`, at most `LONGEST` characters; of a line that was overwritten, its last
+    state."""
+    line = next((line for line in last_states(text.rstrip("\r"))[0].splitlines() if line.strip()), "")
     return clip_text(line[: 4 * LONGEST].strip(), LONGEST)
 
 

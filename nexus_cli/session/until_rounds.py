@@ -194,8 +194,9 @@ class UntilRounds(Continuation):
         self._end_in_chat()
         hint = "Allow it, or use another command"
         for decision in self._state.dispatcher.denied[-1:]:
-            ways = [f"nexus rules add {shlex.quote(f'allow {decision.way.rule}')}"] if decision.way.rule else []
-            ways += [decision.way.option] if decision.way.option else []
+            rule = decision.way.rule
+            ways = [decision.way.option] if decision.way.option else []
+            ways += [f"nexus rules add --here {shlex.quote(f'allow {rule}')}"] if rule else []
             ways += [f"--allow {decision.allow}"] if decision.allow else []
             hint = f"Allow it: {', or '.join(ways)}" if ways else hint
         return NexusError("denied", f"--until {self._named} is not allowed to run", result.error, hint)

@@ -13,6 +13,7 @@ from commands.conftest import FakeContext
 from search import sample
 
 from nexus_cli import commands
+from nexus_cli.cli.app import find_command
 from nexus_cli.commands import PEER_COMMANDS, SHARED, discover, find, parse
 from nexus_cli.commands.command import GROUPS, Command
 from nexus_cli.commands.slash_command import read_arguments
@@ -56,6 +57,16 @@ def test_every_file_exports_the_commands_that_are_found() -> None:
     assert sorted(exported) == sorted(NAMES), told
     known = [name for one in discover().values() for name in (one.name, *one.aliases)]
     assert len(known) == len(set(known)), "two commands have one name"
+
+
+def test_each_noun_is_a_word_of_the_command_line() -> None:
+    readme = (Path(commands.__file__).parent / "README.md").read_text(encoding="utf-8")
+    words = dict(re.findall(r"`(\w+): (\w+)`", readme))
+    same = "space worktree plugin skill trust model key pin usage cache context timeline"
+    for noun, word in {**words, **{name: name for name in same.split()}}.items():
+        assert find_command(noun) == word, f"`nexus {noun}`: see the first paragraph of commands/README.md"
+        assert noun in PEER_COMMANDS or find(noun, discover()), f"/{noun}"
+    assert len(words) == 12
 
 
 def test_the_commands_of_the_first_days_are_there() -> None:

@@ -55,8 +55,12 @@ def test_spaces_are_listed_read_and_posted_to(husam: FakeContext, ledger: Ledger
     told = "Agent Ana was triggered: run-1; `nexus serve` or `nexus space open` executes runs"
     assert husam.said[-3:] == [told, "msg-1", "msg-2"]
     assert [one.text for one in ledger.spaces.read(ledger.spaces.find("Project"))] == ["to the shorter one"]
-    form, value = husam.run("space read space-1").shown[-1]
-    assert form == "space_messages" and [one["text"] for one in value["messages"]] == ["@Ana look at it"]
+    husam.run("space post --as Sarah Project Alpha --as it is")
+    assert [(one.sender.name, one.text) for one in ledger.spaces.read(ledger.spaces.find("Project Alpha"))][1:] == [
+        ("Sarah", "--as it is")
+    ]
+    form, value = husam.run("space read space-1 --last 2").shown[-1]
+    assert form == "space_messages" and [one["text"] for one in value["messages"]] == ["@Ana look at it", "--as it is"]
 
 
 def test_a_space_is_made_joined_and_left_behind_a_slash(husam: FakeContext, ledger: Ledger) -> None:

@@ -348,6 +348,14 @@ def test_the_end_of_a_background_command_has_a_row_and_a_line_in_the_export() ->
     assert [exported.count(f": job {line}*") for line in ended] == [1, 1, 1]
 
 
+def test_of_a_line_that_was_overwritten_the_last_state_is_shown_as_on_the_screen() -> None:
+    play = Play()
+    play.append(Kind.ASSISTANT, "agent", Message(Role.ASSISTANT, "", (ToolCall("c1a", "bash", {"command": "get"}),)))
+    result = Message(Role.TOOL, "loading 10%\rloading 50%\rloading 100%\r\ndone\n", tool_call_id="c1a")
+    play.append(Kind.TOOL, "tool:bash", result)
+    assert [row["text"] for row in rows_of(play.timeline(), "tool")] == ["loading 100%"]
+
+
 def test_a_question_to_the_person_shows_the_answers() -> None:
     play = Play()
     questions = [{"question": "Which port?"}, {"question": "Which host?"}]

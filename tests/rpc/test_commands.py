@@ -96,6 +96,7 @@ REFUSED = [
     "permissions add allow bash(*)",
     "model use openai/other",
     "skill check /etc",
+    "space post --as Ana everybody hello",
     "resume --stop 01J",
     "resume --stop=01J",
     "sessions --stop=01J",

@@ -74,11 +74,23 @@ def locked() -> None:
 
 @pytest.mark.matrix
 def test_a_level_that_is_too_low_is_named_with_the_one_that_does(tmp_path: Path) -> None:
-    way = "To allow it: nexus rules add 'allow bash(touch *)'. --allow auto lets it run too."
+    way = "To allow it here: nexus rules add --here 'allow bash(touch made)'. --allow auto lets it run too."
     assert told(tmp_path, RUN) == f"1 call was refused: bash touch made. {way}"
     both = told(tmp_path, RUN, WRITE, switch="/permissions")
-    assert both.startswith("2 calls were refused: bash touch made; write_file b.txt. To allow them: ")
+    assert both.startswith("2 calls were refused: bash touch made; write_file b.txt. To allow them here: ")
     assert both.endswith(" /permissions auto lets them run too.")
+
+
+def test_the_rule_for_a_refused_command_is_that_command_and_a_wider_one_only_where_it_cannot_be_written(
+    tmp_path: Path,
+) -> None:
+    (row,) = refused(tmp_path, RUN)
+    assert row["rule"] == "bash(touch made)"
+    other = ("bash", {"command": "touch other"})
+    (left,) = refused(tmp_path, RUN, other, rules=(row["rule"],))
+    assert left["subject"] == "touch other" and (tmp_path / "made").exists()
+    (row,) = refused(tmp_path, ("bash", {"command": "touch 'made*'"}))
+    assert row["rule"] == "bash(touch *)", "in a rule the star of the name would stand for any text"
 
 
 @pytest.mark.matrix
@@ -131,15 +143,15 @@ def test_a_run_that_confirms_without_a_terminal_does_not_name_a_level(tmp_path: 
     assert line.endswith("b.txt. This run asks before each change, and nobody could be asked.")
     outside = ("read_file", {"path": "/etc/hostname"})
     line = told(tmp_path, outside, limits=Limits(confirm=True))
-    assert line.endswith("To allow it: nexus rules add 'allow read_file(/etc/hostname)'.")
+    assert line.endswith("To allow it here: nexus rules add --here 'allow read_file(/etc/hostname)'.")
 
 
 def test_many_refused_calls_are_told_in_three_lines() -> None:
     lines = [f"python3 tools/step_{number}.py --with a --long=list of --further arguments" for number in range(7)]
-    rows = [{"tool": "bash", "subject": line, "level": "auto", "rule": f"bash({line[:25]} *)"} for line in lines]
+    rows = [{"tool": "bash", "subject": line, "level": "auto", "rule": f"bash({line[:20]} *)"} for line in lines]
     line = describe_denials(rows, "--allow")
     assert line.startswith("7 calls were refused: bash python3 tools/step_0.py --with a…; ") and "and 5 more." in line
-    assert "To allow them: nexus rules add 'allow bash(python3 tools/step_0.py" in line
+    assert "To allow them here: nexus rules add --here 'allow bash(python3 tools/step" in line
     assert len(line) <= 3 * 100, line
     reasons = [{"tool": "bash", "subject": f"c{number}", "hint": f"do {number}"} for number in range(4)]
     assert describe_denials(reasons, "--allow").endswith("Do 0; do 1 and 2 more.")
@@ -155,10 +167,11 @@ def test_the_narrowest_way_is_named_and_level_all_only_where_there_is_no_other(t
     rows = refused(project, *calls)
     line = describe_denials(rows, "--allow")
     assert [(row["allow"], row["level"]) for row in rows] == [(None, None), ("run", "auto"), (None, None)]
-    assert [row["rule"] for row in rows] == [f"read_file({beside}/data.txt)", "bash(touch *)", None]
+    assert [row["rule"] for row in rows] == [f"read_file({beside}/data.txt)", "bash(touch made)", None]
     assert [row["option"] for row in rows] == [f"--add-dir {beside}", None, "--rule 'bash(curl x)'"]
-    assert f"To allow 2 of them: nexus rules add 'allow read_file({beside}/data.txt)'; nexus rules" in line
-    assert line.endswith("--rule 'bash(curl x)' lets 1 of them run. --allow auto lets 1 of them run too.")
+    assert f". --add-dir {beside} --rule 'bash(curl x)' lets 2 of them run. To always allow 2 of them" in line
+    assert f": nexus rules add --here 'allow read_file({beside}/data.txt)'; nexus rules" in line
+    assert line.endswith(". --allow auto lets 1 of them run too.")
 
     write = ("write_file", {"path": str(beside / "new.txt"), "content": "x"})
     for level, option in (("ask", None), ("edit", f"--add-dir {beside}")):  # at the first it would not be enough
@@ -207,6 +220,12 @@ def test_a_rule_of_this_run_lets_one_command_out_of_the_sandbox_and_no_other(tmp
 
 
 def test_a_line_of_several_commands_names_a_rule_for_each_that_has_to_leave_the_sandbox(tmp_path: Path) -> None:
+    inside = ("bash", {"command": "touch one && ls && touch two"})
+    (row,) = refused(tmp_path, inside)
+    assert (row["level"], row["rule"]) == ("auto", None), "one rule for both would allow more"
+    assert row["option"] == "--rule 'bash(touch one)' --rule 'bash(touch two)'"
+    assert not refused(tmp_path, inside, rules=("bash(touch one)", "bash(touch two)"))
+
     line = ("bash", {"command": f"touch {tmp_path}/made && ls", "outside": "it belongs there"})
     (row,) = refused(tmp_path, line)
     rules = (f"bash(touch {tmp_path}/made)", "bash(ls)")

@@ -16,7 +16,7 @@ from nexus_cli.commands import discover, find, parse, use_slash_names
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.elide import plural
-from nexus_cli.core.errors import NexusError
+from nexus_cli.core.errors import FORK, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.limits import next_levels
 from nexus_cli.reports.event_texts import format_elapsed
@@ -339,7 +339,9 @@ class Repl:
         self.input_queue.sending = None
         self.refresh_status()
         failed = work.kind == "turn" and self.outcome is not None and self.outcome.has_failed
-        if failed and self._begun and self.outcome and not self.outcome.is_stopped and self.backend.is_cut_short:
+        outcome = self.outcome if failed and self._begun else None
+        may_go_on = outcome and not outcome.is_stopped and (outcome.error or {}).get("hint") != FORK
+        if may_go_on and self.backend.is_cut_short:
             self.show_note(CUT_SHORT)
         if work.kind == "turn" and not (failed or work.stopped):
             self.input_queue.release()

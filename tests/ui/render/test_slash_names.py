@@ -65,7 +65,8 @@ def test_a_report_names_the_commands_of_its_front_end() -> None:
 def test_a_refused_call_and_the_words_of_a_failure_stay_as_they_are() -> None:
     call = {"tool": "bash", "subject": "nexus status", "rule": "bash(nexus status)"}
     told = describe_denials([call], "/permissions", use_slash_names)
-    assert told == "1 call was refused: bash nexus status. To allow it: /rules add 'allow bash(nexus status)'."
+    way = "To allow it here: /rules add --here 'allow bash(nexus status)'."
+    assert told == f"1 call was refused: bash nexus status. {way}"
     error = {"kind": "limit", "message": "stopped: `nexus status` exits 1", "hint": "See `nexus cache`"}
     told = describe_failure(Outcome(ok=False, exit=3, error=error), use_slash_names)
     assert told == "stopped: `nexus status` exits 1. See `/cache`."

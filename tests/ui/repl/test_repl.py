@@ -27,7 +27,7 @@ from nexus_cli.config.settings import Settings, UiSettings
 from nexus_cli.core import event as e
 from nexus_cli.core.attachment import Trigger
 from nexus_cli.core.clock import local_now
-from nexus_cli.core.errors import NexusError, ProviderError
+from nexus_cli.core.errors import FORK, NexusError, ProviderError
 from nexus_cli.core.memo_kinds import COMMAND, WAITING_TEXTS
 from nexus_cli.core.request import Delta, Request, TextDelta
 from nexus_cli.core.typed_text import GO_ON
@@ -262,6 +262,22 @@ def test_a_stream_that_breaks_offers_the_command_that_resumes_the_turn(tmp_path:
         transcript = find_form("transcript")(session_transcript(stage.session), 80)
         assert " continued\n" in transcript and GO_ON not in transcript
         assert GO_ON in str(stage.provider.seen[-1]) and stage.text[:before].count("/continue") == 2
+
+    stage.play(scene())
+
+
+def test_a_turn_that_ends_because_another_process_has_its_session_offers_no_continue(tmp_path: Path) -> None:
+    def answer(request: Request) -> Answer:
+        why = f"another process has taken over session {stage.session.id}"
+        raise NexusError("ledger", "the connection to the ledger was lost", why, FORK)
+
+    stage = Stage(tmp_path, answer)
+
+    async def scene() -> None:
+        stage.type("begin")
+        await stage.idle()
+        assert "another process has taken over" in " ".join(stage.text.split()) and "Fork it" in stage.text
+        assert "/continue" not in stage.text
 
     stage.play(scene())
 
