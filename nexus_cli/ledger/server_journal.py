@@ -42,6 +42,8 @@ class ServerJournal(SessionJournal):
     """The address of the server."""
     wait: float
     """Seconds for which the server is waited for."""
+    _figures: dict[Any, Any] = field(default_factory=dict)
+    """By what `figure` is called with for a status line: what the opening or the last commit found."""
     waiting: list[UnsavedCall] = field(default_factory=list)
     """What the server has not committed yet, in order."""
     _saving: threading.RLock = field(default_factory=threading.RLock)
@@ -55,9 +57,6 @@ class ServerJournal(SessionJournal):
     """True once the person was told that the server is away, until it answers."""
     _file: FileLock | None = None
     """The file with what waits for the server; `close` leaves it to the next command."""
-
-    _figures: dict[Any, Any] = field(default_factory=dict)
-    """By what `figure` was called with for a status line: what the last commit found."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,8 +99,9 @@ class ServerJournal(SessionJournal):
 
     @property
     def _is_old(self) -> bool:
-        """True if the notes were read too long ago to be taken for all there are."""
-        return time.monotonic() - self._asked > _FRESH_SECONDS
+        """True if what was read may not be all there is any more; before its first turn nobody knows a new session."""
+        is_known = self._turns > 0 or not self.known.is_new
+        return is_known and time.monotonic() - self._asked > _FRESH_SECONDS
 
     def files_version(self) -> object:
         """See `SessionJournal`; what other processes note is asked for in each turn behind the first."""

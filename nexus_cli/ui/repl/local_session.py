@@ -312,6 +312,6 @@ class LocalSession(TerminalContext):
         self._sleeping.watch()
         self._runs.look_again()
 
-    def watch_runs(self) -> None:
-        """Follow the unattended runs that wait for the person."""
-        self.repl.jobs.start_background(self._runs.follow())
+    def watch_runs(self, *, at_once: bool) -> None:
+        """Follow the unattended runs that wait for the person; `at_once` if any may wait now."""
+        self.repl.jobs.start_background(self._runs.follow(at_once=at_once))
