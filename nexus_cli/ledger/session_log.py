@@ -136,10 +136,10 @@ class SessionLog(LaneLog):
         with suppress(NexusError):
             super().note(path, digest, how, at)
 
-    def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
-        if not kind or own or first or self.lane != self._journal.main_lane:
-            return super().memos(kind, own=own, first=first)
-        return self._without_failure(lambda: self._journal.notes(self, kind), list[Memo]())
+    def memos(self, *kinds: str, own: bool = False, first: int = 0) -> list[Memo]:
+        if len(kinds) != 1 or own or first or self.lane != self._journal.main_lane:
+            return super().memos(*kinds, own=own, first=first)
+        return self._without_failure(lambda: self._journal.notes(self, *kinds), list[Memo]())
 
     @property
     def is_new(self) -> bool:

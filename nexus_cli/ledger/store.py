@@ -20,9 +20,9 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, ledger_exists, ledger_place, shown_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.entry import AGENT_NAME, Memo
+from nexus_cli.core.entry import AGENT_NAME, AT_ONCE, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
-from nexus_cli.core.memo_kinds import JOB, LEFT_OUT_SECTION, OPENING_KINDS
+from nexus_cli.core.memo_kinds import DECISION, JOB, LEFT_OUT_SECTION, OPENING_KINDS, SHOWN_TEXT, TURN_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.running_workers import CLOSED, RUNNING
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 _MEMBER = "SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?"
-_ANY_RUN = ("SELECT 1 FROM runs LIMIT 1",)
+_ANY_RUN, _ALL_IDS = ("SELECT 1 FROM runs LIMIT 1",), ("SELECT id FROM sessions",)
 _OPENING: Sequence[Query] = ((_MEMBER, AGENT_NAME), (calibrations.QUERY,), _ANY_RUN)
 """What every opening of a session asks."""
 
@@ -331,6 +331,14 @@ class Ledger:
             lanes.started_query(db, lane),
         )
 
+    def showing(self, log: LaneLog, decisions: int) -> AbstractContextManager[None]:
+        """Read the rows for showing the end of a session, as `opening`; of `decisions`, the newest entries, the notes
+        of decisions are wanted."""
+        db, lane, last = self.db, log.lane, log.last_id()
+        newest = ((TURN_KINDS, AT_ONCE), ((SHOWN_TEXT,), AT_ONCE), ((DECISION,), decisions))
+        notes = (lanes.notes_query(db, lane, kinds, first=max(1, last - most + 1)) for kinds, most in newest)
+        return db.reading_once(_ALL_IDS, requests.finish_query(db, lane, last), *notes)
+
     def settle_lost(self, session: SessionInfo) -> None:
         """Record the outcome of requests and jobs of a session whose process was ended before them."""
         requests.settle_lost(self.db, session.id)
@@ -398,7 +406,7 @@ class Ledger:
 
     def short_ids(self, wanted: Sequence[str]) -> list[str]:
         """Return the shown form of each id: its last six characters, or the whole id if another id ends in these."""
-        shown, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.all("SELECT id FROM sessions")]
+        shown, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.all(*_ALL_IDS)]
         uses = Counter(session_id[-shown:] for session_id in ids) + Counter(session_id[:shown] for session_id in ids)
         return [session_id[-shown:] if uses[session_id[-shown:]] == 1 else session_id for session_id in wanted]
 

@@ -110,7 +110,7 @@ class CountingProxy:
 
 @pytest.mark.matrix
 def test_a_chat_waits_a_few_times_for_the_server_until_its_first_request(place: Path, url: str) -> None:
-    """From its start, and a step with a call."""
+    """From its start, and a step with a call; then another chat with the session."""
     Ledger.open(url).close()  # makes the tables
     proxy, seen = CountingProxy(url), list[int]()
 
@@ -121,14 +121,17 @@ def test_a_chat_waits_a_few_times_for_the_server_until_its_first_request(place: 
 
     with world(place, answer, ledger_url=proxy.url) as around:
         options, env = ["-m", around.model, "--allow", "all"], {**os.environ, "TERM": "xterm"}
-        with TerminalRun(*options, env=env, cwd=around.folder) as run:
-            run.expect("k of ")  # the tokens of the first request, drafted in the background
-            run.send("go\r")
-            run.expect("done")
-            run.send("\x04")
-            run.finish()
-        first, second = seen
-        assert 5 < first <= CHAT and second - first <= MOST, (first, second)
+        slow = "from nexus_cli.ledger import server_journal\nserver_journal._FRESH_SECONDS = 600.0\n"
+        for resumed in ([], ["-c"]):
+            before = proxy.count
+            with TerminalRun(*options, *resumed, env=env, cwd=around.folder, code=slow) as run:
+                run.expect("k of ")  # the tokens of the first request, of a new session drafted in the background
+                run.send("go\r")
+                run.expect("done")
+                run.send("\x04")
+                run.finish()
+            first, second = (sent - before for sent in seen[-2:])
+            assert 5 < first <= CHAT and second - first <= MOST, (resumed, first, second)
 
 
 @pytest.mark.matrix
