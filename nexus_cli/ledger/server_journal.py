@@ -20,8 +20,8 @@ from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
 from nexus_cli.core.shared_types import T
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_journal import SessionJournal, is_for_screen
-from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
-from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line, was_recorded
+from nexus_cli.ledger.lane_log import LaneLog, Write
+from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line
 
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
@@ -74,7 +74,7 @@ class ServerJournal(SessionJournal):
 
     def record(self, log: LaneLog, name: str, values: tuple[Any, ...], write: Write) -> None:
         """Let a call wait for `save`; outside of a turn commit it at once, or keep it if the server is away."""
-        call = UnsavedCall(log.lane, name, values, write)
+        call = UnsavedCall(log.lane, name, values)
         with self._lock:
             self.waiting.append(call)
             if self._file:
@@ -171,9 +171,7 @@ class ServerJournal(SessionJournal):
             was_tried, self._was_tried = self._was_tried, True
             with self.db.write():
                 for call in batch:
-                    log = TransactionLog(self.db, self.session, call.lane)
-                    if not (was_tried and was_recorded(log, call.name, call.values)):
-                        call.write(self.db)
+                    call.record(self.db, self.session, was_tried=was_tried)
                 found = self.known_notes.begin_later(self.db)
                 figures = {begin: begin(self.db, self.session) for begin in tuple(self._figures)}
             with self._lock:
