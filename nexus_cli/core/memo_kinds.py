@@ -133,7 +133,10 @@ OPENING_KINDS = (
     UNDONE_FILES,
     UNTIL,
     WAIT,
+    WAITING_TEXTS,
     WORKER,
 )
 """The kinds that the opening of a session or every turn asks for: they are read together. None has a note for each
 call, of which a long session has very many."""
+TURN_KINDS = (CUT_ANSWER, EVENT, RESULT, UNDONE_FILES, WORKER)
+"""The kinds that the replay of every turn asks for."""

@@ -97,7 +97,7 @@ class Log(Protocol):
         """
 
     def ends_unfinished(self) -> bool:
-        """Return True if the newest entry is a reply that was cut off, interrupted or refused by a filter."""
+        """Return True if the newest entry, which is a reply, was cut off, interrupted or refused by a filter."""
 
     def seen_files(self) -> Sequence[SeenFile]:
         """Return the files that the session saw last, newest first."""

@@ -29,6 +29,8 @@ get, so that the wait is begun anew."""
 _MOST_PENDING = 256
 _LOOK_SECONDS = 0.1
 """Seconds between two checks for a change."""
+_RECENT_SECONDS = 1.0
+"""Seconds for which an answer is recent."""
 
 _ROOM = 1 << 16
 """Bytes of free space below which an error of the disk is a full one."""
@@ -139,6 +141,8 @@ class Database:
         self._pending: list[tuple[str, Row]] = []
         self._guard: tuple[str, Row, str] | None = None
         self._constants: dict[Query, list[Row]] = {}
+        self._recent: dict[Query, tuple[float, list[Row]]] = {}
+        """By statement and values, when it was asked in `recent` or ahead, and the answer."""
         self.unsaved: dict[str, Callable[[], None]] = {}
         """By id of a session that is open here: commits what its log has not saved yet."""
         self._version: Row | None = None
@@ -164,14 +168,35 @@ class Database:
     def reading_once(self, *ahead: Query) -> Iterator[None]:
         """Give a query that this thread repeats in the block its first answer, until something is written. A server is
         asked the queries `ahead`, statement and values of each, in one round trip."""
-        self._once.answers = self._ask_ahead(ahead)
+        self._once.answers = self._add_recent(self._ask_ahead(ahead))
         try:
             yield
         finally:
             self._once.answers = None
 
+    def recent(self, query: Query, *along: Query) -> list[Row]:
+        """Return the rows of a query that are at most a second old, unless something was written here since. A server
+        that has to be asked is asked the queries `along` in the same round trip."""
+        with self._lock:  # several threads ask at the same time
+            asked, rows = self._recent.get(query, (0.0, list[Row]()))
+            if time.monotonic() - asked > _RECENT_SECONDS:
+                rows = self._add_recent(self._ask_ahead((query, *along)) or {query: self.all(*query)})[query]
+            return rows
+
     def _ask_ahead(self, queries: Sequence[Query]) -> dict[Query, list[Row]]:
+        """Ask a server several queries in one round trip; return nothing for a file, which is asked each by itself."""
         return {}
+
+    def _add_recent(self, answers: dict[Query, list[Row]]) -> dict[Query, list[Row]]:
+        now = time.monotonic()
+        self._recent |= {query: (now, rows) for query, rows in answers.items()}
+        return answers
+
+    def _forget_answers(self, *, is_new: bool) -> None:
+        """Forget what may be written now, unless nobody knows the rows that are new."""
+        if not is_new:
+            self._once.answers = None
+            self._recent.clear()
 
     def _ask(self, sql: str, values: Row) -> list[Row]:
         with self._lock:
@@ -268,15 +293,16 @@ class Database:
         anyway."""
 
     @contextmanager
-    def write(self, *, alone: bool = False) -> Iterator[None]:
+    def write(self, *, alone: bool = False, is_new: bool = False) -> Iterator[None]:
         """Open a transaction: committed to the disk when the block ends, rolled back if it raises.
 
-        With `alone` no other transaction writes meanwhile; on SQLite none ever does.
+        With `alone` no other transaction writes meanwhile; on SQLite none ever does. With `is_new` it adds rows that
+        no answer of `reading_once` and `recent` can have.
 
         Raises `NexusError("ledger", ...)` if SQLite refuses; then nothing of the block was written.
         """
-        self._once.answers = None
         with self._lock:
+            self._forget_answers(is_new=is_new)
             try:
                 retry_while_busy(lambda: self.connection.execute("BEGIN IMMEDIATE"), self.data_version)
                 self._check_guard()

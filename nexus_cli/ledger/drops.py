@@ -9,8 +9,10 @@ from collections.abc import Callable
 from nexus_cli.core.entry import Cause, Drop, format_transcript
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.ledger import blobs, entries, lanes
-from nexus_cli.ledger.database import Database, Row
+from nexus_cli.ledger.database import Database, Query, Row
 
+LEARNED = 200
+"""Newest sessions of the project that count for learned multipliers, so that old ones are forgotten."""
 _ID = re.compile(r"d([1-9][0-9]{0,17})")
 _COLUMNS = "seq, what, tokens, cause, at, first_entry, last_entry, uncounted, recalls, after"
 
@@ -83,23 +85,24 @@ def count_recall(db: Database, session: int, drop_id: str) -> None:
     db.run("UPDATE drops SET recalls = recalls + 1 WHERE session = ? AND seq = ?", session, _seq(drop_id) or 0)
 
 
-def count_misses(db: Database, project: str, kind: str, most: int) -> dict[str, tuple[int, int]]:
-    """Return for each section that a memo of this kind names how often it was left out, and how often of these its drop
-    was recalled; in the newest `most` sessions of the project.
-
-    Such a memo has `section` and `drop`.
-    """
-    project = replace_surrogates(project)
+def misses_queries(project: str, kind: str, most: int) -> tuple[Query, Query]:
+    """Return the queries, with their values, of the memos of a kind in the newest `most` sessions of a project, which
+    have `section` and `drop`, and of the drops there that were recalled."""
     newest = "(SELECT key FROM sessions WHERE project = ? ORDER BY key DESC LIMIT ?)"
-    rows = db.all(
+    values = replace_surrogates(project), most
+    missed = (
         "SELECT lanes.session, b.hash, b.codec, b.data FROM lanes JOIN memos ON memos.lane = lanes.id"
-        f" LEFT JOIN blobs b ON b.id = memos.blob WHERE lanes.session IN {newest} AND memos.kind = ?",
-        project,
-        most,
-        kind,
+        f" LEFT JOIN blobs b ON b.id = memos.blob WHERE lanes.session IN {newest} AND memos.kind = ?"
     )
-    find = f"SELECT session, seq FROM drops WHERE session IN {newest} AND recalls > 0"
-    recalled = {(session, f"d{seq}") for session, seq in (db.all(find, project, most) if rows else ())}
+    recalled = f"SELECT session, seq FROM drops WHERE session IN {newest} AND recalls > 0"
+    return (missed, *values, kind), (recalled, *values)
+
+
+def count_misses(db: Database, queries: tuple[Query, Query]) -> dict[str, tuple[int, int]]:
+    """Return for each section that a memo names how often it was left out, and how often of these its drop was
+    recalled; `queries` are those of `misses_queries`."""
+    rows = db.recent(*queries)
+    recalled = {(session, f"d{seq}") for session, seq in (db.recent(queries[1]) if rows else ())}
     counts: dict[str, tuple[int, int]] = {}
     for session, *text in rows:
         value = json.loads(blobs.unpack(*text))

@@ -7,16 +7,13 @@ keep or forget, the noun `memory` has what the person does; `relevance` ranks th
 from __future__ import annotations
 
 import re
-import threading
-import time
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.memory import COLLEAGUE, Fact, FactState, MemorySlot, fact_text
 from nexus_cli.core.message import replace_surrogates
-from nexus_cli.ledger.database import Database, Query
+from nexus_cli.ledger.database import Database, Query, Row
 
 ALL = 1 << 60
 """More rows than any table has."""
@@ -38,10 +35,6 @@ class FactTable:
         self._db = db
         self._lent_sessions: frozenset[str] = frozenset()
         """Sessions of borrowed facts: they exist in the ledger of origin, not in this one."""
-        self._kept: dict[str, tuple[float, list[Fact]]] = {}
-        """By project, when it was asked for kept facts, and what they were."""
-        self._asking = threading.Lock()
-        """Held while kept facts become known or are known no more."""
 
     def add(
         self,
@@ -61,7 +54,7 @@ class FactTable:
         `project` counts only in the project slot. Raise `ValueError` if the text is empty or too long.
         """
         text, project = fact_text(text), replace_surrogates(project) if slot is MemorySlot.PROJECT else ""
-        with self._writing():
+        with self._db.write():
             self._db.lock("facts")
             there = self._find_same(slot, project, text)
             if there is None:
@@ -105,14 +98,9 @@ class FactTable:
         where, values = _condition(project, (), FactState.KEPT)
         return self._query(f"{where} ORDER BY {_ORDER} LIMIT ?", *values, ALL)
 
-    def kept(self, project: str) -> list[Fact]:
-        """Return the kept facts of the project and the global ones, newest first; the ledger is asked once a second."""
-        with self._asking:  # several sections ask at the same time
-            asked, known = self._kept.get(project, (0.0, list[Fact]()))
-            if time.monotonic() - asked > 1.0:
-                known = self.list_facts(project, (), FactState.KEPT)
-                self._kept[project] = time.monotonic(), known
-            return known
+    def kept(self, project: str, *along: Query) -> list[Fact]:
+        """Return the kept facts of the project and the global ones, newest first; `along` as in `Database.recent`."""
+        return self._read(self._db.recent(self.kept_query(project), *along))
 
     def search(
         self, text: str, project: str | None = None, slots: Collection[MemorySlot] = (), limit: int = 20
@@ -130,7 +118,7 @@ class FactTable:
         if fact is None or (fact.state is FactState.KEPT and not fact.is_paraphrase):
             return fact
         old = [there for there in map(self.find, fact.replaces) if there is not None and there.id != fact.id]
-        with self._writing():
+        with self._db.write():
             self._db.run(
                 "UPDATE facts SET state = 'kept', changed = ?, accepted = ?, replaces = '' WHERE key = ?",
                 at,
@@ -149,7 +137,7 @@ class FactTable:
         """
         fact = self.find(fact_id)
         if fact is not None:
-            with self._writing():
+            with self._db.write():
                 self._erase([fact], at)
             self._db.shrink()
         return fact
@@ -171,7 +159,7 @@ class FactTable:
         there = next((fact for fact in same if fact.state is FactState.PROPOSED), None)
         rest = [fact for fact in {fact.id: fact for fact in (*old, *same)}.values() if fact != there]
         names = {name for fact in (*old, *same) for name in fact.replaces}
-        with self._writing():
+        with self._db.write():
             if there is None:
                 key = self._insert(slot, project, text, FactState.PROPOSED, at, "nexus", "", 0, "")
             else:
@@ -187,7 +175,7 @@ class FactTable:
     def borrow(self, facts: Sequence[Fact]) -> None:
         """Copy facts of another ledger into this one with their ids, which must be free."""
         self._lent_sessions |= {fact.session for fact in facts if not fact.deleted}
-        with self._writing():
+        with self._db.write():
             for fact in facts:
                 self._db.run(
                     "INSERT INTO facts (key, slot, project, text, state, at, changed, actor, session, entry, quote,"
@@ -218,18 +206,8 @@ class FactTable:
     def clear_quotes(self, session: str) -> None:
         """Remove the quotes from the facts of a deleted session; the facts stay."""
         if self._db.one("SELECT 1 FROM facts WHERE session = ? AND quote <> ''", session):
-            with self._writing():
-                self._db.run("UPDATE facts SET quote = '' WHERE session = ?", session)
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Open a transaction, after which no fact is known."""
-        try:
             with self._db.write():
-                yield
-        finally:
-            with self._asking:  # else what a thread reads now would be known afterwards
-                self._kept.clear()
+                self._db.run("UPDATE facts SET quote = '' WHERE session = ?", session)
 
     def _insert(self, slot: MemorySlot, project: str, text: str, state: FactState, at: str, *origin: Any) -> int:
         actor, session, entry, quote = origin
@@ -252,7 +230,6 @@ class FactTable:
         """Give the facts of the project `before` to another one, inside a transaction; return their number."""
         count = self._db.number("SELECT count(*) FROM facts WHERE project = ? AND state <> 'forgotten'", before)
         self._db.run("UPDATE facts SET project = ? WHERE project = ?", project, before)
-        self._kept.clear()
         return count
 
     def _find_same(self, slot: MemorySlot, project: str, text: str) -> int | None:
@@ -274,7 +251,9 @@ class FactTable:
         return f"SELECT {_COLUMNS_SHARED if self._db.is_shared else _COLUMNS} FROM facts WHERE {where}", *values
 
     def _select(self, where: str, *values: Any) -> list[Fact]:
-        rows = self._db.all(*self._query(where, *values))
+        return self._read(self._db.all(*self._query(where, *values)))
+
+    def _read(self, rows: Iterable[Row]) -> list[Fact]:
         return [
             Fact(
                 id_,

@@ -281,12 +281,11 @@ class LaneLog:
             self._finish = entry.id, finish
 
     def ends_unfinished(self) -> bool:
-        """Return True if the newest entry is a reply that was cut off, interrupted or refused by a filter."""
+        """See `Log`."""
         last = self.last_id()
-        if not any(entry.kind is Kind.ASSISTANT for entry in self.read(last, last)):
-            return False
         is_known = self._finish[0] == last
-        return (self._finish[1] if is_known else requests.finish_of(self.db, self.lane, last)) not in COMPLETE
+        finish = self._finish[1] if is_known else requests.finish_of(self.db, self.lane, last)
+        return last > 0 and finish not in COMPLETE
 
     def step(self) -> int:
         """Return the number of requests that the lane has sent."""
@@ -337,10 +336,9 @@ class LaneLog:
         """Record a note about the lane."""
         self._journal.record(self, "record_memo", (memo,), lambda db: lanes.record_note(db, self.lane, memo))
 
-    def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
-        """Return the notes of one kind, or of all, oldest first. `own` leaves out those of ancestors; `first` leaves
+    def memos(self, *kinds: str, own: bool = False, first: int = 0) -> list[Memo]:
+        """Return the notes of some kinds, or of all, oldest first. `own` leaves out those of ancestors; `first` leaves
         out those before that entry."""
-        kinds = (kind,) if kind else ()
         notes = self._query(lambda db: lanes.notes(db, self.lane, kinds, own=own, first=first), dict[int, Memo]())
         return list(notes.values())
 

@@ -128,10 +128,15 @@ def cursor(db: Database, lane: int) -> int:
     return db.number("SELECT cursor FROM lanes WHERE id = ?", lane)
 
 
+def started_query(db: Database, lane: int) -> Query:
+    """Return the query of `started_calls`, with its values."""
+    shown = "SELECT call FROM up JOIN started s ON s.lane = up.lane AND s.entry <= up.last"
+    return f"{_UP.format(least=db.least)} {shown}", END, lane
+
+
 def started_calls(db: Database, lane: int) -> set[str]:
     """Return the ids of the calls that were started, in `lane` or in an ancestor before the fork."""
-    shown = "SELECT call FROM up JOIN started s ON s.lane = up.lane AND s.entry <= up.last"
-    return {str(row[0]) for row in db.all(f"{_UP.format(least=db.least)} {shown}", END, lane)}
+    return {str(row[0]) for row in db.all(*started_query(db, lane))}
 
 
 def epoch_at(db: Database, lane: int, entry: int) -> int | None:

@@ -188,11 +188,11 @@ class PostgresDatabase(Database):
     # Transactions
 
     @contextmanager
-    def write(self, *, alone: bool = False) -> Iterator[None]:
+    def write(self, *, alone: bool = False, is_new: bool = False) -> Iterator[None]:
         """See `Database`. If the connection is lost in the commit, an error says that its outcome is unknown."""
         what, is_ending = "the ledger could not be written", False
-        self._once.answers = None
         with self._lock:
+            self._forget_answers(is_new=is_new)
             self._require_open()
             try:
                 self._reconnect_if_lost()

@@ -154,10 +154,15 @@ def settle_lost(db: Database, session: str) -> None:
             db.run(f"UPDATE requests SET finish = '{LOST}', reported = 0, {sums} WHERE {_OPEN}", session)
 
 
+def finish_query(db: Database, lane: int, entry: int) -> Query:
+    """Return the query of `finish_of`, with its values."""
+    own = next((part.lane for part in lanes.ancestry(db, lane) if part.first <= entry <= part.last), lane)
+    return "SELECT finish FROM requests WHERE lane = ? AND last_entry < ? ORDER BY step DESC LIMIT 1", own, entry
+
+
 def finish_of(db: Database, lane: int, entry: int) -> str:
     """Return the finish of the request whose reply is `entry`, which `lane` shows; "" if unknown."""
-    own = next((part.lane for part in lanes.ancestry(db, lane) if part.first <= entry <= part.last), lane)
-    row = db.one("SELECT finish FROM requests WHERE lane = ? AND last_entry < ? ORDER BY step DESC LIMIT 1", own, entry)
+    row = db.one(*finish_query(db, lane, entry))
     return str(row[0] or "") if row else ""
 
 

@@ -20,8 +20,8 @@ from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
 from nexus_cli.core.shared_types import T
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.lane_journal import SessionJournal, is_for_screen
-from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
-from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line, was_recorded
+from nexus_cli.ledger.lane_log import LaneLog, Write
+from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line
 
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""
@@ -42,6 +42,8 @@ class ServerJournal(SessionJournal):
     """The address of the server."""
     wait: float
     """Seconds for which the server is waited for."""
+    _figures: dict[Any, Any] = field(default_factory=dict)
+    """By what `figure` is called with for a status line: what the opening or the last commit found."""
     waiting: list[UnsavedCall] = field(default_factory=list)
     """What the server has not committed yet, in order."""
     _saving: threading.RLock = field(default_factory=threading.RLock)
@@ -55,9 +57,6 @@ class ServerJournal(SessionJournal):
     """True once the person was told that the server is away, until it answers."""
     _file: FileLock | None = None
     """The file with what waits for the server; `close` leaves it to the next command."""
-
-    _figures: dict[Any, Any] = field(default_factory=dict)
-    """By what `figure` was called with for a status line: what the last commit found."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,7 +74,7 @@ class ServerJournal(SessionJournal):
 
     def record(self, log: LaneLog, name: str, values: tuple[Any, ...], write: Write) -> None:
         """Let a call wait for `save`; outside of a turn commit it at once, or keep it if the server is away."""
-        call = UnsavedCall(log.lane, name, values, write)
+        call = UnsavedCall(log.lane, name, values)
         with self._lock:
             self.waiting.append(call)
             if self._file:
@@ -100,8 +99,9 @@ class ServerJournal(SessionJournal):
 
     @property
     def _is_old(self) -> bool:
-        """True if the notes were read too long ago to be taken for all there are."""
-        return time.monotonic() - self._asked > _FRESH_SECONDS
+        """True if what was read may not be all there is any more; before its first turn nobody knows a new session."""
+        is_known = self._turns > 0 or not self.known.is_new
+        return is_known and time.monotonic() - self._asked > _FRESH_SECONDS
 
     def files_version(self) -> object:
         """See `SessionJournal`; what other processes note is asked for in each turn behind the first."""
@@ -171,9 +171,7 @@ class ServerJournal(SessionJournal):
             was_tried, self._was_tried = self._was_tried, True
             with self.db.write():
                 for call in batch:
-                    log = TransactionLog(self.db, self.session, call.lane)
-                    if not (was_tried and was_recorded(log, call.name, call.values)):
-                        call.write(self.db)
+                    call.record(self.db, self.session, was_tried=was_tried)
                 found = self.known_notes.begin_later(self.db)
                 figures = {begin: begin(self.db, self.session) for begin in tuple(self._figures)}
             with self._lock:

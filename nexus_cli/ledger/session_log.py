@@ -39,16 +39,16 @@ class SessionLog(LaneLog):
         cls,
         ledger: Ledger,
         session: str,
-        lane: int | None = None,
+        info: SessionInfo | None = None,
         *,
         require_save: bool,
         warn: TakeText,
         wait: float = 0.0,
         is_new: bool = False,
     ) -> SessionLog:
-        """Return the log of the main lane. The ledger's server is waited for at most `wait` seconds; `is_new`: nothing
-        of the session was recorded, so that nothing is asked."""
-        saved = LaneLog(ledger.db, session, lane)
+        """Return the log of the main lane; `info` is the session if it was just read. The ledger's server is waited for
+        at most `wait` seconds; `is_new`: nothing of the session was recorded, so that nothing is asked."""
+        saved = LaneLog(ledger.db, session, info.main_lane if info else None)
         known = LaneState(is_new=True)
         if not is_new:
             lanes.session_of(ledger.db, saved.lane)  # known from now on
@@ -58,12 +58,14 @@ class SessionLog(LaneLog):
         if ledger.server and ledger.db.writes:
             from nexus_cli.ledger.server_journal import ServerJournal  # noqa: PLC0415  (most use a file)
 
-            journal = ServerJournal(*values, ledger.server, wait)
+            journal = ServerJournal(*values, ledger.server, wait, {sessions.begin_info: info} if info else {})
         else:
             journal = FileJournal(*values)
         known.seen = journal.files_version(), () if is_new else saved.seen_files()
         log = cls(journal, saved.lane, local_now, known.last)
         log.started = set() if is_new else None
+        if ledger.server:
+            log.was_started("")  # known from now on
         log._counts = {} if is_new and ledger.db.is_shared else None
         return log
 
@@ -134,10 +136,10 @@ class SessionLog(LaneLog):
         with suppress(NexusError):
             super().note(path, digest, how, at)
 
-    def memos(self, kind: str = "", *, own: bool = False, first: int = 0) -> list[Memo]:
-        if not kind or own or first or self.lane != self._journal.main_lane:
-            return super().memos(kind, own=own, first=first)
-        return self._without_failure(lambda: self._journal.notes(self, kind), list[Memo]())
+    def memos(self, *kinds: str, own: bool = False, first: int = 0) -> list[Memo]:
+        if len(kinds) != 1 or own or first or self.lane != self._journal.main_lane:
+            return super().memos(*kinds, own=own, first=first)
+        return self._without_failure(lambda: self._journal.notes(self, *kinds), list[Memo]())
 
     @property
     def is_new(self) -> bool:

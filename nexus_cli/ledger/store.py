@@ -20,17 +20,17 @@ from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.ledger_place import LedgerPlace, ledger_exists, ledger_place, shown_place
 from nexus_cli.config.worktree_record import project_identity
 from nexus_cli.core.clock import utc_now
-from nexus_cli.core.entry import AGENT_NAME, Memo
+from nexus_cli.core.entry import AGENT_NAME, AT_ONCE, Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
-from nexus_cli.core.memo_kinds import JOB, OPENING_KINDS
+from nexus_cli.core.memo_kinds import DECISION, JOB, LEFT_OUT_SECTION, OPENING_KINDS, SHOWN_TEXT, TURN_KINDS
 from nexus_cli.core.memory import Episode, Fact
 from nexus_cli.core.message import replace_surrogates
 from nexus_cli.core.running_workers import CLOSED, RUNNING
 from nexus_cli.core.services import Calibration
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.core.usage import Usage, UsageSum
-from nexus_cli.ledger import calibrations, entries, epochs, lane_state, lanes, requests, sessions
-from nexus_cli.ledger.database import Database
+from nexus_cli.ledger import calibrations, drops, entries, epochs, lane_state, lanes, requests, sessions
+from nexus_cli.ledger.database import Database, Query
 from nexus_cli.ledger.facts import FactTable
 from nexus_cli.ledger.lane_log import MOST_SEEN, SEEN, LaneLog
 from nexus_cli.ledger.lock_owners import (
@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
 
 _MEMBER = "SELECT 1 FROM entities e JOIN members m ON m.entity = e.key WHERE e.folded = ?"
+_ANY_RUN, _ALL_IDS = ("SELECT 1 FROM runs LIMIT 1",), ("SELECT id FROM sessions",)
+_OPENING: Sequence[Query] = ((_MEMBER, AGENT_NAME), (calibrations.QUERY,), _ANY_RUN)
+"""What every opening of a session asks."""
 
 
 class _ServerLock:
@@ -173,7 +176,7 @@ class Ledger:
 
     def has_runs(self) -> bool:
         """True if there ever was a run, a plan or a message that started one. The cheapest check."""
-        return self.db.one("SELECT 1 FROM runs LIMIT 1") is not None
+        return bool(self.db.recent(_ANY_RUN))
 
     @cached_property
     def runs(self) -> RunTable:
@@ -249,7 +252,7 @@ class Ledger:
         """Create a session with its main lane; `front`, `spawner` and `worktree` as in `SessionInfo`. On a server this
         process also locks it, if it `locks`."""
         with ExitStack() as after_error:
-            with self.db.write():
+            with self.db.write(is_new=True):
                 session = sessions.create(
                     self.db,
                     folder=folder,
@@ -306,18 +309,16 @@ class Ledger:
 
         return session_usage(self.db, session)
 
-    def beginning(self, session: SessionInfo) -> AbstractContextManager[None]:
-        """Read the rows for opening the new `session`, as `opening`."""
-        return self.db.reading_once(
-            (_MEMBER, AGENT_NAME), self.facts.kept_query(session.project), (calibrations.QUERY,)
-        )
+    def beginning(self, project: str) -> AbstractContextManager[None]:
+        """Read the rows for opening a new session of the project, as `opening`."""
+        return self.db.reading_once(*_OPENING, *self.memory_queries(project))
 
     def opening(self, session: SessionInfo) -> AbstractContextManager[None]:
         """Read the rows for opening `session`, of a server in one round trip, and nothing twice in the block until
         something is written."""
         db, lane = self.db, session.main_lane
         return db.reading_once(
-            (_MEMBER, AGENT_NAME),
+            *_OPENING,
             (SEEN, lane, MOST_SEEN),
             lanes.ancestry_query(db, lane),
             lanes.session_query(lane),
@@ -326,9 +327,17 @@ class Ledger:
             lanes.notes_query(db, lane, OPENING_KINDS),
             *((query, lane) for query in epochs.CURRENT_QUERIES),
             entries.window_query(lane),
-            (calibrations.QUERY,),
             requests.reported_query(lane),
+            lanes.started_query(db, lane),
         )
+
+    def showing(self, log: LaneLog, decisions: int) -> AbstractContextManager[None]:
+        """Read the rows for showing the end of a session, as `opening`; of `decisions`, the newest entries, the notes
+        of decisions are wanted."""
+        db, lane, last = self.db, log.lane, log.last_id()
+        newest = ((TURN_KINDS, AT_ONCE), ((SHOWN_TEXT,), AT_ONCE), ((DECISION,), decisions))
+        notes = (lanes.notes_query(db, lane, kinds, first=max(1, last - most + 1)) for kinds, most in newest)
+        return db.reading_once(_ALL_IDS, requests.finish_query(db, lane, last), *notes)
 
     def settle_lost(self, session: SessionInfo) -> None:
         """Record the outcome of requests and jobs of a session whose process was ended before them."""
@@ -397,7 +406,7 @@ class Ledger:
 
     def short_ids(self, wanted: Sequence[str]) -> list[str]:
         """Return the shown form of each id: its last six characters, or the whole id if another id ends in these."""
-        shown, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.all("SELECT id FROM sessions")]
+        shown, ids = sessions.SHOWN_ID, [str(row[0]) for row in self.db.all(*_ALL_IDS)]
         uses = Counter(session_id[-shown:] for session_id in ids) + Counter(session_id[:shown] for session_id in ids)
         return [session_id[-shown:] if uses[session_id[-shown:]] == 1 else session_id for session_id in wanted]
 
@@ -407,7 +416,12 @@ class Ledger:
         Leaves out session `without`, its ancestors, the sessions that it works for, and their forks; also unnamed
         sessions whose first message the person did not type (they have a memo `trigger`).
         """
-        rows = self.db.all(
+        rows = self.db.recent(self.episodes_query(project, without, limit), self.facts.kept_query(project))
+        return [Episode(row[0], row[1], " ".join(typed_text(row[2] or row[3]).split())) for row in rows]
+
+    def episodes_query(self, project: str, without: str = "", limit: int = 200) -> Query:
+        """Return the query of `episodes`, with its values."""
+        return (
             f"""WITH RECURSIVE up (id) AS (
                 SELECT id FROM sessions WHERE id = ? UNION SELECT coalesce(spawner, parent) FROM up JOIN sessions
                 USING (id) WHERE coalesce(spawner, parent) IS NOT NULL),
@@ -427,13 +441,17 @@ class Ledger:
             replace_surrogates(project),
             limit,
         )
-        return [Episode(row[0], row[1], " ".join(typed_text(row[2] or row[3]).split())) for row in rows]
 
-    def count_misses(self, project: str, kind: str, most: int) -> dict[str, tuple[int, int]]:
-        """Return the counts of sections left out in the project, and of those recalled (`drops`)."""
-        from nexus_cli.ledger import drops  # noqa: PLC0415  (once per epoch)
+    def count_misses(
+        self, project: str, kind: str = LEFT_OUT_SECTION, most: int = drops.LEARNED
+    ) -> dict[str, tuple[int, int]]:
+        """Return the counts of sections left out in the `most` newest sessions of the project, and of those recalled
+        (`drops`)."""
+        return drops.count_misses(self.db, drops.misses_queries(project, kind, most))
 
-        return drops.count_misses(self.db, project, kind, most)
+    def memory_queries(self, project: str) -> tuple[Query, ...]:
+        """Return the queries of the kept facts and of `count_misses`: what the first epoch of a session asks."""
+        return self.facts.kept_query(project), *drops.misses_queries(project, LEFT_OUT_SECTION, drops.LEARNED)
 
     def rename_session(self, session: str, name: str) -> None:
         """Rename a session, "" removes its name; raise `NexusError("usage", ...)` for a name that is taken."""

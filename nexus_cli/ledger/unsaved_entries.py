@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields
 from itertools import chain
@@ -26,7 +26,7 @@ from nexus_cli.core.message import Message, to_record
 from nexus_cli.core.read_event import read_value
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.lane_log import LaneLog, TransactionLog, Write
+from nexus_cli.ledger.lane_log import LaneLog, TransactionLog
 from nexus_cli.ledger.postgres_connection import hash_address
 
 _SUFFIX = ".entries"
@@ -53,14 +53,19 @@ class UnsavedCall:
 
     lane: int
     name: str
-    values: tuple[Any, ...]
-    write: Write
+    values: Sequence[Any]
 
     @property
     def memos(self) -> list[Memo]:
         """The notes among its values."""
         values = chain.from_iterable(value if isinstance(value, list | tuple) else [value] for value in self.values)
         return [value for value in values if isinstance(value, Memo)]
+
+    def record(self, db: Database, session: str, *, was_tried: bool) -> None:
+        """Record it inside a transaction, unless it `was_tried` before and was recorded."""
+        log = TransactionLog(db, session, self.lane)
+        if not (was_tried and _was_recorded(log, self.name, self.values)):
+            getattr(log, self.name)(*self.values)
 
 
 def create_file(url: str, session: str) -> FileLock:
@@ -86,7 +91,7 @@ def _to_json(value: Any) -> Any:
     )
 
 
-def was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
+def _was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
     """True if a call of a commit whose outcome is unknown was recorded; inside a transaction."""
     match values[0]:
         case Entry(id=entry, message=message):
@@ -111,20 +116,19 @@ def unsaved_sessions(url: str) -> list[str]:
     return [path.name.partition("-")[0] for path in _find_files(url, "*")]
 
 
-def save_kept_entries(db: Database, url: str, session: str) -> list[str]:
-    """Record what earlier processes kept of `session`, which this process has locked; return lines for the person.
+def save_kept_entries(db: Database, url: str, session: str) -> Iterator[str]:
+    """Record what earlier processes kept of `session`, which this process has locked; yield lines for the person.
 
     A file that does not fit, because the session was continued elsewhere, is set aside. Raises `LedgerAwayError`.
     """
-    told: list[str] = []
     for path in _find_files(url, session):
         with suppress(OSError), FileLock.take(path) or nullcontext() as lock:
-            told += _save_file(db, session, path) if lock else []  # else its process is alive
-    return told
+            if lock:  # else its process is alive
+                yield from _save_file(db, session, path)
 
 
-def _save_file(db: Database, session: str, path: Path) -> list[str]:
-    """Record what one file has and remove it; return the line for the person, if there is one."""
+def _save_file(db: Database, session: str, path: Path) -> Iterator[str]:
+    """Record what one file has and remove it; yield the line for the person, if there is one."""
     *lines, _ = path.read_bytes().split(b"\n")  # a kill may have cut the last one
     try:
         _record_missing(db, session, map(json.loads, lines))
@@ -133,9 +137,11 @@ def _save_file(db: Database, session: str, path: Path) -> list[str]:
     except Exception as error:  # whatever a bad line leads to
         aside = path.rename(path.with_suffix(".refused"))
         why = f"the ledger rejected it ({error})"
-        return [f"work of another process in session {session} was not saved: {why}. It is kept in {aside}"]
+        yield f"work of another process in session {session} was not saved: {why}. It is kept in {aside}"
+        return
     path.unlink()
-    return [f"session {session}: work done while the ledger was unreachable is now saved"] if lines else []
+    if lines:
+        yield f"session {session}: work done while the ledger was unreachable is now saved"
 
 
 def _record_missing(db: Database, session: str, lines: Iterable[JsonObject]) -> None:
@@ -148,6 +154,4 @@ def _record_missing(db: Database, session: str, lines: Iterable[JsonObject]) -> 
             values = [read_value(*pair) for pair in zip(_CALLS[name], line["values"], strict=True)]
             if lane not in lanes:
                 raise ValueError("one of its lines is not a record of the session")
-            log = TransactionLog(db, session, lane)
-            if not was_recorded(log, name, values):
-                getattr(log, name)(*values)
+            UnsavedCall(lane, name, values).record(db, session, was_tried=True)

@@ -7,7 +7,7 @@ events as it shows those of a running turn: the end of a resumed session, a tran
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import unescape
@@ -28,6 +28,7 @@ from nexus_cli.core.memo_kinds import (
     PIN,
     RESULT,
     SHOWN_TEXT,
+    TURN_KINDS,
     UNDONE_FILES,
     WAIT,
     WORKER,
@@ -76,7 +77,9 @@ def waiting_entry(ledger: Ledger, log: LaneLog) -> int:
 def replay_of(session: Session, *, is_whole: bool = False) -> Replay:
     """Return the replay of an open session."""
     waiting = waiting_entry(session.ledger, session.record)
-    return Replay(session.record, str(session.dispatcher.cwd), waiting, is_whole=is_whole)
+    return Replay(
+        session.record, str(session.dispatcher.cwd), waiting, is_whole=is_whole, read=session.conversation.read
+    )
 
 
 def newest_turns(session: Session) -> Iterator[list[Event]]:
@@ -122,23 +125,26 @@ class Replay:
         *,
         is_whole: bool = False,
         first: int = 0,
+        read: Callable[[int, int], Sequence[Entry]] | None = None,
     ) -> None:
         """`folder` is the one in which commands ran; the result of the entry `waiting` is still pending.
 
         With `is_whole` long turns are whole, as are texts of which the model was given a part, and messages have what
-        was attached to them. Memos before the entry `first` are not read.
+        was attached to them. Memos before the entry `first` are not read. `read` reads a range of entries, by default
+        from the ledger.
         """
         self.record, self._folder, self._waiting, self._is_whole = record, folder, waiting, is_whole
+        self._read = read or record.read
         self._foreign = past_tools().foreign
         self._reads_all = is_whole
         self._first = first
         """The first entry of which memos are read."""
-        self._memos: dict[str, tuple[int, dict[int, list[Memo]]]] = {}
+        self._memos: dict[tuple[str, ...], tuple[int, dict[tuple[str, int], list[Memo]]]] = {}
         self._drops: dict[int, list[Drop]] | None = None
 
     def messages(self) -> Iterator[tuple[Entry, str]]:
         """Yield the messages that began a turn, newest first, with the text that people are shown."""
-        for entry in read_backwards(self.record.read, self.record.last_id()):
+        for entry in read_backwards(self._read, self.record.last_id()):
             if entry.kind is Kind.USER:
                 yield entry, self.shown_text(entry)
 
@@ -152,13 +158,17 @@ class Replay:
         """Yield the turns, newest first; the oldest one may have no message."""
         turn: list[Entry] = []
         longest = maxsize if self._reads_all else LONGEST
-        for entry in read_backwards(self.record.read, self.record.last_id()):
+        for entry in read_backwards(self._read_entries, self.record.last_id()):
             if len(turn) < longest or entry.kind is Kind.USER:
                 turn.append(entry)
             if entry.kind is Kind.USER or entry.id == 1:
-                self._first = 0 if self._reads_all else entry.id
                 yield list(self._turn(turn[::-1]))
                 turn = []
+
+    def _read_entries(self, first: int, last: int) -> Sequence[Entry]:
+        """Read entries, and from now on also the memos since the first of them."""
+        self._first = 0 if self._reads_all else first
+        return self._read(first, last)
 
     def _turn(self, entries: Sequence[Entry]) -> Iterator[PastEvent]:
         """Yield the events of a turn."""
@@ -267,13 +277,14 @@ class Replay:
 
     def _notes(self, kind: str, entry: int) -> list[Memo]:
         """Return the memos of one kind at an entry."""
-        first, found = self._memos.get(kind, (maxsize, {}))
+        kinds = TURN_KINDS if kind in TURN_KINDS else (kind,)
+        first, found = self._memos.get(kinds, (maxsize, {}))
         if first > self._first:
             found = {}
-            for memo in self.record.memos(kind, first=self._first):
-                found.setdefault(memo.entry, []).append(memo)
-            self._memos[kind] = self._first, found
-        return found.get(entry, [])
+            for memo in self.record.memos(*kinds, first=self._first):
+                found.setdefault((memo.kind, memo.entry), []).append(memo)
+            self._memos[kinds] = self._first, found
+        return found.get((kind, entry), [])
 
     def note(self, kind: str, entry: int) -> JsonObject:
         """Return the newest memo of one kind at an entry, empty if there is none."""

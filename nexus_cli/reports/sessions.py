@@ -145,7 +145,8 @@ def last_exchange(session: Session) -> JsonObject:
     the ledger fails.
     """
     replay = replay_of(session)
-    info = session.ledger.session(session.id)
+    with session.record.for_screen():
+        info = session.record.session
     turn = next(replay.newest_turns(), [])
     events = [past.event for past in turn]
     said = [event.text for event in events if isinstance(event, TurnStart | SteeringMessage)]

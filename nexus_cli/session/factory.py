@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -100,7 +100,7 @@ def open_session(
     def opened(ledger: Ledger, provider: Provider | None = provider) -> Session:
         notices.extend(settle_projects([project_root(options.cwd), *options.add_dirs]))
         session = find_session(ledger, options)
-        with _hold(ledger, session):
+        with _hold(ledger, session, options):
             if session:
                 settle_session(session.id)
             return _open(ledger, session, options, settings, approver, provider, clock, notices, services)
@@ -160,10 +160,11 @@ def _succeed(earlier: Session, ledger: Ledger, opened: Callable[[Ledger], Sessio
 
 
 @contextmanager
-def _hold(ledger: Ledger, info: SessionInfo | None) -> Iterator[None]:
-    """Lock the session that is resumed, if there is one, and read what its opening asks; an error releases it."""
+def _hold(ledger: Ledger, info: SessionInfo | None, options: Options) -> Iterator[None]:
+    """Read what the opening of a session asks; lock the one that is resumed, which an error releases."""
     if info is None:
-        yield
+        with ledger.beginning(ledger.project_of(options.cwd)):
+            yield
         return
     held = ledger.is_locked(info.id)
     try:
@@ -229,8 +230,7 @@ def _open(
         factory = SessionFactory(
             ledger, ledger, options, settings, clock, notices, recipe, info, made, log, asked, services, control
         )
-        with nullcontext() if found else ledger.beginning(made):
-            session = factory.session(approver)
+        session = factory.session(approver)
         if options.add_dirs and kept != (folders := list(map(str, options.add_dirs))):
             session.conversation.memo(ADDED_FOLDERS, {"folders": folders})
         _check_bounds(session, info, settings)
@@ -285,7 +285,7 @@ def open_log(
     return SessionLog.for_session(
         ledger,
         session.id,
-        session.main_lane,
+        session,
         require_save=options.require_save,
         warn=warn,
         wait=settings.ledger.wait,

@@ -82,7 +82,7 @@ def describe_ended_answers(state: SessionState) -> str:
     """Return a line for the person if calls of a resumed session ask again that they had allowed for it among its
     newest messages, else ""."""
     log = state.record
-    newest = log.memos(DECISION, first=max(1, log.last_id() - NEWEST)) if log else ()
+    newest = log.memos(DECISION, first=max(1, log.last_id() - NEWEST + 1)) if log else ()
     answers = (memo.value.get("answer") for memo in newest)
     return "What you had allowed for this session needs approval again." if "session" in answers else ""
 

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AbstractContextManager, aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -43,7 +43,7 @@ from nexus_cli.engine.turn import turn
 from nexus_cli.ledger import Ledger, SessionLog
 from nexus_cli.permission.approvals import ApprovalDeferred
 from nexus_cli.session.continuation import Continuation, next_message
-from nexus_cli.session.limits_record import at_level
+from nexus_cli.session.limits_record import NEWEST, at_level
 from nexus_cli.session.options import Options
 from nexus_cli.session.session_state import Act, SessionState, bare_state
 from nexus_cli.session.start_conversation import (
@@ -265,6 +265,10 @@ class Session:
         """Return True if the window ends with open work: calls without results, or a message without an answer."""
         conversation = self.conversation
         return bool(conversation.items) and not conversation.next_step().is_done
+
+    def showing_end(self) -> AbstractContextManager[None]:
+        """Read what a front end asks to show the end of the session, of a server in one round trip."""
+        return self.ledger.showing(self.record, NEWEST)
 
     def take_notices(self) -> list[str]:
         """Return the notices from outside turns since the last call."""

@@ -16,7 +16,6 @@ from typing import Any
 from nexus_cli.core.clock import Clock, format_utc, local_now
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.memo_kinds import LEFT_OUT_SECTION
 from nexus_cli.core.memory import Episode, Fact, Facts, FactState, MemorySlot, fact_text
 from nexus_cli.core.typed_text import typed_text
 from nexus_cli.ledger import Ledger
@@ -25,8 +24,6 @@ from nexus_cli.text.untrusted_text import neutralize
 
 LONGEST_TOPIC = 2_000
 """Most characters of a stored quote, and of a message without typed text that are used as its topic."""
-LEARNED = 200
-"""Newest sessions of the project that count for learned multipliers, so that old ones are forgotten."""
 _FACT_ID = re.compile(r"m\d+")
 _ANSWERS = re.compile(
     r"\b(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:se|ses|d|ds|ded|ding))\b"
@@ -60,7 +57,7 @@ class SessionFacts(Facts):
     def misses(self) -> Misses:
         """Count the left-out sections of this project, and those recalled; empty if the ledger cannot be read."""
         try:
-            return self.ledger.count_misses(self.project, LEFT_OUT_SECTION, LEARNED)
+            return self.ledger.count_misses(self.project)
         except NexusError:
             return {}
 
@@ -125,7 +122,8 @@ class SessionFacts(Facts):
         return [replace(fact, text=neutralize(fact.text), quote=neutralize(fact.quote)) for fact in facts]
 
     def _find(self, text: str, slots: Collection[MemorySlot], limit: int) -> Sequence[Fact]:
-        kept = self.ledger.facts.kept(self.project)
+        along = *self.ledger.memory_queries(self.project), self.ledger.episodes_query(self.project, self.session)
+        kept = self.ledger.facts.kept(self.project, *along)
         if not kept or not text.strip():
             return [fact for fact in kept if not slots or fact.slot in slots][:limit]
         if _FACT_ID.fullmatch(text.strip()):
@@ -136,7 +134,8 @@ class SessionFacts(Facts):
     def relevant(self, slot: MemorySlot, about: str, limit: int = 5) -> Sequence[Fact]:
         """See `Facts`. A fact of the person about how to answer is relevant for every message."""
         try:
-            kept = [fact for fact in self.ledger.facts.kept(self.project) if fact.slot is slot]
+            found = self.ledger.facts.kept(self.project, self.ledger.episodes_query(self.project, self.session))
+            kept = [fact for fact in found if fact.slot is slot]
         except NexusError:
             return ()
         if not kept or not about.strip():

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import threading
+from contextlib import suppress
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from laws.world import outcome, say, world
+from program.terminal_run import TerminalRun
 from search import sample
 
 from nexus_cli.commands.memory import keep_fact
@@ -16,12 +22,15 @@ from nexus_cli.core.memory import MemorySlot
 from nexus_cli.ledger import Ledger, server_journal
 from nexus_cli.ledger.database import Database
 
-MOST, FIRST, RESUMED = 4, 8, 9
+MOST, FIRST, RESUMED = 4, 6, 8
 """Round trips of a step with one call or of a later turn, and to the first request of a new and of a resumed session.
 
 Counted is what a session waits for over an open connection, from the first statement to what is committed before the
 request. Connecting is not: the handshakes of TCP, encryption and password, which the server and its address decide.
 """
+CHAT = 12
+"""The same of `nexus` in a terminal, connecting included, which draws its status line and drafts the request before a
+person types."""
 SELECTS = 17
 """Queries of a resumed session to its first request over a file."""
 
@@ -71,6 +80,58 @@ class Trips:
             real(pipeline, *error)
 
         return call
+
+
+class CountingProxy:
+    """Passes the connections to a server's socket on, and counts how often it answers."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._target, self.count, self._asks = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432", 0, False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._accept, daemon=True).start()
+        port = self._listener.getsockname()[1]
+        self.url = f"postgresql://{parts.username}@127.0.0.1:{port}{parts.path}?sslmode=disable&gssencmode=disable"
+
+    def _accept(self) -> None:
+        while True:
+            client, server = self._listener.accept()[0], socket.socket(socket.AF_UNIX)
+            server.connect(self._target)
+            for reader, writer in ((client, server), (server, client)):
+                threading.Thread(target=self._pass_on, args=(reader, writer, reader is client), daemon=True).start()
+
+    def _pass_on(self, reader: socket.socket, writer: socket.socket, asks: bool) -> None:
+        with suppress(OSError), writer:
+            while data := reader.recv(1 << 16):
+                self.count += self._asks and not asks
+                self._asks = asks
+                writer.sendall(data)
+
+
+@pytest.mark.matrix
+def test_a_chat_waits_a_few_times_for_the_server_until_its_first_request(place: Path, url: str) -> None:
+    """From its start, and a step with a call; then another chat with the session."""
+    Ledger.open(url).close()  # makes the tables
+    proxy, seen = CountingProxy(url), list[int]()
+
+    def answer(body: Any) -> dict[str, Any]:
+        seen.append(proxy.count)
+        is_result = body["messages"][-1]["role"] == "tool"
+        return {"text": "done"} if is_result else {"calls": [{"name": "bash", "arguments": {"command": "true"}}]}
+
+    with world(place, answer, ledger_url=proxy.url) as around:
+        options, env = ["-m", around.model, "--allow", "all"], {**os.environ, "TERM": "xterm"}
+        slow = "from nexus_cli.ledger import server_journal\nserver_journal._FRESH_SECONDS = 600.0\n"
+        for resumed in ([], ["-c"]):
+            before = proxy.count
+            with TerminalRun(*options, *resumed, env=env, cwd=around.folder, code=slow) as run:
+                run.expect("k of ")  # the tokens of the first request, of a new session drafted in the background
+                run.send("go\r")
+                run.expect("done")
+                run.send("\x04")
+                run.finish()
+            first, second = (sent - before for sent in seen[-2:])
+            assert 5 < first <= CHAT and second - first <= MOST, (resumed, first, second)
 
 
 @pytest.mark.matrix

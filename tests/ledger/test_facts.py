@@ -278,16 +278,15 @@ def test_a_fact_that_is_forgotten_while_another_thread_reads_is_not_known_afterw
 ) -> None:
     facts = ledger.facts
     kept = facts.add(MemorySlot.PROJECT, "indent with tabs", state=FactState.KEPT, at=make.at, actor="person")
-    real, writer = facts.list_facts, threading.Thread(target=facts.forget, args=(kept.id, make.at))
+    real, writer = ledger.db._add_recent, threading.Thread(target=facts.forget, args=(kept.id, make.at))
 
-    def forgotten_meanwhile(*values: Any) -> list[Fact]:
-        found = real(*values)
+    def forgotten_meanwhile(answers: Any) -> Any:
         writer.start()
         writer.join(0.3)
-        return found
+        return real(answers)
 
     with monkeypatch.context() as patch:
-        patch.setattr(facts, "list_facts", forgotten_meanwhile)
+        patch.setattr(ledger.db, "_add_recent", forgotten_meanwhile)
         assert facts.kept("") == [kept]
     writer.join()
     assert facts.kept("") == []

@@ -130,6 +130,8 @@ class _ReplRun:
         self._made = TerminalView(
             settings, options.cwd, lambda: self._backend.commands, lambda: self._backend, save=options.save
         )
+        self._away: list[str] = []
+        """Lines about unattended runs, for the greeting."""
         self._terminal = termios.tcgetattr(0) if os.isatty(0) else None
         self._backend: LocalSession
 
@@ -137,6 +139,7 @@ class _ReplRun:
         """Run until the person leaves; return the exit status."""
         view, approver = self._made, self._made.make_approver()
         session = open_session(self._options, self._settings, approver=approver, services=SERVICES)
+        self._away = _tell_away(session)  # at once: the opening has asked for runs
         # Terminals open links to files on their own machine, so there are none over SSH.
         folder = None if os.environ.get("SSH_CONNECTION") else self._options.cwd
 
@@ -215,9 +218,9 @@ class _ReplRun:
             from nexus_cli.commands import use_slash_names  # noqa: PLC0415  (few starts have such a line)
 
             repl.show_note(f"nexus: {use_slash_names(line)}")
-        for line in _tell_away(session):
+        for line in self._away:
             repl.show_note(f"nexus: {line}")
-        self._backend.watch_runs()
+        self._backend.watch_runs(at_once=bool(self._away))
         self._backend.read_own_commands()
         if self._options.resume or self._options.newest:
             self._backend.show_conversation()

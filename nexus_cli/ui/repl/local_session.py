@@ -256,10 +256,11 @@ class LocalSession(TerminalContext):
 
     def show_conversation(self) -> None:
         """Show the resumed session: its last turns, and the open parts."""
-        value = last_exchange(self.session)
-        self.repl.show_turns(value, newest_turns(self.session), wait := describe_wait(self.session))
-        for line in describe_resumed(self.session.state):
-            self.repl.show_note(line)
+        with self.session.showing_end():
+            value = last_exchange(self.session)
+            self.repl.show_turns(value, newest_turns(self.session), wait := describe_wait(self.session))
+            for line in describe_resumed(self.session.state):
+                self.repl.show_note(line)
         if wait:
             self._sleeping.watch()
 
@@ -312,6 +313,6 @@ class LocalSession(TerminalContext):
         self._sleeping.watch()
         self._runs.look_again()
 
-    def watch_runs(self) -> None:
-        """Follow the unattended runs that wait for the person."""
-        self.repl.jobs.start_background(self._runs.follow())
+    def watch_runs(self, *, at_once: bool) -> None:
+        """Follow the unattended runs that wait for the person; `at_once` if any may wait now."""
+        self.repl.jobs.start_background(self._runs.follow(at_once=at_once))

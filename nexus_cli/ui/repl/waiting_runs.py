@@ -31,9 +31,15 @@ class WaitingRuns:
         """Look at once."""
         self._again.set()
 
-    async def follow(self) -> None:
-        """Look for such runs, for as long as the REPL runs."""
+    async def follow(self, *, at_once: bool) -> None:
+        """Look for such runs, for as long as the REPL runs: `at_once`, unless none waits yet."""
+        if at_once:
+            self._again.set()
+        else:
+            self._lines = {}
         while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._again.wait(), LOOK_SECONDS)
             self._again.clear()
             found = await asyncio.to_thread(self._look)
             new = found.keys() - self._lines.keys() if self._lines is not None else ()
@@ -42,8 +48,6 @@ class WaitingRuns:
                 self._repl.view.invalidate()
             for key in new:
                 self._repl.show_note(f"nexus: {found[key]}")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._again.wait(), LOOK_SECONDS)
 
     def _look(self) -> dict[int, str]:
         session = self._session()

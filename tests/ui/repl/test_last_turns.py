@@ -278,6 +278,10 @@ def test_a_session_of_an_older_version_is_shown_without_what_it_did_not_keep(
     session, _ = worked(tmp_path)
     assert session.record is not None
     read: Callable[..., Any] = session.record.memos
-    monkeypatch.setattr(session.record, "memos", lambda kind, **more: [] if kind == "result" else read(kind, **more))
+
+    def without_results(*kinds: str, **more: Any) -> list[Any]:
+        return [memo for memo in read(*kinds, **more) if memo.kind != "result"]
+
+    monkeypatch.setattr(session.record, "memos", without_results)
     text = "\n".join(last_screenful(newest_turns(session), 200, 80, PLAIN, drawn=True).lines)
     assert "made.py" in text and "It is done." in text
