@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -88,16 +88,20 @@ class AgentDispatcher:
         context: ContextManager | None = None,
         *,
         approver: ClientApprover | None = None,
-        opened: Callable[..., Session] | None = None,
+        opened: Callable[[Options, Session], Awaitable[Session]] | None = None,
     ) -> None:
         """Initialize. Scripts may pass `context`, which is always that of the session; `approver` must be the one that
-        the session was opened with, `opened(options, earlier=session)` opens it again."""
+        the session was opened with, `opened` opens the session that follows another one."""
         self.session = session
         self._opened = opened
         self.approver = approver or ClientApprover()
         self.feed = EventFeed()
         self.noted: Callable[[Outcome | None], None] = lambda outcome: None
         """Called when a turn begins, with None, and with its outcome when it ends."""
+        self.heard: Callable[[Event], None] = lambda event: None
+        """Called with every event, for a front end in this process."""
+        self.shown: Callable[[], Awaitable[None]] = _do_nothing
+        """Awaited after each event of a turn: that front end has shown all events."""
         self.unheard: list[Event] = []
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
         self._questions: dict[str, FeedItem] = {}
@@ -141,13 +145,7 @@ class AgentDispatcher:
         typed: True: a person typed it, and a guide that it calls (`/NAME`, `$NAME`) is added.
         pasted: The parts of content that were pasted: they call no guide and attach nothing.
         """
-        task = self.begin_turn(content, images, typed=typed, pasted=pasted)
-        try:
-            result = await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise
-            raise RpcError(REFUSED, TAKEN_BACK) from None
+        _, result = await self._follow_turn(self.begin_turn(content, images, typed=typed, pasted=pasted))
         if error := result["error"]:
             more = {"usage": result["usage"], "session": result["session"], "text": result["text"]}
             raise RpcError(TURN_FAILED, error["message"], {**error, **more})
@@ -161,23 +159,40 @@ class AgentDispatcher:
         *,
         typed: bool = False,
         pasted: Sequence[str] = (),
-    ) -> asyncio.Task[AskResult]:
-        """Start or queue a turn; return the task that ends with its result object. Guides that `typed` content calls
-        outside its `pasted` parts are added.
+    ) -> asyncio.Task[tuple[Outcome, AskResult]]:
+        """Start or queue a turn; return the task that ends with its outcome and result object. Guides that `typed`
+        content calls outside its `pasted` parts are added.
 
         `listener` gets the events of this turn alone, numbered from 0, and ends with the result. The turn runs to its
         end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
         """
-        self._check_room()
         content = content if content.strip() else ""
         parts = tuple(map(_read_image, images))
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
         trigger = Trigger(content, "client", parts, files, pasted=tuple(pasted), expands=typed)
-        task = self._begin(self._turn(trigger, EventFeed(listener) if listener else None, len(self._works)))
-        self._queued[task] = content
+        task = self._queue(trigger, EventFeed(listener) if listener else None, len(self._works))
         if listener is not None:  # a task that is cancelled before its first step runs no `finally`
             task.add_done_callback(lambda _: listener.end())
         return task
+
+    async def run(self, trigger: Trigger) -> Outcome:
+        """Run a turn of a front end in this process; raise `RpcError` if it may not begin or is taken back."""
+        return (await self._follow_turn(self._queue(trigger)))[0]
+
+    def _queue(self, trigger: Trigger, own: EventFeed | None = None, ahead: int = 0) -> asyncio.Task[Any]:
+        self._check_room()
+        task = self._begin(self._run_turn(trigger, own, ahead, is_queued=True))
+        self._queued[task] = trigger.text
+        return task
+
+    async def _follow_turn(self, task: asyncio.Task[tuple[Outcome, AskResult]]) -> tuple[Outcome, AskResult]:
+        """Return the outcome and result object of a turn, which goes on without its caller."""
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            raise RpcError(REFUSED, TAKEN_BACK) from None
 
     def _begin(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
@@ -197,12 +212,6 @@ class AgentDispatcher:
         if len(self._works) + len(self._commands) > MOST_WAITING:
             raise RpcError(BUSY, f"{MOST_WAITING} messages and commands are already queued for this agent")
 
-    async def _turn(self, trigger: Trigger, own: EventFeed | None, ahead: int) -> AskResult:
-        try:
-            return (await self._run_turn(trigger, own, ahead, asyncio.current_task()))[1]
-        except asyncio.CancelledError:
-            raise RpcError(REFUSED, TAKEN_BACK) from None
-
     def _note_begin(self, task: asyncio.Task[Any] | None) -> None:
         """Note that a turn begins, and tell the model its budget. A queued one that was taken back just before does
         not begin."""
@@ -214,8 +223,9 @@ class AgentDispatcher:
         self.noted(None)
 
     async def _run_turn(
-        self, trigger: Trigger, own: EventFeed | None, ahead: int, task: asyncio.Task[Any] | None = None
+        self, trigger: Trigger, own: EventFeed | None, ahead: int, *, is_queued: bool = False
     ) -> tuple[Outcome, AskResult]:
+        task = asyncio.current_task() if is_queued else None
         while self.unheard:
             self.publish(self.unheard.pop(0), own)
         if ahead:
@@ -231,6 +241,7 @@ class AgentDispatcher:
                 may_have_changed = ended.changed or ended.steps > 1
                 self._changes = await asyncio.to_thread(count_newest_turn, self.session) if may_have_changed else ""
             self.publish(event, own)
+            await self.shown()
         assert ended is not None, "every turn ends with its outcome"
         self.noted(ended)
         result: AskResult = to_json_value(self.session.result(ended))
@@ -263,6 +274,7 @@ class AgentDispatcher:
 
     def publish(self, event: Event, own: EventFeed | None = None) -> None:
         """Send an event to all listeners, and to the caller of the turn."""
+        self.heard(event)
         if (found := event_value(event)) is None:
             return
         kind, value = found
@@ -310,6 +322,13 @@ class AgentDispatcher:
         """Stop the running turn. Completed steps are kept."""
         self.session.cancel("person")
         return {"ok": True}
+
+    def cancel_all(self) -> None:
+        """Stop the running turn, all commands, and the turns that wait."""
+        for task in (*self._queued, *self._commands):
+            task.cancel()
+        self._queued.clear()
+        self.session.cancel("person")
 
     @rpc_method(REFUSED)
     async def approve(self, id: str, answer: Annotated[str, one_of(*ANSWERS)], words: str = "") -> Acknowledged:
@@ -370,16 +389,20 @@ class AgentDispatcher:
     @rpc_method()
     async def list_commands(self) -> CommandList:
         """List the commands of the person, the project and its MCP servers: a `typed` message calls one."""
+        return {
+            "commands": [
+                {"name": command.name, "usage": command.usage, "help": command.help}
+                for command in await self.read_own_commands()
+            ]
+        }
+
+    async def read_own_commands(self) -> Collection[Command]:
+        """Return the commands of the person, the project and its MCP servers."""
         from nexus_cli.commands.own_guides import message_commands  # noqa: PLC0415  (few clients ask)
 
         options = self.session.state.options
         servers = options.servers if options else ()
-        found = await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)
-        return {
-            "commands": [
-                {"name": command.name, "usage": command.usage, "help": command.help} for command in found.values()
-            ]
-        }
+        return (await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)).values()
 
     @rpc_method(REFUSED)
     async def choose(self, id: str, key: str | None = None) -> CommandResult:
@@ -428,8 +451,7 @@ class AgentDispatcher:
                 "its session cannot be changed now",
                 "Try again when no turn or command is running",
             )
-        await self.session.end_hooks(options.resume)
-        self.session = self._opened(options, earlier=self.session)
+        self.session = await self._opened(options, self.session)
         self.session.engine.control.listener = self.publish
         for line in self.session.take_notices():
             self.publish(Notice(line))
@@ -534,8 +556,12 @@ class AgentDispatcher:
         await asyncio.sleep(0)  # lets a turn that was just requested start, so that it can be stopped
         await self.session.aclose()
         if tasks := [*self._works, *self._commands]:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=STOP_SECONDS)
         self.feed.end()
+
+
+async def _do_nothing() -> None:
+    """Wait for no front end."""
 
 
 Dispatcher = AgentDispatcher

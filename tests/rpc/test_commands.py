@@ -194,13 +194,13 @@ async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
 
 
 def test_every_door_of_a_client_asks_which_command_it_may_give() -> None:
-    """The server's and the editor's; the model has none, since the rooms below the commands know none of them."""
+    """The server's and the editor's are one; the model has none, since the rooms below the commands know none."""
     root = Path(nexus_cli.__file__).parent
     texts = {path.name: path.read_text() for room in ("rpc", "acp") for path in (root / room).glob("*.py")}
     doors = {name for name, text in texts.items() if ".invoke(" in text}
-    assert doors == {"dispatcher.py", "agent.py"}
+    assert doors == {"dispatcher.py"}
     found = {name: text.count("find_served(") for name, text in texts.items() if name in doors}
-    assert found == {"dispatcher.py": 1, "agent.py": 2} and not [name for name in doors if " find(" in texts[name]]
+    assert found == {"dispatcher.py": 1} and not [name for name in doors if " find(" in texts[name]]
 
 
 @pytest.mark.parametrize("allow", ["ask", "edit"])
