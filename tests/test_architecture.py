@@ -471,7 +471,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (7_821, 0, 1),
+    "acp": (7_867, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_514, 0, 5),
     "client": (2_261, 0, 2),
@@ -490,8 +490,8 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (89_520, 8_414, None),
-    "rpc": (17_270, 0, 18),
+    "reports": (89_834, 8_414, None),
+    "rpc": (17_283, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_279, 0, 40),
     "sandbox": (39_049, 0, 27),
@@ -503,7 +503,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_414, 0, None),
     "tools": (55_408, 27_256, 54),
     "tree undo worktrees": (68_258, 0, 62),
-    "ui": (95_491, 0, 45),
+    "ui": (95_247, 0, 45),
     "workers": (10_372, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_865, 49_784)
+SUM = (969_994, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -52,7 +52,7 @@ from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.reports import models
 from nexus_cli.reports.conversation import replay_of
-from nexus_cli.reports.export import save_in
+from nexus_cli.reports.export import fenced, save_in
 from nexus_cli.reports.forms import find_form
 from nexus_cli.rpc.jsonrpc import REFUSED, RpcError
 from nexus_cli.rpc.pool import Agent, AgentPool
@@ -132,6 +132,8 @@ class EditorSession:
     """The title that the editor was told."""
     level: str = ""
     """The level that the editor was told."""
+    attached: str = ""
+    """What commands have attached to the next message."""
     updates: asyncio.Queue[Iterable[Any] | None] = field(default_factory=asyncio.Queue)
     """Updates that were not sent yet; None after the last ones."""
     sending: asyncio.Task[None] | None = None
@@ -413,14 +415,13 @@ class EditorAgent:
         """Run a turn, or a slash command, and return how it ended."""
         editor_session, outcome = self._get(session_id), None
         with _as_request_error():
-            trigger = make_trigger(prompt, editor_session.session.folder)
-            follows: Trigger | None = trigger
+            prompted = make_trigger(prompt, editor_session.session.folder)
             try:
-                if trigger.text.startswith("/") and trigger.text[1:].partition(" ")[0].strip() in discover():
-                    follows = await self._run_command(editor_session, trigger.text)
-                    editor_session.tell_figures()
-                if follows is not None:
-                    outcome = await editor_session.agent.dispatcher.run(follows)
+                if trigger := await self._run_command(editor_session, prompted):
+                    if trigger.text:
+                        trigger = replace(trigger, text=trigger.text + editor_session.attached)
+                        editor_session.attached = ""
+                    outcome = await editor_session.agent.dispatcher.run(trigger)
             except RpcError as error:
                 if error.code != REFUSED:
                     raise
@@ -445,11 +446,15 @@ class EditorAgent:
         if (editor_session := self._open.get(session_id)) is not None:
             editor_session.agent.dispatcher.cancel_all()
 
-    async def _run_command(self, editor_session: EditorSession, line: str) -> Trigger | None:
-        """Run a slash command; return the trigger of the turn that it starts, None if it starts none."""
-        word, _, rest = line.strip().removeprefix("/").partition(" ")
+    async def _run_command(self, editor_session: EditorSession, trigger: Trigger) -> Trigger | None:
+        """Run the slash command that a prompt is, and return the trigger of the turn that it starts, None if it starts
+        none; return the trigger of any other prompt."""
+        line = trigger.text.strip()
+        word, _, rest = line.removeprefix("/").partition(" ")
+        if not (trigger.text.startswith("/") and word in discover()):
+            return trigger
         if word == "rewind" and rest.split()[-1:] != ["files"]:
-            raise refuse_elsewhere(line.strip(), "Use /rewind N files, which reverts only files")
+            raise refuse_elsewhere(line, "Use /rewind N files, which reverts only files")
         result = await editor_session.agent.dispatcher.run_command(word, rest)
         follows: Trigger | None = None
         for call in result["calls"]:
@@ -457,15 +462,18 @@ class EditorAgent:
             if call["method"] == "say":
                 editor_session.send([message(f"{sanitize(str(params['text']))}\n")])
             elif call["method"] == "show":
-                text = sanitize(find_form(params["form"])(params["value"], WIDTH))
-                editor_session.send([message(f"```\n{text}\n```\n")])
+                text = fenced(sanitize(find_form(params["form"])(params["value"], WIDTH)))
+                editor_session.send([message(f"{text}\n")])
             elif call["method"] == "save":
                 path = await asyncio.to_thread(save_in, editor_session.session.folder, **params, inside=True)
                 editor_session.send([message(f"Written to {sanitize(str(path))}\n")])
             elif call["method"] == "start":
-                follows = Trigger(params["text"])
+                follows = Trigger(params["text"], expands=params["typed"])
+            elif call["method"] == "attach":
+                editor_session.attached += f"\n\n{params['block']}"
         if error := result["error"]:
             raise NexusError.of(error)
+        editor_session.tell_figures()
         return follows
 
     # -- settings ------------------------------------------------------------------------------------------------

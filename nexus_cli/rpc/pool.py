@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -258,7 +258,7 @@ class AgentPool:
                 if options.resume:
                     self._find_session(options.resume)
                 await earlier.end_hooks(options.resume)
-            return opened(options, earlier=earlier)
+            return opened(replace(options, served=earlier.options.served), earlier=earlier)
 
         with ExitStack() as stays:
             if here := find_worktree(options.cwd):

@@ -68,7 +68,7 @@ class ServedContext:
 
     @property
     def options(self) -> Options:
-        return replace(self.session.options, resume=self.session.id, newest=False)
+        return replace(self.session.options, resume=self.session.id, newest=False, served=True)
 
     @property
     def settings(self) -> Settings:
