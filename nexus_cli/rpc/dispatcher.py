@@ -6,7 +6,6 @@ Each `rpc_method` is a method of the server. The agent never waits for its liste
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +17,7 @@ from nexus_cli.commands import discover as list_built_in
 from nexus_cli.commands.command import Command
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.core.attachment import AttachedFile, Part, Trigger, image_type
+from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import WAITING, ErrorObject, NexusError
@@ -33,7 +32,7 @@ from nexus_cli.core.event import (
     TurnEnd,
 )
 from nexus_cli.core.event_json import AskResult, EventNumbers, event_value
-from nexus_cli.core.image_check import describe_bad_image
+from nexus_cli.core.image_check import decode_image
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import BUDGET_ENDED, describe_budget
 from nexus_cli.core.run import Run
@@ -167,7 +166,10 @@ class AgentDispatcher:
         end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
         """
         content = content if content.strip() else ""
-        parts = tuple(map(_read_image, images))
+        try:
+            parts = tuple(decode_image(image, "image") for image in images)
+        except ValueError as error:
+            raise RpcError(INVALID_PARAMS, f"invalid base64 image: {error}") from None
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
         trigger = Trigger(content, "client", parts, files, pasted=tuple(pasted), expands=typed)
         task = self._queue(trigger, EventFeed(listener) if listener else None, len(self._works))
@@ -566,17 +568,6 @@ async def _do_nothing() -> None:
 
 Dispatcher = AgentDispatcher
 """The name that scripts import; the session's `Dispatcher` dispatches tool calls."""
-
-
-def _read_image(text: str) -> Part:
-    """Return an image that is sent as base64."""
-    try:
-        data = base64.b64decode(text, validate=True)
-    except ValueError:
-        data = b""
-    if why := describe_bad_image(data):
-        raise RpcError(INVALID_PARAMS, f"invalid base64 image: {why}")
-    return Part(image_type(data), data, "image")
 
 
 def _message_value(entry: Entry) -> MessageObject:
