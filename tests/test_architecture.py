@@ -471,7 +471,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (7_867, 0, 1),
+    "acp": (7_819, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_514, 0, 5),
     "client": (2_261, 0, 2),
@@ -479,7 +479,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (35_444, 0, None),
     "context": (8_976, 0, 18),
     "conversation": (47_233, 0, 47),
-    "core": (44_334, 0, None),
+    "core": (44_396, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_478, 0, 30),
     "guides": (4_595, 0, 19),
@@ -491,7 +491,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "plugins": (8_163, 0, 22),
     "provider": (28_946, 0, 57),
     "reports": (89_834, 8_414, None),
-    "rpc": (17_283, 0, 18),
+    "rpc": (17_282, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_279, 0, 40),
     "sandbox": (39_049, 0, 27),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_994, 49_784)
+SUM = (970_007, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

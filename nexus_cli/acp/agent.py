@@ -36,7 +36,6 @@ from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import (
     Event,
-    Notice,
     Outcome,
     SessionStart,
     SteeringMessage,
@@ -136,7 +135,7 @@ class EditorSession:
     """What commands have attached to the next message."""
     updates: asyncio.Queue[Iterable[Any] | None] = field(default_factory=asyncio.Queue)
     """Updates that were not sent yet; None after the last ones."""
-    sending: asyncio.Task[None] | None = None
+    sending: asyncio.Future[Any] | None = None
     """Sends them."""
 
     @property
@@ -159,8 +158,7 @@ class EditorSession:
             self.renew_stream()
         elif isinstance(event, TurnEnd):
             self.tell_figures()
-        elif not (isinstance(event, TurnStart) or (isinstance(event, Notice) and not event.text)):
-            # The editor shows the person's own message itself.
+        elif not isinstance(event, TurnStart):  # the editor shows the person's own message itself
             self.send(self.approver.stream.translate(event))
 
     def tell_figures(self) -> None:
@@ -351,7 +349,8 @@ class EditorAgent:
         dispatcher = editor_session.agent.dispatcher
         dispatcher.heard, dispatcher.shown = editor_session.hear, editor_session.updates.join
         editor_session.renew_stream()
-        editor_session.sending = asyncio.create_task(self._send_updates(editor_session, problems))
+        work = self._greet(editor_session, problems), self._send_updates(editor_session)
+        editor_session.sending = asyncio.gather(*work, return_exceptions=True)
         return editor_session
 
     def _make_session(
@@ -389,8 +388,8 @@ class EditorAgent:
         approver.session_id = agent.agent_id
         return EditorSession(agent, approver)
 
-    async def _send_updates(self, editor_session: EditorSession, problems: Sequence[str]) -> None:
-        """Send the commands and the notices of a session that was opened, then its updates until it is closed."""
+    async def _greet(self, editor_session: EditorSession, problems: Sequence[str]) -> None:
+        """Send the commands and the notices of a session that was opened."""
         session, built_in = editor_session.session, discover()
         own = await editor_session.agent.dispatcher.read_own_commands()
         served = [verb for name, verb in built_in.items() if verb.is_served and name not in OPEN_OTHERS]
@@ -399,10 +398,13 @@ class EditorAgent:
         editor_session.send([update])
         notices = [*self._pool.notices, *session.take_notices(), *problems]
         editor_session.send(map(note, notices))
+
+    async def _send_updates(self, editor_session: EditorSession) -> None:
+        """Send the updates of a session until it is closed."""
         while (updates := await editor_session.updates.get()) is not None:
             try:
                 for sent in updates:
-                    await self._client.session_update(session.id, sent)
+                    await self._client.session_update(editor_session.session.id, sent)
             except ConnectionError:  # the editor has left
                 pass
             except Exception as bug:  # the others are sent

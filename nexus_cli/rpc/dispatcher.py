@@ -109,8 +109,8 @@ class AgentDispatcher:
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
-        self._commands: dict[asyncio.Task[None], tuple[bool, ServedContext]] = {}
-        """Slash commands that run, wait for a choice, or (True) wait until no turn runs."""
+        self._commands: dict[asyncio.Task[None], ServedContext] = {}
+        """Slash commands that run, wait for a choice, or wait until no turn runs."""
         self._changes = ""
         """The files and lines that the newest turn changed."""
         self._sleep: asyncio.Task[None] | None = None
@@ -208,9 +208,12 @@ class AgentDispatcher:
         if not task.cancelled() and (bug := task.exception()) is not None and not isinstance(bug, RpcError):
             self.publish(Notice(report_bug(bug).message))
 
-    def _check_room(self) -> None:
+    def _refuse_at_end(self) -> None:
         if self._ending:
             raise RpcError(BUSY, STOPPING)
+
+    def _check_room(self) -> None:
+        self._refuse_at_end()
         if len(self._works) + len(self._commands) > MOST_WAITING:
             raise RpcError(BUSY, f"{MOST_WAITING} messages and commands are already queued for this agent")
 
@@ -228,6 +231,7 @@ class AgentDispatcher:
         self, trigger: Trigger, own: EventFeed | None, ahead: int, *, is_queued: bool = False
     ) -> tuple[Outcome, AskResult]:
         task = asyncio.current_task() if is_queued else None
+        await self._wait_for_commands()
         while self.unheard:
             self.publish(self.unheard.pop(0), own)
         if ahead:
@@ -375,8 +379,7 @@ class AgentDispatcher:
         arguments: The rest of the line.
         asks: True: its last call may be `choose`, and it waits for that method.
         """
-        if self._ending:
-            raise RpcError(BUSY, STOPPING)
+        self._refuse_at_end()
         context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
         rest = arguments.strip()
         command = find_served(name, rest, context)
@@ -384,8 +387,8 @@ class AgentDispatcher:
         if waits:
             self._check_room()
         task = asyncio.create_task(self._invoke(command, context, rest, waits))
-        self._commands[task] = waits, context
-        task.add_done_callback(lambda task: self._commands.pop(task)[1].paused.set())
+        self._commands[task] = context
+        task.add_done_callback(lambda task: self._commands.pop(task).paused.set())
         return await self._follow_command(task, context)
 
     @rpc_method()
@@ -413,9 +416,9 @@ class AgentDispatcher:
         id: The `id` of that call.
         key: The `key` of the choice; without one nothing is chosen.
         """
-        for task, (waits, context) in list(self._commands.items()):
+        for task, context in list(self._commands.items()):
             if context.choice_id == id:
-                await self._wait_for_turns(waits)
+                await self._wait_for_turns(context.holds_turns)
                 if context.answer(id, key):
                     return await self._follow_command(task, context)
         raise RpcError(REFUSED, f"no choice {id[:80]} is waiting for an answer")
@@ -438,15 +441,23 @@ class AgentDispatcher:
         while waits and self._works:
             await asyncio.wait(list(self._works))
 
+    async def _wait_for_commands(self) -> None:
+        """Wait until every command that holds the turns has ended or asks for a choice."""
+        for context in list(self._commands.values()):
+            if context.holds_turns:
+                await context.paused.wait()
+                self._refuse_at_end()
+
     async def _invoke(self, command: Command, context: ServedContext, arguments: str, waits: bool) -> None:
         await self._wait_for_turns(waits)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
+        context.holds_turns = waits
         await command.invoke(context, arguments)
 
     async def _reopen(self, options: Options) -> None:
         """Open the session of `options`: this one, or another one in its place."""
-        if self._opened is None or self._works or self.session.busy:
+        if self._opened is None or self.session.busy:
             raise NexusError(
                 "usage",
                 "this agent",
