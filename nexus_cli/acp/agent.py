@@ -15,18 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from acp import Agent, Client, run_agent, schema
+from acp import Client, run_agent, schema
 from acp.exceptions import RequestError
 from acp.meta import PROTOCOL_VERSION
 
 from nexus_cli import __version__
 from nexus_cli.acp.editor_files import EditorFiles
 from nexus_cli.acp.prompt_blocks import Block, make_trigger
-from nexus_cli.acp.questions import AskingApprover, EditorApprover
+from nexus_cli.acp.questions import EditorApprover
 from nexus_cli.acp.updates import UpdateStream, image, message, note, turn_usage, usage_update
 from nexus_cli.commands import discover
 from nexus_cli.commands.command import Command
-from nexus_cli.commands.own_guides import message_commands
 from nexus_cli.config.added_folders import check_folders
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.config.paths import project_root
@@ -36,35 +35,30 @@ from nexus_cli.core.effort import DEFAULT_EFFORT, EFFORTS
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import (
-    AgentEvent,
-    CompactionDone,
-    CompactionStart,
     Event,
-    Notice,
     Outcome,
+    SessionStart,
     SteeringMessage,
     TurnEnd,
     TurnStart,
-    WorkerState,
 )
 from nexus_cli.core.json_value import JsonDict
 from nexus_cli.core.limits import ALL, ASK, AUTO, EDIT, PLAN
 from nexus_cli.core.real_files import real_path
-from nexus_cli.core.request import close_if_closable
 from nexus_cli.core.services import EditorTexts
-from nexus_cli.ledger import Ledger, SessionInfo
+from nexus_cli.ledger import SessionInfo
 from nexus_cli.mcp.server_values import ServerEntry
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.reports import models
 from nexus_cli.reports.conversation import replay_of
-from nexus_cli.reports.export import save_in
+from nexus_cli.reports.export import fenced, save_in
 from nexus_cli.reports.forms import find_form
-from nexus_cli.rpc.served_command import ServedContext, find_served, refuse_elsewhere
+from nexus_cli.rpc.jsonrpc import REFUSED, RpcError
+from nexus_cli.rpc.pool import Agent, AgentPool
+from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.service_list import SERVICES
-from nexus_cli.session.factory import make_provider, open_session
-from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import CHAT, Options
-from nexus_cli.session.service_makers import ServiceMaker, ServiceMakers
+from nexus_cli.session.service_makers import ServiceMaker
 from nexus_cli.session.session import Session
 from nexus_cli.text.terminal_sanitizer import sanitize
 
@@ -129,29 +123,78 @@ _LEVELS: Mapping[str, str] = {
 
 @dataclass
 class EditorSession:
-    """An open session, and what belongs to its connection."""
+    """An open session: its agent, and what belongs to its connection."""
 
-    session: Session
+    agent: Agent
     approver: EditorApprover
     told: str = ""
     """The title that the editor was told."""
     level: str = ""
     """The level that the editor was told."""
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by a turn, a command and a change of the session: another prompt waits for it."""
-    cancels: int = 0
-    """How often the editor has cancelled: a prompt that waited meanwhile is cancelled too."""
-
-    def stream(self) -> UpdateStream:
-        """Return a new stream of updates; the approver asks with it."""
-        texts, dispatcher = self.texts, self.session.dispatcher
-        self.approver.stream = UpdateStream(dispatcher.registry, self.session.folder, texts.unsaved if texts else {})
-        return self.approver.stream
+    attached: str = ""
+    """What commands have attached to the next message."""
+    updates: asyncio.Queue[Iterable[Any] | None] = field(default_factory=asyncio.Queue)
+    """Updates that were not sent yet; None after the last ones."""
+    sending: asyncio.Future[Any] | None = None
+    """Sends them."""
 
     @property
-    def texts(self) -> EditorTexts | None:
-        """The texts of the editor, None if it does not offer them."""
-        return self.session.state.services.find(EditorTexts)
+    def session(self) -> Session:
+        return self.agent.session
+
+    def send(self, updates: Iterable[Any]) -> None:
+        """Send updates after those before; they are made when it is their turn."""
+        self.updates.put_nowait(updates)
+
+    def renew_stream(self) -> None:
+        """Translate events by a new stream of updates from now on."""
+        texts = self.session.state.services.find(EditorTexts)
+        unsaved = texts.unsaved if texts else {}
+        self.approver.stream = UpdateStream(self.agent.registry, self.session.folder, unsaved)
+
+    def hear(self, event: Event) -> None:
+        """Send an event of the agent."""
+        if isinstance(event, SessionStart):
+            self.renew_stream()
+        elif isinstance(event, TurnEnd):
+            self.tell_figures()
+        elif not isinstance(event, TurnStart):  # the editor shows the person's own message itself
+            self.send(self.approver.stream.translate(event))
+
+    def tell_figures(self) -> None:
+        """Send the window and the dollars after a turn, a changed level, and the title once there is one."""
+        self.send([usage_update(self.session.status())])
+        self.tell_level()
+        with suppress(NexusError):
+            info = self.session.ledger.session(self.session.id)
+            title = _title(info)
+            if title and title != self.told:
+                self.told = title
+                update = schema.SessionInfoUpdate(
+                    title=title, updated_at=info.updated, session_update="session_info_update"
+                )
+                self.send([update])
+
+    def tell_level(self) -> None:
+        """Send the level as mode and option if it is not the one that the editor was told."""
+        level = self.session.status().allow
+        if level != self.level:
+            self.level = level
+            mode = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=level)
+            options = schema.ConfigOptionUpdate(
+                session_update="config_option_update", config_options=self.describe_options()
+            )
+            self.send([mode, options])
+
+    def describe_options(self) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
+        """Return level, model and effort, each with its choices."""
+        status = self.session.status()
+        names = [status.model, *models.quick_names(self.session.engine.settings)]
+        return [
+            _select(LEVEL, "Permission level", "mode", status.allow, list(_LEVELS), _LEVELS),
+            _select(MODEL, "Model", "model", status.model, list(dict.fromkeys(names)), {}),
+            _select(EFFORT, "Effort", "thought_level", status.effort or DEFAULT_EFFORT, (DEFAULT_EFFORT, *EFFORTS), {}),
+        ]
 
 
 class EditorAgent:
@@ -164,10 +207,8 @@ class EditorAgent:
         self._client: Client
         self._asks_forms = False
         self._files = schema.FileSystemCapabilities()
+        self._pool = AgentPool()
         self._open: dict[str, EditorSession] = {}
-        self._ledger: Ledger | None = None
-        self._provider: Any = None
-        self._beside: set[asyncio.Task[None]] = set()
 
     def on_connect(self, conn: Client) -> None:
         """See the SDK: the editor's end of the connection."""
@@ -175,15 +216,13 @@ class EditorAgent:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the messages of an editor until it closes its end."""
-        await run_agent(cast("Agent", self), writer, reader, use_unstable_protocol=True)
+        await run_agent(cast("Any", self), writer, reader, use_unstable_protocol=True)
 
     async def aclose(self) -> None:
         """Close all sessions, then ledger and provider: the editor has left."""
         for session_id in list(self._open):
             await self.close_session(session_id)
-        await close_if_closable(self._provider)
-        if self._ledger is not None:
-            self._ledger.close()
+        await self._pool.aclose()
 
     # -- the connection ------------------------------------------------------------------------------------------
 
@@ -250,11 +289,12 @@ class EditorAgent:
     ) -> schema.LoadSessionResponse:
         """Open a session of the ledger, and send its conversation as it was shown."""
         editor_session = await self._open_session(cwd, additional_directories, mcp_servers, session_id or NO_SESSION)
-        stream = UpdateStream(editor_session.session.dispatcher.registry, editor_session.session.folder, replays=True)
+        stream = UpdateStream(editor_session.agent.registry, editor_session.session.folder, replays=True)
         for past in replay_of(editor_session.session).events():
-            await self._send(editor_session, stream.translate(past.event))
+            editor_session.send(stream.translate(past.event))
             if past.entry and isinstance(past.event, TurnStart | SteeringMessage):
-                await self._send(editor_session, map(image, past.entry.message.parts))
+                editor_session.send(map(image, past.entry.message.parts))
+        await editor_session.updates.join()
         return schema.LoadSessionResponse(**self._offer(editor_session))
 
     async def resume_session(
@@ -274,7 +314,7 @@ class EditorAgent:
     ) -> schema.ListSessionsResponse:
         """List the newest sessions of a folder, or of all."""
         with _as_request_error():
-            sessions = self._open_ledger().sessions(cwd or None, MOST_LISTED, runs=False)
+            sessions = self._pool.open_ledger().sessions(cwd or None, MOST_LISTED, runs=False)
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(
@@ -289,25 +329,28 @@ class EditorAgent:
 
     async def close_session(self, session_id: str, **kwargs: Any) -> schema.CloseSessionResponse:
         """Stop the session's turn and close it; it stays in the ledger."""
-        editor_session = self._open.pop(session_id, None)
-        if editor_session is not None:
-            editor_session.session.cancel("end")
+        if (editor_session := self._open.pop(session_id, None)) is not None:
             with suppress(NexusError):
-                await editor_session.session.aclose()
+                await editor_session.agent.aclose()
+            editor_session.updates.put_nowait(None)
         return schema.CloseSessionResponse()
 
     async def _open_session(
         self, cwd: str, added: Sequence[str] | None, servers: Sequence[Any] | None, resume: str = ""
     ) -> EditorSession:
-        if resume in self._open:
-            await self.close_session(resume)
         with _as_request_error():
+            if resume:
+                resume = self._pool.open_ledger().find_session(resume).id
+                await self.close_session(resume)
             folder = _find_folder(cwd)
             entries, problems = make_entries(servers or (), folder)
             editor_session = self._make_session(folder, added or (), resume, entries)
         self._open[editor_session.session.id] = editor_session
-        self._listen(editor_session)
-        asyncio.get_running_loop().call_soon(self._spawn, self._greet(editor_session, problems))
+        dispatcher = editor_session.agent.dispatcher
+        dispatcher.heard, dispatcher.shown = editor_session.hear, editor_session.updates.join
+        editor_session.renew_stream()
+        work = self._greet(editor_session, problems), self._send_updates(editor_session)
+        editor_session.sending = asyncio.gather(*work, return_exceptions=True)
         return editor_session
 
     def _make_session(
@@ -324,8 +367,6 @@ class EditorAgent:
                 "no default model is set",
                 "`nexus model use NAME` sets a model; `nexus login PROVIDER` stores a key",
             )
-        self._provider = self._provider or make_provider(settings)
-        approver = AskingApprover(self._client) if self._asks_forms else EditorApprover(self._client)
         options = replace(
             self._options,
             cwd=folder,
@@ -337,74 +378,58 @@ class EditorAgent:
             servers=servers,
             add_dirs=check_folders(tuple(added), project) if added else (),
         )
-        session = open_session(
-            options,
-            settings,
-            approver=approver,
-            provider=self._provider,
-            ledger=self._open_ledger(),
-            services=self._services(),
-        )
-        approver.session_id = session.id
-        return EditorSession(session, approver)
-
-    def _services(self) -> ServiceMakers:
-        """Return the services of a session, with the texts of the editor if it gives and takes them."""
-        if not (self._files.read_text_file and self._files.write_text_file):
-            return SERVICES
-        make = partial(EditorFiles, self._client, asyncio.get_running_loop())
-        return (*SERVICES, ServiceMaker(EditorTexts, make))
-
-    def _open_ledger(self) -> Ledger:
-        if self._ledger is None:
-            self._ledger = open_ledger(self._options, [])
-        return self._ledger
+        services = SERVICES
+        if self._files.read_text_file and self._files.write_text_file:
+            make = partial(EditorFiles, self._client, asyncio.get_running_loop())
+            services = (*SERVICES, ServiceMaker(EditorTexts, make))
+        approver = EditorApprover(self._client)
+        approver.attach_client(has_person=self._asks_forms)
+        agent = self._pool.open_agent(options, settings, approver, services)
+        approver.session_id = agent.agent_id
+        return EditorSession(agent, approver)
 
     async def _greet(self, editor_session: EditorSession, problems: Sequence[str]) -> None:
         """Send the commands and the notices of a session that was opened."""
         session, built_in = editor_session.session, discover()
-        own = await asyncio.to_thread(message_commands, session.folder, built_in, session.options.servers)
+        own = await editor_session.agent.dispatcher.read_own_commands()
         served = [verb for name, verb in built_in.items() if verb.is_served and name not in OPEN_OTHERS]
-        commands = [_describe_command(command) for command in (*own.values(), *served)]
+        commands = [_describe_command(command) for command in (*own, *served)]
         update = schema.AvailableCommandsUpdate(available_commands=commands, session_update="available_commands_update")
-        await self._client.session_update(session.id, update)
-        await self._send(editor_session, map(note, [*session.take_notices(), *problems]))
+        editor_session.send([update])
+        notices = [*self._pool.notices, *session.take_notices(), *problems]
+        editor_session.send(map(note, notices))
+
+    async def _send_updates(self, editor_session: EditorSession) -> None:
+        """Send the updates of a session until it is closed."""
+        while (updates := await editor_session.updates.get()) is not None:
+            try:
+                for sent in updates:
+                    await self._client.session_update(editor_session.session.id, sent)
+            except ConnectionError:  # the editor has left
+                pass
+            except Exception as bug:  # the others are sent
+                report_bug(bug)
+            editor_session.updates.task_done()
 
     # -- turns ---------------------------------------------------------------------------------------------------
 
     async def prompt(self, session_id: str, prompt: Sequence[Block], **kwargs: Any) -> schema.PromptResponse:
         """Run a turn, or a slash command, and return how it ended."""
-        editor_session = self._get(session_id)
+        editor_session, outcome = self._get(session_id), None
         with _as_request_error():
-            trigger = make_trigger(prompt, editor_session.session.folder)
-        before = editor_session.cancels
-        async with editor_session.lock:
-            if editor_session.cancels != before:
-                return schema.PromptResponse(stop_reason="cancelled")
-            if trigger.text.startswith("/") and trigger.text[1:].partition(" ")[0].strip() in discover():
-                with _as_request_error():
-                    follows = await self._run_command(editor_session, trigger.text)
-                if follows is None:
-                    await self._tell_figures(editor_session)
-                    return schema.PromptResponse(stop_reason="end_turn")
-                trigger = follows
-            outcome: Outcome | None = None
-            stream = editor_session.stream()
+            prompted = make_trigger(prompt, editor_session.session.folder)
             try:
-                async for event in editor_session.session.run(trigger):
-                    if isinstance(event, TurnEnd):
-                        outcome = event.outcome
-                    elif not (isinstance(event, Notice) and not event.text):
-                        # The editor shows the person's own message itself.
-                        await self._send(editor_session, () if event.kind == "turn.start" else stream.translate(event))
-            except NexusError as error:
-                raise _request_error(error) from error
-            except Exception as error:  # a bug must be told to the editor, which shows nothing of stderr
-                raise _request_error(report_bug(error)) from error
-            await self._tell_figures(editor_session)
-        if outcome is None:
-            raise RequestError.internal_error({"message": "the turn ended without a result"})
-        return self._end_turn(outcome)
+                if trigger := await self._run_command(editor_session, prompted):
+                    if trigger.text:
+                        trigger = replace(trigger, text=trigger.text + editor_session.attached)
+                        editor_session.attached = ""
+                    outcome = await editor_session.agent.dispatcher.run(trigger)
+            except RpcError as error:
+                if error.code != REFUSED:
+                    raise
+                return schema.PromptResponse(stop_reason="cancelled")
+        await editor_session.updates.join()
+        return self._end_turn(outcome) if outcome else schema.PromptResponse(stop_reason="end_turn")
 
     def _end_turn(self, outcome: Outcome) -> schema.PromptResponse:
         error = outcome.error or {}
@@ -421,30 +446,36 @@ class EditorAgent:
     async def cancel(self, session_id: str, **kwargs: Any) -> None:
         """Stop the running turn, and the prompts that wait for it; what was done is kept."""
         if (editor_session := self._open.get(session_id)) is not None:
-            editor_session.cancels += 1
-            editor_session.session.cancel("person")
+            editor_session.agent.dispatcher.cancel_all()
 
-    async def _run_command(self, editor_session: EditorSession, line: str) -> Trigger | None:
-        """Run a slash command; return the trigger of the turn that it starts, None if it starts none."""
-        word, _, rest = line.strip().removeprefix("/").partition(" ")
-        context = self._context(editor_session)
-        command = find_served(word, rest.strip(), context)
-        if command.name == "rewind" and rest.split()[-1:] != ["files"]:
-            raise refuse_elsewhere(f"/rewind {rest.strip()}".rstrip(), "Use /rewind N files, which reverts only files")
-        await command.invoke(context, rest.strip())
+    async def _run_command(self, editor_session: EditorSession, trigger: Trigger) -> Trigger | None:
+        """Run the slash command that a prompt is, and return the trigger of the turn that it starts, None if it starts
+        none; return the trigger of any other prompt."""
+        line = trigger.text.strip()
+        word, _, rest = line.removeprefix("/").partition(" ")
+        if not (trigger.text.startswith("/") and word in discover()):
+            return trigger
+        if word == "rewind" and rest.split()[-1:] != ["files"]:
+            raise refuse_elsewhere(line, "Use /rewind N files, which reverts only files")
+        result = await editor_session.agent.dispatcher.run_command(word, rest)
         follows: Trigger | None = None
-        for call in context.take_calls():
+        for call in result["calls"]:
             params = call["params"]
             if call["method"] == "say":
-                await self._send(editor_session, [message(f"{sanitize(str(params['text']))}\n")])
+                editor_session.send([message(f"{sanitize(str(params['text']))}\n")])
             elif call["method"] == "show":
-                text = sanitize(find_form(params["form"])(params["value"], WIDTH))
-                await self._send(editor_session, [message(f"```\n{text}\n```\n")])
+                text = fenced(sanitize(find_form(params["form"])(params["value"], WIDTH)))
+                editor_session.send([message(f"{text}\n")])
             elif call["method"] == "save":
                 path = await asyncio.to_thread(save_in, editor_session.session.folder, **params, inside=True)
-                await self._send(editor_session, [message(f"Written to {sanitize(str(path))}\n")])
+                editor_session.send([message(f"Written to {sanitize(str(path))}\n")])
             elif call["method"] == "start":
-                follows = Trigger(params["text"])
+                follows = Trigger(params["text"], expands=params["typed"])
+            elif call["method"] == "attach":
+                editor_session.attached += f"\n\n{params['block']}"
+        if error := result["error"]:
+            raise NexusError.of(error)
+        editor_session.tell_figures()
         return follows
 
     # -- settings ------------------------------------------------------------------------------------------------
@@ -458,7 +489,7 @@ class EditorAgent:
         with _as_request_error():
             if config_id not in OPTIONS:
                 raise NexusError("usage", f"option {config_id!r}", f"must be one of {', '.join(OPTIONS)}")
-            if config_id != LEVEL and session.lock.locked():
+            if config_id != LEVEL and session.session.busy:
                 raise NexusError(
                     "usage",
                     f"the {config_id} cannot be changed",
@@ -467,103 +498,22 @@ class EditorAgent:
                 )
             if len(word.split()) != 1 or any(word == verb.name for verb in discover()[OPTIONS[MODEL]].verbs):
                 raise NexusError("usage", f"the {config_id} {word[:80]!r}", "unknown value", "Choose from the list")
-            context = self._context(session)
-            await find_served(OPTIONS[config_id], word, context).invoke(context, word)
-        await self._tell_level(session)
-        return schema.SetSessionConfigOptionResponse(config_options=self._config(session))
+            if error := (await session.agent.dispatcher.run_command(OPTIONS[config_id], word))["error"]:
+                raise NexusError.of(error)
+        session.tell_level()
+        return schema.SetSessionConfigOptionResponse(config_options=session.describe_options())
 
     async def set_session_mode(self, mode_id: str, session_id: str, **kwargs: Any) -> schema.SetSessionModeResponse:
         """Change the level of a session, as the option does."""
         await self.set_config_option(LEVEL, session_id, mode_id)
         return schema.SetSessionModeResponse()
 
-    def _context(self, editor_session: EditorSession) -> ServedContext:
-        return ServedContext(
-            lambda: editor_session.session,
-            partial(self._tell_beside, editor_session),
-            partial(self._reopen, editor_session),
-        )
-
-    async def _reopen(self, editor_session: EditorSession, options: Options) -> None:
-        if options.resume != editor_session.session.id:
-            raise refuse_elsewhere(
-                "another session", "Open the session from the editor, or with `nexus -r ID` in a terminal"
-            )
-        before, settings = editor_session.session, editor_session.session.engine.settings
-        services = self._services()
-        editor_session.session = open_session(
-            options, settings, approver=editor_session.approver, earlier=before, services=services
-        )
-        self._listen(editor_session)
-
-    def _listen(self, editor_session: EditorSession) -> None:
-        editor_session.session.listen(partial(self._tell_beside, editor_session))
-        editor_session.stream()
-
     def _offer(self, editor_session: EditorSession) -> JsonDict:
         """Return the levels as modes, and the options, as they are when a session is opened."""
         editor_session.level = editor_session.session.status().allow
         levels = [schema.SessionMode(id=level, name=level, description=about) for level, about in _LEVELS.items()]
         modes = schema.SessionModeState(current_mode_id=editor_session.level, available_modes=levels)
-        return {"modes": modes, "config_options": self._config(editor_session)}
-
-    async def _tell_level(self, editor_session: EditorSession) -> None:
-        """Send the level as mode and option if it is not the one that the editor was told."""
-        level = editor_session.session.status().allow
-        if level != editor_session.level:
-            editor_session.level = level
-            mode = schema.CurrentModeUpdate(session_update="current_mode_update", current_mode_id=level)
-            options = schema.ConfigOptionUpdate(
-                session_update="config_option_update", config_options=self._config(editor_session)
-            )
-            await self._send(editor_session, [mode, options])
-
-    def _config(
-        self, editor_session: EditorSession
-    ) -> list[schema.SessionConfigOptionSelect | schema.SessionConfigOptionBoolean]:
-        status = editor_session.session.status()
-        names = [status.model, *models.quick_names(editor_session.session.engine.settings)]
-        return [
-            _select(LEVEL, "Permission level", "mode", status.allow, list(_LEVELS), _LEVELS),
-            _select(MODEL, "Model", "model", status.model, list(dict.fromkeys(names)), {}),
-            _select(EFFORT, "Effort", "thought_level", status.effort or DEFAULT_EFFORT, (DEFAULT_EFFORT, *EFFORTS), {}),
-        ]
-
-    # -- updates -------------------------------------------------------------------------------------------------
-
-    async def _send(self, editor_session: EditorSession, updates: Iterable[Any]) -> None:
-        for update in updates:
-            await self._client.session_update(editor_session.session.id, update)
-
-    async def _tell_figures(self, editor_session: EditorSession) -> None:
-        """Send the window and the dollars after a turn, a changed level, and the title once there is one."""
-        await self._send(editor_session, [usage_update(editor_session.session.status())])
-        await self._tell_level(editor_session)
-        with suppress(NexusError):
-            session = self._open_ledger().session(editor_session.session.id)
-            title = _title(session)
-            if title and title != editor_session.told:
-                editor_session.told = title
-                update = schema.SessionInfoUpdate(
-                    title=title, updated_at=session.updated, session_update="session_info_update"
-                )
-                await self._send(editor_session, [update])
-
-    def _tell_beside(self, session: EditorSession, event: Event) -> None:
-        """Send an event of a worker, a job or a command that comes while no turn runs."""
-        inner = event.event if isinstance(event, AgentEvent) else event
-        if isinstance(inner, Notice | WorkerState | CompactionStart | CompactionDone):
-            self._spawn(self._send(session, list(session.stream().translate(event))))
-
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._beside.add(task)
-        task.add_done_callback(self._end_beside)
-
-    def _end_beside(self, task: asyncio.Task[None]) -> None:
-        self._beside.discard(task)
-        if not task.cancelled():
-            task.exception()  # the editor has left: nobody is there to be told
+        return {"modes": modes, "config_options": editor_session.describe_options()}
 
     def _get(self, session_id: str) -> EditorSession:
         session = self._open.get(session_id)
@@ -607,11 +557,13 @@ def _select(
 
 @contextmanager
 def _as_request_error() -> Iterator[None]:
-    """Raise a `NexusError` of the block as an error of the protocol, with what to do."""
+    """Raise an error of the block as one of the protocol, with what to do."""
     try:
         yield
     except NexusError as error:
         raise _request_error(error) from error
+    except RpcError as error:
+        raise RequestError(error.code, str(error), error.data) from error
 
 
 def _request_error(error: NexusError) -> RequestError:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from acp import schema
 
-from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger, image_type
+from nexus_cli.core.attachment import TEXT, AttachedFile, Part, Trigger
 from nexus_cli.core.errors import NexusError
-from nexus_cli.core.image_check import describe_bad_image
+from nexus_cli.core.image_check import decode_image
 from nexus_cli.core.message import replace_surrogates
 
 Block = (
@@ -42,7 +40,12 @@ def make_trigger(blocks: Sequence[Block], folder: Path) -> Trigger:
                 quoted.append(f'<file path="{safe}">\n{text.removesuffix(chr(10))}\n</file>')
                 files.append(AttachedFile(path, TEXT, len(text.encode(errors="replace")), 1, text.count("\n") + 1))
             case schema.ImageContentBlock(data=data, uri=uri):
-                part = _read_image(data, Path(path_of(uri or "", folder)).name)
+                try:
+                    part = decode_image(data, Path(path_of(uri or "", folder)).name)
+                except ValueError as error:
+                    raise NexusError(
+                        "usage", "the image", str(error), "Attach another image, or a smaller copy"
+                    ) from None
                 parts.append(part)
                 files.append(AttachedFile(part.name or "image", part.media_type, len(part.data)))
             case _:
@@ -69,13 +72,3 @@ def path_of(uri: str, folder: Path) -> str:
         return ""
     path = Path(unquote(parsed.path))
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
-
-
-def _read_image(data: str, name: str) -> Part:
-    try:
-        raw = base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        raise NexusError("usage", "the image", "is not base64", "Send the image again") from None
-    if why := describe_bad_image(raw):
-        raise NexusError("usage", "the image", why, "Attach another image, or a smaller copy")
-    return Part(image_type(raw), raw, name)

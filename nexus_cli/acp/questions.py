@@ -11,16 +11,18 @@ from acp.exceptions import RequestError
 from nexus_cli.acp.updates import UpdateStream, fence_text, kind_of, text_block, title_of
 from nexus_cli.core.approval import Allow, Answer, Deny, PersonQuestion, Question
 from nexus_cli.core.tool import Tool
+from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.text.hidden_signs import mark_hidden_signs
 
 ONCE, SESSION, ALWAYS, NO = "once", "session", "always", "no"
 GONE = "the editor did not answer"
 
 
-class EditorApprover:
-    """An `Approver` whose person is in an editor."""
+class EditorApprover(ClientApprover):
+    """An `Approver` whose person is in an editor. The model's questions need an editor that shows forms."""
 
     def __init__(self, client: Client) -> None:
+        super().__init__()
         self._client = client
         self.session_id = ""
         """The session of the questions; set once it is open."""
@@ -67,12 +69,6 @@ class EditorApprover:
             content=[*diffs, *detail, *why],
             raw_input=dict(question.call.arguments),
         )
-
-
-class AskingApprover(EditorApprover):
-    """For an editor that shows forms: also puts the questions of the model (`QuestionAsker`)."""
-
-    can_ask = True
 
     async def put_questions(self, questions: Sequence[PersonQuestion]) -> list[str]:
         """See `QuestionAsker`: all questions in one form."""

@@ -77,6 +77,13 @@ class NexusError(Exception):
         message = self.message if self.message.endswith("?") else f"{self.message.rstrip('.')}."
         return f"nexus: {message}" + (f" {ended}" if hint else "")
 
+    @classmethod
+    def of(cls, value: ErrorObject) -> NexusError:
+        """Return the error that `to_json` has described, maybe in another version."""
+        what, colon, why = value["message"].partition(": ")
+        kind = value["kind"] if value["kind"] in EXIT_STATUS else "refused"
+        return cls(kind, what if colon else "the server", why if colon else what, value.get("hint", ""))
+
     def to_json(self) -> ErrorObject:
         """Return the object of the error in JSON results."""
         return {"kind": self.kind, "message": self.message, "hint": self.hint}

@@ -6,6 +6,7 @@ Reads headers alone and decodes nothing.
 
 from __future__ import annotations
 
+import base64
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -41,6 +42,17 @@ def describe_bad_image(data: bytes, size: int = 0) -> str:
     if not (min(sides) > 0 and max(sides) <= MOST_SIDE):
         return f"it has {sides[0]:,} x {sides[1]:,} pixels; 1 to {MOST_SIDE:,} per side can be sent"
     return ""
+
+
+def decode_image(text: str, name: str) -> Part:
+    """Return an image that was sent as base64; raise `ValueError` with the reason if it cannot be sent."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        data = b""
+    if why := describe_bad_image(data):
+        raise ValueError(why)
+    return Part(image_type(data), data, name)
 
 
 def choose_images(

@@ -16,10 +16,12 @@ from typing import Literal, NotRequired
 
 from nexus_cli.config.paths import project_root
 from nexus_cli.config.project_environment import split_environments
-from nexus_cli.core.json_value import VersionedReport
+from nexus_cli.core.json_value import JsonObject, VersionedReport
 from nexus_cli.core.real_files import real_path
 from nexus_cli.ledger import Ledger
+from nexus_cli.reports.text.lines import Lines, filled, folded, plural
 from nexus_cli.sandbox.own_git import Git, GitError, find_git
+from nexus_cli.text.cells import cut
 from nexus_cli.tools import process
 from nexus_cli.tools.cancellable_thread import StopFlag, run_in_thread
 from nexus_cli.tools.edit_preview import unified_diff
@@ -30,6 +32,8 @@ MOST = 512 * 1024
 """Most bytes of a diff."""
 NAMES = 500
 """Most untracked files that are named."""
+MOST_NAMES = 50
+"""Most lines of names of files that are shown."""
 LARGE = 64 * 1024
 """Size in bytes above which an untracked file is only named."""
 DIFF = (
@@ -79,6 +83,37 @@ def folder_diff(folder: Path, ledger: Ledger, session: str) -> DiffReport | Sess
         files = ledger.log(session).files()
         changed = [_near(path, folder) for path, how in files if how != "read"]
         return {"version": 1, "source": "session", "why": str(reason), "files": changed}
+
+
+def diff_text(value: JsonObject, width: int) -> Lines:
+    """Show a diff (None if it is shown already), then the files without diff lines; without git, the files that the
+    session changed."""
+    if value["source"] != "git":
+        why = value["why"]
+        yield from filled(f"{why[:1].upper()}{why[1:]}; showing the files changed by this session.", width)
+        yield from _name_lines(value["files"], width) or ["  none"]
+        return
+    unread = value["unread"]
+    if text := value["text"]:
+        yield from folded(text.rstrip("\n"), width)
+    elif text is not None and not unread:
+        yield from filled("No uncommitted changes.", width)
+    if value.get("cut"):
+        yield from filled(f"[diff truncated: {value['cut']}]", width)
+    if unread:
+        yield from [
+            "",
+            *filled("Not shown (too large, binary, unreadable, or no copy kept):", width),
+            *_name_lines(unread, width),
+        ]
+    if more := value["untracked_count"] - len(value["untracked"]):
+        yield from filled(f"[and {plural(more, 'untracked file')} not listed]", width)
+
+
+def _name_lines(names: list[str], width: int) -> list[str]:
+    lines = [line for name in names for line in folded(name.replace("\n", "\\n"), width, "  ")]
+    hidden = len(lines) - MOST_NAMES
+    return [*lines[:MOST_NAMES], cut(f"[{plural(hidden, 'more line')}]", width, "…")] if hidden > 0 else lines
 
 
 def diff_report(text: str, cut: str = "", unread: Sequence[str] = (), untracked: Sequence[str] = ()) -> DiffReport:

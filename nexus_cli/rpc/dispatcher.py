@@ -6,8 +6,7 @@ Each `rpc_method` is a method of the server. The agent never waits for its liste
 from __future__ import annotations
 
 import asyncio
-import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from nexus_cli.commands import discover as list_built_in
 from nexus_cli.commands.command import Command
 from nexus_cli.config.crash_report import report_bug
 from nexus_cli.context.manager import ContextManager
-from nexus_cli.core.attachment import AttachedFile, Part, Trigger, image_type
+from nexus_cli.core.attachment import AttachedFile, Trigger
 from nexus_cli.core.elide import plural
 from nexus_cli.core.entry import Entry
 from nexus_cli.core.errors import WAITING, ErrorObject, NexusError
@@ -33,7 +32,7 @@ from nexus_cli.core.event import (
     TurnEnd,
 )
 from nexus_cli.core.event_json import AskResult, EventNumbers, event_value
-from nexus_cli.core.image_check import describe_bad_image
+from nexus_cli.core.image_check import decode_image
 from nexus_cli.core.json_value import JsonObject, to_json_value
 from nexus_cli.core.limits import BUDGET_ENDED, describe_budget
 from nexus_cli.core.run import Run
@@ -88,16 +87,20 @@ class AgentDispatcher:
         context: ContextManager | None = None,
         *,
         approver: ClientApprover | None = None,
-        opened: Callable[..., Session] | None = None,
+        opened: Callable[[Options, Session], Awaitable[Session]] | None = None,
     ) -> None:
         """Initialize. Scripts may pass `context`, which is always that of the session; `approver` must be the one that
-        the session was opened with, `opened(options, earlier=session)` opens it again."""
+        the session was opened with, `opened` opens the session that follows another one."""
         self.session = session
         self._opened = opened
         self.approver = approver or ClientApprover()
         self.feed = EventFeed()
         self.noted: Callable[[Outcome | None], None] = lambda outcome: None
         """Called when a turn begins, with None, and with its outcome when it ends."""
+        self.heard: Callable[[Event], None] = lambda event: None
+        """Called with every event, for a front end in this process."""
+        self.shown: Callable[[], Awaitable[None]] = _do_nothing
+        """Awaited after each event of a turn: that front end has shown all events."""
         self.unheard: list[Event] = []
         """Events from before the first turn, when nobody could listen: the first turn begins with them."""
         self._questions: dict[str, FeedItem] = {}
@@ -106,8 +109,8 @@ class AgentDispatcher:
         self._works: set[asyncio.Task[Any]] = set()
         self._queued: dict[asyncio.Task[Any], str] = {}
         """The turns that have not begun, in order, with their content."""
-        self._commands: dict[asyncio.Task[None], tuple[bool, ServedContext]] = {}
-        """Slash commands that run, wait for a choice, or (True) wait until no turn runs."""
+        self._commands: dict[asyncio.Task[None], ServedContext] = {}
+        """Slash commands that run, wait for a choice, or wait until no turn runs."""
         self._changes = ""
         """The files and lines that the newest turn changed."""
         self._sleep: asyncio.Task[None] | None = None
@@ -141,13 +144,7 @@ class AgentDispatcher:
         typed: True: a person typed it, and a guide that it calls (`/NAME`, `$NAME`) is added.
         pasted: The parts of content that were pasted: they call no guide and attach nothing.
         """
-        task = self.begin_turn(content, images, typed=typed, pasted=pasted)
-        try:
-            result = await asyncio.shield(task)
-        except asyncio.CancelledError:
-            if not task.cancelled():
-                raise
-            raise RpcError(REFUSED, TAKEN_BACK) from None
+        _, result = await self._follow_turn(self.begin_turn(content, images, typed=typed, pasted=pasted))
         if error := result["error"]:
             more = {"usage": result["usage"], "session": result["session"], "text": result["text"]}
             raise RpcError(TURN_FAILED, error["message"], {**error, **more})
@@ -161,23 +158,43 @@ class AgentDispatcher:
         *,
         typed: bool = False,
         pasted: Sequence[str] = (),
-    ) -> asyncio.Task[AskResult]:
-        """Start or queue a turn; return the task that ends with its result object. Guides that `typed` content calls
-        outside its `pasted` parts are added.
+    ) -> asyncio.Task[tuple[Outcome, AskResult]]:
+        """Start or queue a turn; return the task that ends with its outcome and result object. Guides that `typed`
+        content calls outside its `pasted` parts are added.
 
         `listener` gets the events of this turn alone, numbered from 0, and ends with the result. The turn runs to its
         end even if nobody listens. Raise `RpcError` if too many wait or no turn may begin.
         """
-        self._check_room()
         content = content if content.strip() else ""
-        parts = tuple(map(_read_image, images))
+        try:
+            parts = tuple(decode_image(image, "image") for image in images)
+        except ValueError as error:
+            raise RpcError(INVALID_PARAMS, f"invalid base64 image: {error}") from None
         files = tuple(AttachedFile(part.name, part.media_type, len(part.data)) for part in parts)
         trigger = Trigger(content, "client", parts, files, pasted=tuple(pasted), expands=typed)
-        task = self._begin(self._turn(trigger, EventFeed(listener) if listener else None, len(self._works)))
-        self._queued[task] = content
+        task = self._queue(trigger, EventFeed(listener) if listener else None, len(self._works))
         if listener is not None:  # a task that is cancelled before its first step runs no `finally`
             task.add_done_callback(lambda _: listener.end())
         return task
+
+    async def run(self, trigger: Trigger) -> Outcome:
+        """Run a turn of a front end in this process; raise `RpcError` if it may not begin or is taken back."""
+        return (await self._follow_turn(self._queue(trigger)))[0]
+
+    def _queue(self, trigger: Trigger, own: EventFeed | None = None, ahead: int = 0) -> asyncio.Task[Any]:
+        self._check_room()
+        task = self._begin(self._run_turn(trigger, own, ahead, is_queued=True))
+        self._queued[task] = trigger.text
+        return task
+
+    async def _follow_turn(self, task: asyncio.Task[tuple[Outcome, AskResult]]) -> tuple[Outcome, AskResult]:
+        """Return the outcome and result object of a turn, which goes on without its caller."""
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            raise RpcError(REFUSED, TAKEN_BACK) from None
 
     def _begin(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
@@ -191,17 +208,14 @@ class AgentDispatcher:
         if not task.cancelled() and (bug := task.exception()) is not None and not isinstance(bug, RpcError):
             self.publish(Notice(report_bug(bug).message))
 
-    def _check_room(self) -> None:
+    def _refuse_at_end(self) -> None:
         if self._ending:
             raise RpcError(BUSY, STOPPING)
+
+    def _check_room(self) -> None:
+        self._refuse_at_end()
         if len(self._works) + len(self._commands) > MOST_WAITING:
             raise RpcError(BUSY, f"{MOST_WAITING} messages and commands are already queued for this agent")
-
-    async def _turn(self, trigger: Trigger, own: EventFeed | None, ahead: int) -> AskResult:
-        try:
-            return (await self._run_turn(trigger, own, ahead, asyncio.current_task()))[1]
-        except asyncio.CancelledError:
-            raise RpcError(REFUSED, TAKEN_BACK) from None
 
     def _note_begin(self, task: asyncio.Task[Any] | None) -> None:
         """Note that a turn begins, and tell the model its budget. A queued one that was taken back just before does
@@ -214,8 +228,10 @@ class AgentDispatcher:
         self.noted(None)
 
     async def _run_turn(
-        self, trigger: Trigger, own: EventFeed | None, ahead: int, task: asyncio.Task[Any] | None = None
+        self, trigger: Trigger, own: EventFeed | None, ahead: int, *, is_queued: bool = False
     ) -> tuple[Outcome, AskResult]:
+        task = asyncio.current_task() if is_queued else None
+        await self._wait_for_commands()
         while self.unheard:
             self.publish(self.unheard.pop(0), own)
         if ahead:
@@ -231,6 +247,7 @@ class AgentDispatcher:
                 may_have_changed = ended.changed or ended.steps > 1
                 self._changes = await asyncio.to_thread(count_newest_turn, self.session) if may_have_changed else ""
             self.publish(event, own)
+            await self.shown()
         assert ended is not None, "every turn ends with its outcome"
         self.noted(ended)
         result: AskResult = to_json_value(self.session.result(ended))
@@ -263,6 +280,7 @@ class AgentDispatcher:
 
     def publish(self, event: Event, own: EventFeed | None = None) -> None:
         """Send an event to all listeners, and to the caller of the turn."""
+        self.heard(event)
         if (found := event_value(event)) is None:
             return
         kind, value = found
@@ -311,6 +329,13 @@ class AgentDispatcher:
         self.session.cancel("person")
         return {"ok": True}
 
+    def cancel_all(self) -> None:
+        """Stop the running turn, all commands, and the turns that wait."""
+        for task in (*self._queued, *self._commands):
+            task.cancel()
+        self._queued.clear()
+        self.session.cancel("person")
+
     @rpc_method(REFUSED)
     async def approve(self, id: str, answer: Annotated[str, one_of(*ANSWERS)], words: str = "") -> Acknowledged:
         """Answer the question of an `approval.ask` event.
@@ -354,8 +379,7 @@ class AgentDispatcher:
         arguments: The rest of the line.
         asks: True: its last call may be `choose`, and it waits for that method.
         """
-        if self._ending:
-            raise RpcError(BUSY, STOPPING)
+        self._refuse_at_end()
         context = ServedContext(lambda: self.session, self.publish, self._reopen, asks=asks)
         rest = arguments.strip()
         command = find_served(name, rest, context)
@@ -363,23 +387,27 @@ class AgentDispatcher:
         if waits:
             self._check_room()
         task = asyncio.create_task(self._invoke(command, context, rest, waits))
-        self._commands[task] = waits, context
-        task.add_done_callback(lambda task: self._commands.pop(task)[1].paused.set())
+        self._commands[task] = context
+        task.add_done_callback(lambda task: self._commands.pop(task).paused.set())
         return await self._follow_command(task, context)
 
     @rpc_method()
     async def list_commands(self) -> CommandList:
         """List the commands of the person, the project and its MCP servers: a `typed` message calls one."""
+        return {
+            "commands": [
+                {"name": command.name, "usage": command.usage, "help": command.help}
+                for command in await self.read_own_commands()
+            ]
+        }
+
+    async def read_own_commands(self) -> Collection[Command]:
+        """Return the commands of the person, the project and its MCP servers."""
         from nexus_cli.commands.own_guides import message_commands  # noqa: PLC0415  (few clients ask)
 
         options = self.session.state.options
         servers = options.servers if options else ()
-        found = await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)
-        return {
-            "commands": [
-                {"name": command.name, "usage": command.usage, "help": command.help} for command in found.values()
-            ]
-        }
+        return (await asyncio.to_thread(message_commands, self.session.folder, list_built_in(), servers)).values()
 
     @rpc_method(REFUSED)
     async def choose(self, id: str, key: str | None = None) -> CommandResult:
@@ -388,9 +416,9 @@ class AgentDispatcher:
         id: The `id` of that call.
         key: The `key` of the choice; without one nothing is chosen.
         """
-        for task, (waits, context) in list(self._commands.items()):
+        for task, context in list(self._commands.items()):
             if context.choice_id == id:
-                await self._wait_for_turns(waits)
+                await self._wait_for_turns(context.holds_turns)
                 if context.answer(id, key):
                     return await self._follow_command(task, context)
         raise RpcError(REFUSED, f"no choice {id[:80]} is waiting for an answer")
@@ -413,23 +441,30 @@ class AgentDispatcher:
         while waits and self._works:
             await asyncio.wait(list(self._works))
 
+    async def _wait_for_commands(self) -> None:
+        """Wait until every command that holds the turns has ended or asks for a choice."""
+        for context in list(self._commands.values()):
+            if context.holds_turns:
+                await context.paused.wait()
+                self._refuse_at_end()
+
     async def _invoke(self, command: Command, context: ServedContext, arguments: str, waits: bool) -> None:
         await self._wait_for_turns(waits)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
+        context.holds_turns = waits
         await command.invoke(context, arguments)
 
     async def _reopen(self, options: Options) -> None:
         """Open the session of `options`: this one, or another one in its place."""
-        if self._opened is None or self._works or self.session.busy:
+        if self._opened is None or self.session.busy:
             raise NexusError(
                 "usage",
                 "this agent",
                 "its session cannot be changed now",
                 "Try again when no turn or command is running",
             )
-        await self.session.end_hooks(options.resume)
-        self.session = self._opened(options, earlier=self.session)
+        self.session = await self._opened(options, self.session)
         self.session.engine.control.listener = self.publish
         for line in self.session.take_notices():
             self.publish(Notice(line))
@@ -534,23 +569,16 @@ class AgentDispatcher:
         await asyncio.sleep(0)  # lets a turn that was just requested start, so that it can be stopped
         await self.session.aclose()
         if tasks := [*self._works, *self._commands]:
-            await asyncio.wait(tasks)
+            await asyncio.wait(tasks, timeout=STOP_SECONDS)
         self.feed.end()
+
+
+async def _do_nothing() -> None:
+    """Wait for no front end."""
 
 
 Dispatcher = AgentDispatcher
 """The name that scripts import; the session's `Dispatcher` dispatches tool calls."""
-
-
-def _read_image(text: str) -> Part:
-    """Return an image that is sent as base64."""
-    try:
-        data = base64.b64decode(text, validate=True)
-    except ValueError:
-        data = b""
-    if why := describe_bad_image(data):
-        raise RpcError(INVALID_PARAMS, f"invalid base64 image: {why}")
-    return Part(image_type(data), data, "image")
 
 
 def _message_value(entry: Entry) -> MessageObject:

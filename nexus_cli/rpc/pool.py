@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -32,10 +32,12 @@ from nexus_cli.ledger.sessions import makers_of
 from nexus_cli.provider.available_models import resolve_alias, unnamed_model
 from nexus_cli.rpc.client_approver import ClientApprover
 from nexus_cli.rpc.dispatcher import AgentDispatcher
+from nexus_cli.rpc.served_command import refuse_elsewhere
 from nexus_cli.service_list import SERVICES
 from nexus_cli.session.factory import make_provider, open_session
 from nexus_cli.session.open_session import open_ledger
 from nexus_cli.session.options import Options
+from nexus_cli.session.service_makers import ServiceMakers
 from nexus_cli.session.session import Session
 from nexus_cli.session.session_state import SessionState
 from nexus_cli.tools.registry import ToolRegistry
@@ -112,6 +114,13 @@ class Agent:
     def registry(self) -> ToolRegistry:
         return self.session.dispatcher.registry
 
+    async def aclose(self) -> None:
+        """Stop it, and release its session."""
+        try:
+            await self.dispatcher.aclose()
+        finally:
+            self.stays.close()
+
 
 class AgentPool:
     """The agents of one process, by id."""
@@ -133,14 +142,11 @@ class AgentPool:
         config = config or AgentConfig()
         name = self._free_id(agent_id or config.agent_id)
         self._agents[name] = None
-        stays = ExitStack()
         try:
-            agent = await self._make(name, config, stays)
+            agent = self._agents[name] = await self._make(name, config)
         except BaseException:
-            stays.close()
             del self._agents[name]
             raise
-        self._agents[name] = agent
         return agent
 
     def get(self, agent_id: str) -> Agent | None:
@@ -157,8 +163,7 @@ class AgentPool:
         if agent is None:
             return False
         del self._agents[agent_id]
-        await agent.dispatcher.aclose()
-        agent.stays.close()
+        await agent.aclose()
         return True
 
     async def aclose(self) -> None:
@@ -193,7 +198,7 @@ class AgentPool:
             raise NexusError("limit", "too many agents", f"the maximum is {MOST_AGENTS}", "Destroy an agent first")
         return wanted or f"agent-{secrets.token_hex(4)}"
 
-    async def _make(self, name: str, config: AgentConfig, stays: ExitStack) -> Agent:
+    async def _make(self, name: str, config: AgentConfig) -> Agent:
         resumed = self._find_session(config.session) if config.session else None
         folder = real_path(config.cwd or self._folder_of(resumed))
         if not os.path.isdir(folder):
@@ -203,7 +208,6 @@ class AgentPool:
         if prompt is None and self.shared.prompt_loader is not None:
             loaded: LoadedPrompt = self.shared.prompt_loader.load(is_repl=False)
             prompt, lines = loaded.content, loaded.notices
-        provider = self._shared_provider(settings)
         options = Options(
             folder,
             self._model(config, settings) if config.model or not resumed else "",
@@ -221,26 +225,47 @@ class AgentPool:
             reports=any(getattr(config.limits, name) is not None for name in BUDGET),
             system_prompt=prompt,
         )
-        if here := find_worktree(folder):
-            stays.callback(stay_in(here).end)
-        approver = ClientApprover()
-        opened = partial(open_session, settings=settings, approver=approver, provider=provider, services=SERVICES)
-
-        def reopen(options: Options, earlier: Session) -> Session:
-            if options.resume not in ("", earlier.id):
-                self._find_session(options.resume)
-            return opened(options, earlier=earlier)
-
-        session = opened(options, ledger=self.open_ledger())
-        dispatcher = AgentDispatcher(session, approver=approver, opened=reopen)
+        agent = self.open_agent(options, settings, ClientApprover(), name=name)
+        dispatcher, session = agent.dispatcher, agent.session
         dispatcher.noted = partial(self._note_turn, name)
         try:
             begun = [event async for event in session.act(_do_nothing)]
         except BaseException:
-            await session.aclose()
+            await agent.aclose()
             raise
         dispatcher.unheard += (*map(Notice, (*lines, *self.notices, *session.take_notices())), *begun)
-        return Agent(name, dispatcher, stays)
+        return agent
+
+    def open_agent(
+        self,
+        options: Options,
+        settings: Settings,
+        approver: ClientApprover,
+        services: ServiceMakers = SERVICES,
+        name: str = "",
+    ) -> Agent:
+        """Open the session of `options` with an agent, which only its caller knows. Without a `name` it has the id of
+        the session, and opens no other one. Raise `NexusError`."""
+        self._provider = self._provider or make_provider(settings)
+        opened = partial(open_session, settings=settings, approver=approver, provider=self._provider, services=services)
+
+        async def reopen(options: Options, earlier: Session) -> Session:
+            if options.resume != earlier.id:
+                if not name:
+                    raise refuse_elsewhere(
+                        "another session", "Open the session from the editor, or with `nexus -r ID` in a terminal"
+                    )
+                if options.resume:
+                    self._find_session(options.resume)
+                await earlier.end_hooks(options.resume)
+            return opened(replace(options, served=earlier.options.served), earlier=earlier)
+
+        with ExitStack() as stays:
+            if here := find_worktree(options.cwd):
+                stays.callback(stay_in(here).end)
+            session = opened(options, ledger=self.open_ledger())
+            dispatcher = AgentDispatcher(session, approver=approver, opened=reopen)
+            return Agent(name or session.id, dispatcher, stays.pop_all())
 
     def _note_turn(self, name: str, outcome: Outcome | None) -> None:
         if outcome is None:
@@ -309,10 +334,6 @@ class AgentPool:
                 self._ledger = Ledger.open(private_dir(Path(self.shared.base_log_dir).absolute()) / "ledger.db")
                 self.notices.extend(self._ledger.notices)
         return self._ledger
-
-    def _shared_provider(self, settings: Settings) -> Provider:
-        self._provider = self._provider or make_provider(settings)
-        return self._provider
 
 
 async def _do_nothing(state: SessionState) -> None:

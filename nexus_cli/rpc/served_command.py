@@ -51,6 +51,8 @@ class ServedContext:
         self.reported: JsonObject | None = None
         self._calls: list[TerminalCall] = []
         """Actions for the client's terminal, in order."""
+        self.holds_turns = False
+        """True once the command runs if it may only run while no turn does."""
         self.choice_id = ""
         """The id of the open choice, "" for none."""
         self._choice: asyncio.Future[str | None]
@@ -68,7 +70,7 @@ class ServedContext:
 
     @property
     def options(self) -> Options:
-        return replace(self.session.options, resume=self.session.id, newest=False)
+        return replace(self.session.options, resume=self.session.id, newest=False, served=True)
 
     @property
     def settings(self) -> Settings:

@@ -355,6 +355,90 @@ def test_prompts_at_once_run_one_after_the_other_and_a_cancel_ends_them_all(plac
     assert editor.said() == "Second.Third.Fourth." and "return 2" in (place.folder / "price.py").read_text()
 
 
+def test_a_diff_is_shown_and_our_own_instruction_starts_a_turn_in_the_same_session(place: Stage) -> None:
+    seen: list[Any] = []
+
+    def model(body: Any) -> Any:
+        seen.append(body["messages"])
+        return {"text": "Done."}
+
+    place.script(model)
+    editor = Editor()
+
+    async def work() -> None:
+        async with connected(place, editor) as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            for line in ("/diff", "/init", "/model openai/gpt-4o", "/runs", "and now?"):
+                assert (await agent.prompt(opened.session_id, [text(line)])).stop_reason == "end_turn"
+            with pytest.raises(RequestError, match="another session"):
+                await agent.prompt(opened.session_id, [text("/fork")])
+
+    live(work)
+    assert "+++ b/price.py" in editor.said() and "No runs found." in editor.said()
+    assert "NEXUS.md" in str(seen[0][-1]) and len(seen) == 2
+    assert "Mode: HTTP" not in str(seen[1]), "the model that follows is no less in an editor"
+
+
+def test_what_a_command_attaches_goes_with_the_next_message(place: Stage) -> None:
+    seen: list[Any] = []
+    steps = iter([calls(("bash", {"command": "seq 100000"})), None])
+
+    def model(body: Any) -> Any:
+        seen.append(body["messages"][-1])
+        return next(steps, None) or {"text": "Done."}
+
+    place.script(model)
+    editor = Editor()
+
+    async def work() -> None:
+        async with connected(place, editor, "--allow", "all") as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            for line in ("count", "/drops recall d1 0:20", "and now?", "and then?"):
+                assert (await agent.prompt(opened.session_id, [text(line)])).stop_reason == "end_turn"
+
+    live(work)
+    assert '<recalled id="d1" characters="0:20' in str(seen[2]["content"]) and "recalled" not in str(seen[3]["content"])
+
+
+def test_a_session_that_waits_continues_by_itself_in_the_editor(place: Stage) -> None:
+    wait = calls(("wait_for", {"file": "ci.log", "event": "appears"}))
+    place.script(lambda body: {"text": "It passed."} if "RESUME" in str(body["messages"][-1]["content"]) else wait)
+    editor = Editor()
+
+    async def work() -> None:
+        async with connected(place, editor) as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            assert (await agent.prompt(opened.session_id, [text("wait for CI")])).stop_reason == "end_turn"
+            told = len(editor.of(schema.UsageUpdate))
+            (place.folder / "ci.log").write_text("passed")
+            await editor.until(lambda: len(editor.of(schema.UsageUpdate)) > told)
+
+    live(work)
+    assert editor.said() == "It passed."
+    assert {row["state"] for row in place.run("runs", "list", "--json").result["runs"]} <= {"done"}
+
+
+def test_while_a_turn_runs_a_command_that_reads_answers_and_one_that_waits_is_cancelled_with_it(place: Stage) -> None:
+    place.script([calls(("bash", {"command": "echo begun; sleep 600"})), "Done."])
+    editor = Editor()
+
+    async def work() -> None:
+        async with connected(place, editor, "--allow", "all") as (agent, _):
+            opened = await agent.new_session(str(place.folder), mcp_servers=[])
+            turn = asyncio.ensure_future(agent.prompt(opened.session_id, [text("go")]))
+            await editor.until(lambda: any("begun" in str(one.content) for one in editor.of(schema.ToolCallProgress)))
+            assert (await agent.prompt(opened.session_id, [text("/permissions")])).stop_reason == "end_turn"
+            assert "all" in editor.said() and not turn.done()
+            waits = asyncio.ensure_future(agent.prompt(opened.session_id, [text("/compact")]))
+            await asyncio.sleep(0.2)
+            await agent.cancel(opened.session_id)
+            assert [(await one).stop_reason for one in (turn, waits)] == ["cancelled", "cancelled"]
+            assert (await agent.prompt(opened.session_id, [text("go on")])).stop_reason == "end_turn"
+
+    live(work)
+    assert editor.said().endswith("Done.")
+
+
 def test_a_session_that_is_open_elsewhere_is_not_opened_twice(place: Stage) -> None:
     place.script(lambda body: {"text": "Done."})
     first, second = Editor(), Editor()

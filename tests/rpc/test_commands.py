@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import threading
 import tracemalloc
 from contextlib import closing
 from inspect import Parameter
@@ -20,7 +21,7 @@ from search import sample
 
 import nexus_cli
 from nexus_cli.client import CallError
-from nexus_cli.commands import discover
+from nexus_cli.commands import discover, rewind
 from nexus_cli.commands.verb import Authority, Verb
 from nexus_cli.config.paths import places
 from nexus_cli.core.errors import NexusError
@@ -195,13 +196,13 @@ async def test_no_client_may_give_a_verb_that_permits(tmp_path: Path) -> None:
 
 
 def test_every_door_of_a_client_asks_which_command_it_may_give() -> None:
-    """The server's and the editor's; the model has none, since the rooms below the commands know none of them."""
+    """The server's and the editor's are one; the model has none, since the rooms below the commands know none."""
     root = Path(nexus_cli.__file__).parent
     texts = {path.name: path.read_text() for room in ("rpc", "acp") for path in (root / room).glob("*.py")}
     doors = {name for name, text in texts.items() if ".invoke(" in text}
-    assert doors == {"dispatcher.py", "agent.py"}
+    assert doors == {"dispatcher.py"}
     found = {name: text.count("find_served(") for name, text in texts.items() if name in doors}
-    assert found == {"dispatcher.py": 1, "agent.py": 2} and not [name for name in doors if " find(" in texts[name]]
+    assert found == {"dispatcher.py": 1} and not [name for name in doors if " find(" in texts[name]]
 
 
 @pytest.mark.parametrize("allow", ["ask", "edit"])
@@ -491,6 +492,31 @@ async def test_commands_that_wait_are_bounded_and_end_with_their_agent(
         said = " ".join(map(str, ended[1:]))
         assert (said.count("3 messages and commands are already"), said.count("this agent has ended")) == (2, 3), said
         assert provider.asked == ["go"]
+
+
+async def test_a_turn_waits_for_a_command_that_runs_between_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, provider, list_turns = threading.Event(), Answering(), rewind._list_turns
+
+    def wait_first(*given: Any) -> Any:
+        gate.wait(60)
+        return list_turns(*given)
+
+    monkeypatch.setattr(rewind, "_list_turns", wait_first)
+    async with serving(tmp_path, provider, allow="edit") as served:
+        await served.client.create_agent("a")
+        await served.client.send("a", "hello")
+        running = asyncio.create_task(run(served, "rewind 1 conversation"))
+        await until(lambda: served.pool.list()[0].dispatcher._commands)
+        turn = asyncio.create_task(served.client.send("a", "and on"))
+        await until(lambda: served.pool.list()[0].dispatcher._works)
+        await asyncio.sleep(0.05)
+        assert provider.asked == ["hello"]
+        gate.set()
+        assert (await running)["error"] is None
+        assert (await turn)["session"] == (await served.client.get_status("a"))["session"], "the one that was opened"
+        assert provider.seen[-1][-1]["content"].endswith("and on") and "hello" not in str(provider.seen[-1])
 
 
 @pytest.mark.matrix

@@ -7,16 +7,15 @@ from collections.abc import Iterator
 
 from nexus_cli.commands import use_slash_names
 from nexus_cli.core.json_value import JsonObject
+from nexus_cli.reports.diff import diff_text
 from nexus_cli.reports.forms import draw_report
 from nexus_cli.reports.text.door import DOOR
-from nexus_cli.reports.text.lines import filled, folded, plural
-from nexus_cli.text.cells import cut
 from nexus_cli.ui.render.markdown import Markdown
 from nexus_cli.ui.render.theme import Theme
 from nexus_cli.ui.render.unified_diff import diff_lines
 
-LINES, NAMES = 1000, 50
-"""Most lines of a diff, and names of files, that are shown."""
+LINES = 1000
+"""Most lines of a diff that are shown."""
 _ENDS = re.compile(r"(?m)^[-+ ].*?(\r?)$")
 
 
@@ -41,27 +40,11 @@ def _draw(form: str, value: JsonObject, width: int, theme: Theme) -> str:
 
 
 def folder_diff_lines(value: JsonObject, width: int, theme: Theme) -> Iterator[str]:
-    """Draw `/diff`: the diff, then the files without diff lines; without git, the files that the session changed."""
-    if value["source"] != "git":
-        why = value["why"]
-        yield from filled(f"{why[:1].upper()}{why[1:]}; showing the files changed by this session.", width)
-        yield from _names(value["files"], width) or ["  none"]
-        return
-    if text := value["text"].rstrip("\n"):
-        is_cut = bool(value.get("cut"))
+    """Draw `/diff`: the diff in its own way, the rest in its text form."""
+    if text := str(value.get("text") or "").rstrip("\n"):
+        is_cut, value = bool(value.get("cut")), {**value, "text": None}
         yield from diff_lines(mark_line_ends(text + "\n"), width, theme, most_lines=LINES, names=True, is_cut=is_cut)
-        if value.get("cut"):
-            yield from filled(f"[diff truncated: {value['cut']}]", width)
-    elif not value["unread"]:
-        yield from filled("No uncommitted changes.", width)
-    if unread := value["unread"]:
-        yield from [
-            "",
-            *filled("Not shown (too large, binary, unreadable, or no copy kept):", width),
-            *_names(unread, width),
-        ]
-    if more := value["untracked_count"] - len(value["untracked"]):
-        yield from filled(f"[and {plural(more, 'untracked file')} not listed]", width)
+    yield from diff_text(value, width)
 
 
 def mark_line_ends(text: str) -> str:
@@ -70,9 +53,3 @@ def mark_line_ends(text: str) -> str:
         re.sub(r"\r(?=\n|\Z)", "^M", hunk) if len(set(_ENDS.findall(hunk))) > 1 else hunk
         for hunk in re.split(r"(?m)^(?=@@ )", text)
     )
-
-
-def _names(names: list[str], width: int) -> list[str]:
-    lines = [line for name in names for line in folded(name.replace("\n", "\\n"), width, "  ")]
-    hidden = len(lines) - NAMES
-    return [*lines[:NAMES], cut(f"[{plural(hidden, 'more line')}]", width, "…")] if hidden > 0 else lines

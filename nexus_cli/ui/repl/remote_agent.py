@@ -19,7 +19,7 @@ from nexus_cli.commands.command import Choice, Command, CommandContext
 from nexus_cli.core import event as e
 from nexus_cli.core.approval import Allow, Deny, Question
 from nexus_cli.core.attachment import Trigger
-from nexus_cli.core.errors import EXIT_STATUS, NexusError
+from nexus_cli.core.errors import ErrorObject, NexusError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.read_event import read_event, read_value
 from nexus_cli.core.shared_types import T, TakeText
@@ -284,7 +284,7 @@ class RemoteAgent(TerminalContext, AgentConnection):
                 if params["shows"]:
                     await self._with_lines(self.show_conversation())
         if error := result["error"]:
-            raise _nexus_error(error)
+            raise NexusError.of(error)
 
     async def _choose_here(self, id: str, title: str, choices: Sequence[Mapping[str, str]]) -> JsonObject:
         """Let the person choose what a command of the server asks for; return how the command ends."""
@@ -447,13 +447,10 @@ class RemoteAgent(TerminalContext, AgentConnection):
             raise NexusError("network", self._url, str(error), "Try again") from error
 
 
-def _nexus_error(value: Mapping[str, str] | CallError) -> NexusError:
+def _nexus_error(error: CallError) -> NexusError:
     """Return the error that the server has described."""
-    if isinstance(value, CallError):
-        value = value.data if isinstance(value.data, dict) else {"kind": "refused", "message": str(value)}
-    what, colon, why = value["message"].partition(": ")
-    kind = value["kind"] if value["kind"] in EXIT_STATUS else "refused"
-    return NexusError(kind, what if colon else "the server", why if colon else what, value.get("hint", ""))
+    refused: ErrorObject = {"kind": "refused", "message": str(error), "hint": ""}
+    return NexusError.of(error.data or refused)
 
 
 def _event_of(line: JsonObject) -> e.Event | None:

@@ -428,6 +428,16 @@ def examples_of_forms(text: str, many: int) -> dict[str, dict[str, Any]]:
     }
     return {
         "changed_facts": cast("dict[str, Any]", example_of(ConsolidationReport, text, many)),
+        "diff": {
+            "source": "git" if many else "session",
+            "why": text,
+            "files": [text] * many,
+            "text": text,
+            "cut": text,
+            "unread": [text] * many,
+            "untracked": [text] * many,
+            "untracked_count": many + 1,
+        },
         "text": {"text": f"> {text}"},
         "capabilities": {"model": text, "environment": text},
         "rules": {
