@@ -111,8 +111,8 @@ class ToolOffer:
         servers = _describe_servers([tool for tool in behind if tool.server])
         servers += [f"{name} (starting)" for name in self.registry.starting]
         if servers:
-            named = name_first(servers, MOST_NAMED)
-            lines.append(f"- MCP servers {named}: pass search words as `name` to find their tools")
+            listed = name_first(servers, MOST_NAMED)
+            lines.append(f"- MCP servers {listed}: pass search words as `name` to find their tools")
         for definition in definitions:
             if definition["function"]["name"] == USE_TOOL:
                 definition["function"]["description"] = "\n".join([definition["function"]["description"], *lines])
