@@ -129,9 +129,7 @@ class Git:
         except subprocess.TimeoutExpired:
             raise GitError(f"git {_name(arguments)} took longer than {self.seconds:.0f} s") from None
         except (OSError, ValueError) as error:
-            is_gone = not os.path.lexists(self.cwd)
-            why = f"the folder {self.cwd} no longer exists" if is_gone else f"git could not be started ({error})"
-            raise GitError(why) from None
+            raise GitError(f"git could not be started ({error})") from None
         return run.returncode, output, errors
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:

@@ -35,6 +35,17 @@ def test_piped_text_is_added_to_a_prompt_as_a_block(engine: Run) -> None:
     assert done.stdout == b"person|0||review this\n\n<stdin>\na\nb\n</stdin>\n"
 
 
+def test_a_file_that_the_prompt_mentions_is_not_attached_and_the_way_to_do_it_is_named(
+    engine: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a b.py").write_text("x")
+    (tmp_path / "a.py").write_text("x")
+    done = engine("echo", "ask", 'in @a.py, @"a b.py", @nobody?', cwd=tmp_path)
+    assert done.stdout == b'person|0||in @a.py, @"a b.py", @nobody?\n'
+    first, second, _ = done.stderr.decode().splitlines()
+    assert first == "nexus: @a.py is sent as text; to attach the file, add -f a.py" and second.endswith("-f 'a b.py'")
+
+
 def test_a_stdin_that_sends_nothing_is_reported_and_ends_with_the_timeout(engine: Run) -> None:
     reader, writer = os.pipe()
     done = engine("echo", "ask", "--timeout", "0.2", "hi", preexec_fn=lambda: os.dup2(reader, 0))

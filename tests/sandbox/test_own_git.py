@@ -437,10 +437,3 @@ def test_git_runs_in_a_repository_of_another_user(backend: Backend, project: Pat
         os.chown(path, 54321, 54321, follow_symlinks=False)
     assert own(project).run("status", "--porcelain") == b""
     assert own(project).start("cat-file", "--batch").communicate(b"HEAD:file\n")[0].endswith(b"text\n\n")
-
-
-def test_a_folder_that_was_moved_away_is_named_as_the_reason(project: Path) -> None:
-    known = own(project)
-    project.rename(project.parent / "moved")
-    with pytest.raises(GitError, match=f"^the folder {project} no longer exists$"):
-        known.try_run("status")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -249,6 +250,11 @@ class PromptReader:
             if read.notice:
                 notices.append(read.notice)
             uncounted += read.uncounted
+        if "@" in self._words and not self._words.startswith("/"):
+            from nexus_cli.ui.input.attached_files import list_mentioned_files  # noqa: PLC0415  (few prompts have an @)
+
+            for name in list_mentioned_files(self._words):
+                notices.append(f"@{name} is sent as text; to attach the file, add -f {shlex.quote(name)}")
         if self._reader and not self._reader.empty:
             piped = self._reader.read()
             if piped.notice:
