@@ -473,29 +473,29 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_236, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_514, 0, 5),
+    "cli": (47_726, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_755, 0, 53),
-    "config": (35_444, 0, None),
-    "context": (8_976, 0, 18),
+    "config": (35_480, 0, None),
+    "context": (8_972, 0, 18),
     "conversation": (47_233, 0, 47),
     "core": (44_259, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_478, 0, 30),
-    "guides": (4_595, 0, 19),
+    "guides": (4_591, 0, 19),
     "hooks": (7_769, 0, 21),
-    "imports": (14_581, 0, 10),
+    "imports": (14_566, 0, 10),
     "ledger": (52_129, 0, 34),
     "mcp": (19_546, 0, 21),
-    "permission": (13_639, 0, 48),
-    "plugins": (8_163, 0, 22),
+    "permission": (13_635, 0, 48),
+    "plugins": (8_160, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (89_520, 8_414, None),
+    "reports": (89_538, 8_414, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
     "runs": (23_279, 0, 40),
-    "sandbox": (39_049, 0, 27),
-    "sections": (34_972, 0, 42),
+    "sandbox": (39_040, 0, 27),
+    "sections": (34_968, 0, 42),
     "service_list": (303, 0, 2),
     "session": (50_946, 0, 35),
     "spaces": (10_353, 0, 20),
@@ -503,7 +503,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "text": (4_414, 0, None),
     "tools": (55_408, 27_256, 54),
     "tree undo worktrees": (68_258, 0, 62),
-    "ui": (95_568, 0, 45),
+    "ui": (95_737, 0, 46),
     "workers": (10_372, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_011, 49_784)
+SUM = (970_403, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
