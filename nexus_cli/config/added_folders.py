@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import home_folder, places
 from nexus_cli.config.protected_places import SecretPlaces
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -26,7 +26,7 @@ def check_folder(named: str, project: Path, added: Sequence[Path] = (), option: 
         real = real_path(os.path.expanduser(named))
     except (OSError, ValueError) as error:  # no name of a file: it has a NUL, or no bytes
         raise NexusError("usage", option, "not a valid path", _HINT) from error
-    home = real_path(os.path.expanduser("~"))
+    home = real_path(home_folder())
     secrets = SecretPlaces(places(), project)
     hint = _HINT
     if not os.path.lexists(real):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nexus_cli.config.repository_owner import is_own_repository
 from nexus_cli.core.errors import NexusError
+from nexus_cli.core.shared_types import Environ
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -112,9 +113,15 @@ def project_root(folder: Path) -> Path:
     return folder if root != folder and is_home_or_root(os.path.realpath(root)) else root
 
 
+def home_folder(environ: Environ = os.environ) -> str:
+    """Return the person's home folder; a path that does not exist if a user without a name has none."""
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return home if os.path.isabs(home) else "/nonexistent"
+
+
 def is_home_or_root(real: str | Path) -> bool:
     """Return True for the real path of the home folder, or of the root: they hold more than one project."""
-    return str(real) in (os.sep, os.path.realpath(os.path.expanduser("~")))
+    return str(real) in (os.sep, os.path.realpath(home_folder()))
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.foreign_items import RULES, read_json
+from nexus_cli.config.paths import home_folder
 from nexus_cli.config.project_items import describe_waiting
 from nexus_cli.config.record_file import RecordFile
 from nexus_cli.config.trust_files import UnfitError, resolve_inside
@@ -54,7 +55,7 @@ class Unsupported:
 def find_unsupported(project: Path) -> tuple[Unsupported, ...]:
     """Return the unsupported files of `project`, in the order of the table, of which the home folder has none: there
     they are the person's own. Never raises."""
-    is_home = os.path.realpath(project) == os.path.realpath(os.path.expanduser("~"))
+    is_home = os.path.realpath(project) == os.path.realpath(home_folder())
     places = {} if is_home else PLACES
     found = [Unsupported(path, what) for path, (what, _) in places.items() if os.path.exists(project / path)]
     for path in RULES:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from nexus_cli.config.paths import defaults_dir, places, project_root
+from nexus_cli.config.paths import defaults_dir, home_folder, places, project_root
 from nexus_cli.config.text_file import read_text
 from nexus_cli.config.unasked_files import UnaskedFiles
 from nexus_cli.context.prompt_loader import (
@@ -180,7 +180,7 @@ def load_layers(cwd: Path | None, *, for_session: bool = False, gate: UnaskedFil
     if cwd is None:
         return layers
     local = Path(cwd).absolute().resolve()
-    root, home, own = project_root(local), Path(os.path.realpath(os.path.expanduser("~"))), config.absolute().resolve()
+    root, home, own = project_root(local), Path(os.path.realpath(home_folder())), config.absolute().resolve()
     outer = [folder for folder in reversed(local.parents) if folder.is_relative_to(root) and folder != home]
     gate = gate or UnaskedFiles(root)
     for folder in (path for path in (*outer, local) if path != own):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from nexus_cli.config.foreign_items import ABOVE, is_guide_file
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import home_folder, places
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.text_file import FileText, decode_head, read_text, read_unasked
 from nexus_cli.config.trust import read_configuration, trusted_items
@@ -178,7 +178,7 @@ _unchanged: VersionMemo[Skill] = VersionMemo(4 * MOST, 32 * 1024 * 1024)
 
 def personal_folders(kind: GuideKind) -> list[Path]:
     """Return the person's folders of a kind, in the order of precedence."""
-    home = Path(os.path.expanduser("~"))
+    home = Path(home_folder())
     return [places().config / kind.place, *(home / name / kind.place for name in kind.folders)]
 
 

@@ -7,7 +7,6 @@ broader here is left out. A value that is a key is never taken.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from nexus_cli.config.paths import with_tilde
+from nexus_cli.config.paths import home_folder, with_tilde
 from nexus_cli.config.setting_rules import is_key_name
 from nexus_cli.config.trust_files import MOST_BYTES
 from nexus_cli.core.elide import one_line
@@ -241,7 +240,7 @@ class ForeignSetup:
 
     def note_folders(self, home: Path, *names: str) -> None:
         """Report folders with guides: used in place where the program keeps them by default."""
-        usual = Path(os.path.expanduser("~"), f".{self.program}")
+        usual = Path(home_folder(), f".{self.program}")
         for folder in (home / name for name in names):
             if folder.is_dir() and home == usual:
                 self.in_place.append(

@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from nexus_cli.config.codex_rules import read_codex_rules
-from nexus_cli.config.paths import with_tilde
+from nexus_cli.config.paths import home_folder, with_tilde
 from nexus_cli.core.effort import EFFORTS
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.json_value import JsonDict
@@ -204,7 +204,7 @@ def read_plain(program: str, home: Path) -> ForeignSetup:
 def program_folder(program: str) -> Path:
     """Return the folder with the setup of a program, from its variables or the home folder; raise
     `NexusError("config", ...)` if one that is there cannot be read."""
-    folder = Path(os.path.expanduser("~"), PLAIN[program].folder if program in PLAIN else f".{program}")
+    folder = Path(home_folder(), PLAIN[program].folder if program in PLAIN else f".{program}")
     if own := os.environ.get(FOLDER_VARIABLES.get(program, "")):
         folder = Path(own)
     if program == "opencode" and (config := os.environ.get("XDG_CONFIG_HOME")):
@@ -220,7 +220,7 @@ def program_folder(program: str) -> Path:
 
 
 def _read_claude(home: Path) -> ForeignSetup:
-    folder = home if os.environ.get("CLAUDE_CONFIG_DIR") else os.path.expanduser("~")
+    folder = home if os.environ.get("CLAUDE_CONFIG_DIR") else home_folder()
     return read_claude(home, Path(folder, ".claude.json"))
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import home_folder, places
 from nexus_cli.config.protected_places import GIT_FOLDER, SecretPlaces
 from nexus_cli.core.elide import one_line
 from nexus_cli.core.errors import NexusError
@@ -49,7 +49,7 @@ def folder_rules(targets: Iterable[Path], project: Path) -> tuple[str, ...]:
     """
     root = real_path(project)
     folders = dict.fromkeys(_find_folder(path) for path in targets if not path.is_relative_to(root))
-    secrets, kept = SecretPlaces(places(), project), (root, real_path(os.path.expanduser("~")))
+    secrets, kept = SecretPlaces(places(), project), (root, real_path(home_folder()))
     for folder in folders:
         above = any(kept_folder.is_relative_to(folder) for kept_folder in kept)
         if above or len(folder.parts) < 3 or secrets.are_below(folder) or SIGNS & set(str(folder)):

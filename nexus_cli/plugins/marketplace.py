@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nexus_cli.config.foreign_items import RULES, read_json
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.paths import home_folder, project_root
 from nexus_cli.core.elide import name_first, one_line
 from nexus_cli.core.errors import NexusError, suggest_name
 from nexus_cli.core.json_value import JsonObject
@@ -110,7 +110,7 @@ def find_market(name: str, cwd: Path) -> PluginSource | None:
     `cwd` or of the person, or its own list, name; None if no one does."""
     if name == OFFICIAL:
         return PluginSource(github_address(f"anthropics/{OFFICIAL}"), ref="HEAD")
-    home = Path(os.path.expanduser("~/.claude"))
+    home = Path(home_folder(), ".claude")
     theirs = (project_root(cwd) / file for file in RULES)
     for path in (*theirs, home / "settings.json", home / "plugins/known_marketplaces.json"):
         for known, place in _list_markets(path):

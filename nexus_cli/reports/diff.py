@@ -234,6 +234,8 @@ def _new_file(path: Path, name: str) -> str:
 
 
 def _find_git(folder: Path) -> Git:
+    if not folder.is_dir():
+        raise _Unable(f"the folder {folder} no longer exists")
     git = find_git(folder)
     if git is None:
         raise _Unable("git was not found")

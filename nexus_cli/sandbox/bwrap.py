@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from nexus_cli.config.paths import home_folder
 from nexus_cli.config.programs import find_program
 from nexus_cli.config.protected_places import GIT_FOLDER
 from nexus_cli.core.real_files import real_path
@@ -104,7 +105,7 @@ def end_arguments(cwd: str, filter_descriptor: int) -> list[str]:
 
 def _show_claude_home(profile: SandboxProfile) -> list[str]:
     """Return the arguments that show a hook a folder of its own as `~/.claude`, with what is there read-only."""
-    place = os.path.realpath(os.path.expanduser("~/.claude"))
+    place = os.path.realpath(os.path.join(home_folder(), ".claude"))
     if profile.claude_home is None or not os.path.isdir(place):
         return []
     line = ["--bind", str(profile.claude_home), place]

@@ -21,7 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Literal, get_args
 
-from nexus_cli.config.paths import Places, private_dir
+from nexus_cli.config.paths import Places, home_folder, private_dir
 from nexus_cli.config.paths import is_below as is_in
 from nexus_cli.config.protected_places import credential_paths, fold_path, own_paths, shown_paths
 from nexus_cli.config.worktree_record import MOST_OF_LINK, RECORD, find_worktree, read_git_file
@@ -184,7 +184,7 @@ def make_profile(
         hidden, shown = _narrow(project, cwd, own, environ, hidden, shown, tuple(added))
         shown = (*shown, temp) if temp else shown
         return SandboxProfile(name, project, cwd, hidden=hidden, denied=denied, shown=shown, temp=temp)
-    home = real_path(environ.get("HOME") or os.path.expanduser("~"))
+    home = real_path(home_folder(environ))
     added = tuple(added)
     wanted = (project, *added, *_personal_paths(write, home))
     writable = [place for place in wanted if place.parent != place and not home.is_relative_to(place)]

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from nexus_cli.config.paths import places
+from nexus_cli.config.paths import home_folder, places
 from nexus_cli.config.protected_places import credential_paths, own_paths
 from nexus_cli.core.real_files import follow_links
 from nexus_cli.core.shared_types import Paths
@@ -203,7 +203,7 @@ class Walls:
 
     def _in_seatbelt(self, argv: Sequence[str]) -> list[str]:
         """Return the command line on macOS, where the system stays readable, but neither keys nor the home folder."""
-        hidden = (Path(os.path.expanduser("~")), *map(Path, self._hidden()))
+        hidden = (Path(home_folder()), *map(Path, self._hidden()))
         writes = tuple(map(Path, self._writes))
         shown = (*map(Path, (*self._reads, *self._system)), *writes)
         profile = SandboxProfile("read", shown[0], shown[0], writable=writes, hidden=hidden, shown=shown)

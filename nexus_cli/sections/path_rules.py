@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from nexus_cli.config.paths import project_root
+from nexus_cli.config.paths import home_folder, project_root
 from nexus_cli.config.project_items import project_folders
 from nexus_cli.config.text_file import read_unasked
 from nexus_cli.config.unasked_files import FileRefused, UnaskedFiles
@@ -116,7 +116,7 @@ def list_path_rules(cwd: Path, is_denied: Callable[[Path], bool] | None = None) 
 def list_personal_rules(project: Path) -> list[PathRule]:
     """Return the rules in the person's home folder, whose links may lead out of it, with globs that are relative to
     `project`. Never raises."""
-    home = real_path(os.path.expanduser("~"))
+    home = real_path(home_folder())
     return [replace(rule, folder=project) for rule in list_rules(home, UnaskedFiles(Path(home.anchor)))]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from images import png
 
+from nexus_cli.cli.run import ask
 from nexus_cli.core.errors import NexusError
 from nexus_cli.ui.input import piped as reading
 from nexus_cli.ui.input.attached_files import read_attachment
@@ -31,6 +33,42 @@ def test_words_are_joined_by_a_space(engine: Run) -> None:
 def test_piped_text_is_added_to_a_prompt_as_a_block(engine: Run) -> None:
     done = engine("echo", "ask", "review this", stdin=b"a\nb\n")
     assert done.stdout == b"person|0||review this\n\n<stdin>\na\nb\n</stdin>\n"
+
+
+def test_a_file_that_the_prompt_mentions_is_not_attached_and_the_way_to_do_it_is_named(
+    engine: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a b.py").write_text("x")
+    (tmp_path / "a.py").write_text("x")
+    done = engine("echo", "ask", 'in @a.py, @"a b.py", @nobody?', cwd=tmp_path)
+    assert done.stdout == b'person|0||in @a.py, @"a b.py", @nobody?\n'
+    first, second, _ = done.stderr.decode().splitlines()
+    assert first == "nexus: @a.py is sent as text; to attach the file, add -f a.py" and second.endswith("-f 'a b.py'")
+
+
+def test_a_stdin_that_sends_nothing_is_reported_and_ends_with_the_timeout(engine: Run) -> None:
+    reader, writer = os.pipe()
+    done = engine("echo", "ask", "--timeout", "0.2", "hi", preexec_fn=lambda: os.dup2(reader, 0))
+    os.close(reader)
+    os.close(writer)
+    lines = done.stderr.decode().splitlines()
+    assert done.returncode == 3 and "waiting for stdin" in lines[0] and lines[0].endswith("< /dev/null")
+    assert "limit timeout reached: stdin was open for 0.2 s" in lines[1]
+
+
+def test_late_input_beside_a_prompt_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reader, writer = os.pipe()
+    monkeypatch.setattr(ask, "SILENT", 0.02)
+    monkeypatch.setattr(ask, "Reader", lambda *_: Reader(reader, "stdin"))
+    prompt = ask.PromptReader(["hi"], [], resumes=False, is_stream=False)
+    late = threading.Timer(0.2, lambda: (os.write(writer, b"late"), os.close(writer)))
+    late.start()
+    prompt.wait(None, quiet=False)
+    assert prompt.read()[0].text == "hi\n\n<stdin>\nlate\n</stdin>"
+    os.close(reader)
+    assert capfd.readouterr().err.count("waiting for stdin") == 1
 
 
 @pytest.mark.parametrize("words", [[], ["-"]])

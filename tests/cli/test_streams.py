@@ -121,6 +121,10 @@ def test_a_reader_of_the_stream_that_leaves_stops_the_turn(tmp_path: Path) -> No
     command = f"{PROGRAM} flood ask -q --stream-json hi | head -1 | wc -l; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, env={**os.environ, "NEXUS_MODEL": "m"})
     assert done.stdout == b"1\n130\n" and done.stderr == b"Resume with: nexus ask -r 01FAKE\n"
+    loud = subprocess.run(
+        ["bash", "-c", command.replace(" -q", "")], capture_output=True, env={**os.environ, "NEXUS_MODEL": "m"}
+    )
+    assert b"nexus: the reader of stdout closed it, so the turn was stopped\nResume with:" in loud.stderr
 
 
 @pytest.mark.matrix

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from nexus_cli.config.added_folders import check_folder
 from nexus_cli.config.crash_report import report_bug
-from nexus_cli.config.paths import places, project_root, repository_root, working_folder
+from nexus_cli.config.paths import home_folder, places, project_root, repository_root, working_folder
 from nexus_cli.core.errors import NexusError
+from nexus_cli.sandbox.profile import make_profile
 
 
 @pytest.fixture
@@ -82,3 +84,23 @@ def test_a_user_without_a_home_folder_is_told_what_to_set(tmp_path: Path, monkey
     assert places().data == tmp_path / "data"
     with pytest.raises(NexusError, match="there is no such folder"):
         working_folder("~nobody-of-this-name/project")
+
+
+def test_a_user_without_a_home_folder_has_none_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_entry(user: int) -> object:
+        raise KeyError(user)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", no_entry)
+    project = tmp_path / "project"
+    added = tmp_path / "added"
+    for folder in (project, added):
+        folder.mkdir()
+    monkeypatch.chdir(project)
+    profile = make_profile("write", project=project, cwd=project, own=places(), temp=None, added=(added,))
+    assert project in profile.writable and not any("home folder" in note for note in profile.notes)
+    monkeypatch.chdir(added)
+    assert check_folder(str(added), project) == added
+    assert home_folder() == "/nonexistent"

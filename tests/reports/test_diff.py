@@ -103,3 +103,8 @@ def test_a_filter_that_cannot_be_switched_off_ends_the_diff(repository: Path) ->
     found = diff_of(repository)
     assert found["source"] == "session" and "cannot be disabled" in found["why"]
     assert not (repository.parent / "was-here").exists()
+
+
+def test_a_folder_that_was_moved_away_is_named_as_the_reason(repository: Path) -> None:
+    repository.rename(repository.parent / "moved")
+    assert diff_of(repository)["why"] == f"the folder {repository} no longer exists"

@@ -5,7 +5,9 @@ Heavy modules are imported after a model is chosen.
 
 from __future__ import annotations
 
+import math
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 FOREIGN_PLACES = (".agents", ".claude", ".codex", ".cursor", ".mcp.json", ".opencode", ".vscode")
 """Files and folders of a project for other programs, some of which nexus reads too."""
+SILENT = 3.0
+"""Seconds after which a stdin that is open and sends nothing is reported."""
 
 
 def ask(
@@ -161,6 +165,7 @@ def _prepare(options: AskOptions, prompt: PromptReader, work: WorkFolder) -> Pre
     shared = options.shared
     settings = settings_in(work.path)
     chosen = choose_model(shared.model, settings, resumes=bool(shared.resume or shared.newest))
+    prompt.wait(options.limits.timeout, quiet=shared.quiet)
     trigger, notices = prompt.read()
     if trigger.expands and trigger.text.startswith("/"):
         from nexus_cli.cli.run.called_guide import check_call, choose_guide_model  # noqa: PLC0415  (few call a guide)
@@ -216,6 +221,19 @@ class PromptReader:
             why = why if self._from_stdin else "the prompt is empty"
             raise NexusError("usage", "nothing to ask", why, 'Try nexus ask "..." or pipe text to nexus ask')
 
+    def wait(self, timeout: float | None, *, quiet: bool) -> None:
+        """Wait for the first bytes of a stdin that is added to the prompt, and report a long wait; raise
+        `NexusError("limit", ...)` after `timeout` seconds."""
+        seconds = math.inf if timeout is None else timeout
+        if self._reader is None or self._from_stdin or self._reader.wait(min(SILENT, seconds)):
+            return
+        if not quiet:
+            write_stderr_line("nexus: waiting for stdin, which is open but sends nothing; without input: < /dev/null")
+        while not self._reader.wait(max(0, seconds - SILENT)):
+            if timeout is not None:
+                why = f"stdin was open for {timeout:g} s and sent nothing"
+                raise NexusError("limit", "limit timeout reached", why, "Without input: < /dev/null")
+
     def read(self) -> tuple[Trigger, list[str]]:
         """Return the trigger and notices about its input. Its text: the words, a block per file, one for stdin."""
         blocks, parts, files, notices, uncounted = [self._words], list[Part](), list[AttachedFile](), list[str](), 0
@@ -232,6 +250,11 @@ class PromptReader:
             if read.notice:
                 notices.append(read.notice)
             uncounted += read.uncounted
+        if "@" in self._words and not self._words.startswith("/"):
+            from nexus_cli.ui.input.attached_files import list_mentioned_files  # noqa: PLC0415  (few prompts have an @)
+
+            for name in list_mentioned_files(self._words):
+                notices.append(f"@{name} is sent as text; to attach the file, add -f {shlex.quote(name)}")
         if self._reader and not self._reader.empty:
             piped = self._reader.read()
             if piped.notice:

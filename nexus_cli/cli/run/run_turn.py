@@ -141,6 +141,8 @@ class AskTurn:
         if session.workers and not self._progress:
             self._tell_unapplied([row for row in session.workers.rows() if row["to_review"]])
         self._run.work.leave()
+        if status and self._closed:
+            self._remarks.print_notice("the reader of stdout closed it, so the turn was stopped")
         if status and (resume := self._resume_line()):
             self._remarks.print_next_step(resume)
         return status

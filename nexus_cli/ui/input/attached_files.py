@@ -334,6 +334,13 @@ def read_mentions(text: str, folder: Path) -> Mentions:
     return gathering.found
 
 
+def list_mentioned_files(text: str) -> list[str]:
+    """Return the names, as `text` writes them, of the files of the working folder that it mentions. Reads none."""
+    matches = _MENTION.finditer(text)
+    names = dict.fromkeys(match["quoted"] or match["plain"].rstrip(_BEHIND) for match in matches)
+    return [name for name in names if os.path.isfile(find_attached(name, os.getcwd(), _resolve_mention)[0])]
+
+
 def _listing(written: str, path: str) -> tuple[str, int]:
     with os.scandir(path) as entries:
         names = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in entries)

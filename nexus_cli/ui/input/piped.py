@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ COUNTED = 1024 * 1024 * 1024
 """Bytes after which an input counts as endless and reading stops."""
 _CHUNK = 64 * 1024
 """Bytes per read: the capacity of a pipe; a larger buffer would only be allocated in vain."""
+_MOST_WAIT = 2**31 - 1
+"""The longest wait of a poll, in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,12 @@ class Reader:
         self._name = name
         self._pieces: list[bytes] = []
         self._ended = False
+
+    def wait(self, seconds: float) -> bool:
+        """Return True as soon as there are bytes, an end or an error to read, False after `seconds`."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        return bool(poll.poll(min(1000 * seconds, _MOST_WAIT)))
 
     def _read(self) -> bytes:
         try:

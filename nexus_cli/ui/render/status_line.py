@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nexus_cli.config.paths import is_below
-from nexus_cli.core.limits import ALL
+from nexus_cli.core.limits import ALL, UNASKED
 from nexus_cli.reports.text.lines import dollars, known_dollars, plural, short
 from nexus_cli.sections.find_recipe import FRONTS
 from nexus_cli.session.status import Status
@@ -32,11 +32,12 @@ class _Part:
 
 _LEAVES = tuple(
     """
-    savings server effort path recipe cache branch folder why addresses ids drops uncached cold level until workers jobs
-    tokens sandbox waits asking model unsaved cost
+    savings server effort path recipe cache branch folder why addresses ids drops uncached cold until workers jobs
+    tokens sandbox waits asking model unsaved level cost
     """.split()
 )
-"""Parts in the order in which they are left out. The use of the window always stays, without `tokens` as a share."""
+"""Parts in the order in which they are left out. The use of the window always stays, without `tokens` as a share, and
+so does a level of `UNASKED`."""
 
 
 def status_line(status: Status, width: int, theme: Theme, home: str = "", own: str = "") -> str:
@@ -47,7 +48,7 @@ def status_line(status: Status, width: int, theme: Theme, home: str = "", own: s
     """
     room = max(0, width - 1)
     gone: set[str] = set()
-    waiting = list(_LEAVES)
+    waiting = [name for name in _LEAVES if name != "level" or status.allow not in UNASKED]
     while True:
         parts = _parts(status, theme, home, gone)
         if own:

@@ -52,7 +52,7 @@ def test_what_the_cache_saved_is_told_from_a_cent_on_where_there_is_room() -> No
 def test_missing_walls_are_told_and_existing_ones_are_not() -> None:
     assert "sandbox" not in line(140)
     assert " edit · sandbox: none · " in line(140, replace(STATUS, has_sandbox=False))
-    assert "sandbox: none" in line(54, replace(STATUS, has_sandbox=False))
+    assert "sandbox: none" in line(60, replace(STATUS, has_sandbox=False))
     assert Theme(colour=True).paint("warn", "sandbox: none") in line(
         140, replace(STATUS, has_sandbox=False), Theme(colour=True)
     )
@@ -76,8 +76,8 @@ def test_jobs_are_named_where_there_is_room_and_counted_where_there_is_little(wi
     [
         (85, "gpt-5 · edit · nexus (main) · 12k of 112k · 3 left out · $0.0123 · not saved"),
         (60, "gpt-5 · edit · 12k of 112k · $0.0123 · not saved"),
-        (42, "gpt-5 · 12k of 112k · $0.0123 · not saved"),
-        (40, "gpt-5 · 11% · $0.0123 · not saved"),
+        (42, "gpt-5 · edit · 11% · $0.0123 · not saved"),
+        (40, "edit · 11% · $0.0123 · not saved"),
         (20, "11% · $0.0123"),
         (8, "11%"),
         (1, ""),
@@ -88,11 +88,19 @@ def test_what_matters_least_leaves_first(width: int, shown: str) -> None:
     assert line(width) == shown
 
 
+@pytest.mark.parametrize("level", ["auto", "all"])
+def test_a_level_that_asks_nothing_never_leaves(level: str) -> None:
+    busy = replace(STATUS, allow=level, jobs=("j1",), until="make check", workers=2, asking=1, used=90_000)
+    for width in range(15, 161):
+        assert level in line(width, busy).split(" · "), width
+    assert "ask" in line(40, replace(busy, allow="ask")).split(" · ")
+
+
 def test_a_cost_is_what_is_known_of_it_and_a_pressed_window_has_a_sign() -> None:
     assert "· $0.0070+ ·" in line(120, replace(STATUS, cost_usd=None, known_usd=0.007))
     assert "$" not in line(120, replace(STATUS, cost_usd=None, known_usd=0.0))
     assert "70k of 100k ! ·" in line(120, replace(STATUS, used=70_000, budget=100_000))
-    assert "90k of 100k !!" in line(50, replace(STATUS, used=90_000, budget=100_000))
+    assert "90k of 100k !!" in line(60, replace(STATUS, used=90_000, budget=100_000))
     assert line(20, replace(STATUS, used=90_000, budget=100_000)) == "90% !! · $0.0123"
     assert line(8, replace(STATUS, used=90_000, budget=100_000)) == "90% !!"
     assert "\x1b[33mall\x1b[0m" in line(120, replace(STATUS, allow="all"), Theme()), "nothing is asked then"
@@ -146,7 +154,7 @@ def test_dollars_have_the_decimals_that_matter() -> None:
 def test_what_a_run_waits_for_is_said_while_there_is_room_and_that_it_waits_for_longer() -> None:
     waits = replace(STATUS, waits="build.done changes")
     assert " · waits: build.done changes · " in line(140, waits) and " · waiting · " in line(60, waits)
-    assert line(44, waits) == "gpt-5 · 11% · waiting · $0.0123 · not saved"
+    assert line(51, waits) == "gpt-5 · edit · 11% · waiting · $0.0123 · not saved"
 
 
 def test_a_request_that_misses_the_cache_is_shown_with_its_price() -> None:
