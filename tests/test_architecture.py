@@ -475,7 +475,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "adapters": (732, 1_037, 0),
     "cli": (47_546, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_755, 0, 53),
+    "commands": (42_781, 0, 53),
     "config": (35_444, 0, None),
     "context": (8_976, 0, 18),
     "conversation": (47_233, 0, 47),
@@ -485,19 +485,19 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_595, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_581, 0, 10),
-    "ledger": (52_660, 0, 34),
+    "ledger": (52_846, 0, 34),
     "mcp": (19_546, 0, 21),
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
     "provider": (28_946, 0, 57),
-    "reports": (89_633, 8_414, None),
+    "reports": (89_725, 8_414, None),
     "rpc": (16_999, 0, 16),
     "rules": (31_676, 0, 20),
     "runs": (23_279, 0, 40),
     "sandbox": (39_049, 0, 27),
     "sections": (34_972, 0, 42),
     "service_list": (303, 0, 2),
-    "session": (51_023, 0, 35),
+    "session": (51_044, 0, 35),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_818, 49_784)
+SUM = (971_143, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
