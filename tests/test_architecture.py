@@ -473,7 +473,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (8_236, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_546, 0, 5),
+    "cli": (47_622, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_781, 0, 53),
     "config": (35_444, 0, None),
@@ -485,7 +485,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "guides": (4_595, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_581, 0, 10),
-    "ledger": (52_846, 0, 34),
+    "ledger": (53_498, 0, 34),
     "mcp": (19_546, 0, 21),
     "permission": (13_639, 0, 48),
     "plugins": (8_163, 0, 22),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (971_143, 49_784)
+SUM = (971_871, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

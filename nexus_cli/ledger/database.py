@@ -341,6 +341,16 @@ class Database:
         except sqlite3.DatabaseError:
             return None
 
+    def can_write(self) -> bool:
+        """True if a transaction can begin at once."""
+        with self._lock:
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.DatabaseError:
+                return False
+            self._rollback()
+            return True
+
     def _check_guard(self) -> None:
         if self._guard is not None:
             sql, values, why = self._guard
