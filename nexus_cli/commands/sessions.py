@@ -75,6 +75,8 @@ def build_list(
     more = reports.describe_more_sessions(value) if limit == LISTED and source.is_piped else ""
     if not (value["total"] or everywhere):
         more = "`nexus sessions list --all` lists the sessions of all folders."
+    if not value["total"] and ledger.list_replaced():
+        more = f"{more} A damaged ledger was replaced: see `nexus doctor`.".lstrip()
     return Report("sessions", value, whole=True, note=more)
 
 

@@ -35,6 +35,7 @@ _RECENT_SECONDS = 1.0
 _ROOM = 1 << 16
 """Bytes of free space below which an error of the disk is a full one."""
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _TAKEN = (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 _WHY = {
     sqlite3.SQLITE_FULL: ("the disk is full", "Free some space"),
@@ -203,7 +204,13 @@ class Database:
             try:
                 return retry_while_busy(lambda: self.connection.execute(sql, values).fetchall())
             except sqlite3.DatabaseError as error:
-                raise ledger_error(error, "the ledger could not be read") from error
+                raise self._error(error, "could not be read") from error
+
+    def _error(self, error: sqlite3.Error, what: str) -> NexusError:
+        """Return the error of this ledger, which names a damaged file."""
+        is_damaged = primary_code(error) in DAMAGED
+        path = self.connection.execute("PRAGMA database_list").fetchone()[2] if is_damaged else ""
+        return ledger_error(error, f"the ledger {path} {what}" if path else f"the ledger {what}")
 
     def one(self, sql: str, *values: Any) -> Row | None:
         """Return the first row of a query, or None; `NexusError("ledger", ...)` if it fails."""
@@ -247,6 +254,14 @@ class Database:
         """Return the bytes that the ledger takes."""
         pages, size = self.one("PRAGMA page_count"), self.one("PRAGMA page_size")
         return int(pages[0]) * int(size[0]) if pages and size else 0
+
+    def find_damage(self) -> str:
+        """Return the first damage that SQLite finds in the file, "" if there is none."""
+        try:
+            found = str(self.connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+        except sqlite3.DatabaseError as error:
+            found = str(error)
+        return "" if found == "ok" else " ".join(found.split())
 
     def abandon(self) -> None:
         """Let whoever waits for a server that does not answer fail; any thread may call it."""
@@ -313,7 +328,7 @@ class Database:
                 self._pending.clear()
             except sqlite3.DatabaseError as error:
                 self._rollback()
-                raise ledger_error(error, "the ledger could not be written") from error
+                raise self._error(error, "could not be written") from error
             except BaseException:
                 self._rollback()
                 raise
@@ -325,6 +340,16 @@ class Database:
             return self.connection.execute("PRAGMA data_version").fetchone()
         except sqlite3.DatabaseError:
             return None
+
+    def can_write(self) -> bool:
+        """True if a transaction can begin at once."""
+        with self._lock:
+            try:
+                self.connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.DatabaseError:
+                return False
+            self._rollback()
+            return True
 
     def _check_guard(self) -> None:
         if self._guard is not None:

@@ -16,7 +16,7 @@ from nexus_cli.core.clock import local_now
 from nexus_cli.core.errors import NexusError, reason_of, write_failure_hint
 from nexus_cli.core.real_files import NEW
 from nexus_cli.ledger import schema
-from nexus_cli.ledger.database import POLL_SECONDS, ledger_error, primary_code, retry_while_busy
+from nexus_cli.ledger.database import DAMAGED, POLL_SECONDS, ledger_error, primary_code, retry_while_busy
 
 _EVERY_CONNECTION = (
     "foreign_keys = ON",
@@ -27,7 +27,8 @@ _EVERY_CONNECTION = (
 )
 _EMPTY_FILE = ("page_size = 8192", "auto_vacuum = INCREMENTAL")
 """Set before the first table: set later, the second one would write at every opening."""
-_BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+REPLACED = ".broken-"
+"""Between the names of a ledger and of the damaged file that it replaced, and the time."""
 _WAYS_OUT = "Check its permissions, or set NEXUS_HOME to another folder"
 
 
@@ -137,7 +138,7 @@ def _connect_current(path: Path) -> sqlite3.Connection | None:
     try:
         return retry_while_busy(lambda: _connect_if_current(path))
     except sqlite3.DatabaseError as error:
-        if primary_code(error) not in _BROKEN:
+        if primary_code(error) not in DAMAGED:
             raise
     return None
 
@@ -148,7 +149,7 @@ def _connect_exclusively(path: Path, notices: list[str]) -> sqlite3.Connection:
     try:
         return retry_while_busy(lambda: _create_or_upgrade(path))
     except sqlite3.DatabaseError as error:
-        if primary_code(error) not in _BROKEN:
+        if primary_code(error) not in DAMAGED:
             raise
     aside = _set_aside(path)
     notices.append(f"the ledger was damaged: nexus moved it to {aside} and created a new ledger")
@@ -176,7 +177,7 @@ def _create_or_upgrade(path: Path) -> sqlite3.Connection:
 
 def _set_aside(path: Path) -> Path:
     """Rename the file, with its -wal and -shm, to an unused name."""
-    base = f"{path.name}.broken-{local_now():%Y%m%d-%H%M%S}"
+    base = f"{path.name}{REPLACED}{local_now():%Y%m%d-%H%M%S}"
     aside, count = path.with_name(base), 1
     while aside.exists():
         count += 1

@@ -43,7 +43,7 @@ from nexus_cli.ledger.lock_owners import (
     read_owner,
     take_lock,
 )
-from nexus_cli.ledger.open_database import connect, connect_memory, lock_folder
+from nexus_cli.ledger.open_database import REPLACED, connect, connect_memory, lock_folder
 from nexus_cli.ledger.sessions import SessionInfo
 
 if TYPE_CHECKING:
@@ -169,6 +169,10 @@ class Ledger:
         from nexus_cli.ledger.readonly_database import open_readonly  # noqa: PLC0415
 
         return cls(open_readonly(path), path, [])
+
+    def list_replaced(self) -> list[Path]:
+        """Return the damaged files that were set aside at its place, oldest first."""
+        return sorted(self.path.parent.glob(f"{self.path.name}{REPLACED}*[0-9]")) if self.path else []
 
     def record_in_memory(self) -> None:
         """Record what its sessions do from now on in memory, as with a read-only ledger."""

@@ -77,6 +77,9 @@ HANDSHAKE_SECONDS = 3.0
 LOOKS, SLOW_MS = 5, 25.0
 """Queries that measure the ledger's server; milliseconds above which it counts as slow."""
 UNSAVED = "`nexus ask` works without a ledger, but saves nothing"
+RESCUE = "Restore it from a backup, or try `sqlite3 FILE .recover`; then move the damaged file to another folder"
+CHECKED_BYTES = 1 << 29
+"""A larger ledger is not checked for damage, which takes a second for some hundred megabytes."""
 ROOM = 128 * 1024
 """Bytes that a session of a few turns needs. Random bytes are written, because some disks compress zeros."""
 
@@ -159,13 +162,21 @@ def _ledger(settings: Settings) -> Check:
         return Check("ledger", "broken", error.message, error.hint or UNSAVED)
     except OSError as error:
         return Check("ledger", "broken", f"{path}: {error.strerror}", UNSAVED)
-    notices = "; ".join(ledger.notices)
-    ledger.close()
+    with closing(ledger):
+        is_large = ledger.db.size() > CHECKED_BYTES
+        damage = None if is_large else ledger.db.find_damage()
     if unwritable := _unwritable(path):
         return unwritable
-    if notices:
-        return Check("ledger", "note", notices)
-    return Check("ledger", "ok", f"{path}, writable" if there else f"{path}, will be created with the first session")
+    if damage:
+        return Check("ledger", "broken", f"{path} is damaged: {damage}", RESCUE)
+    detail = f"{path}, writable" if there else f"{path}, will be created with the first session"
+    detail += ", not checked for damage because of its size" if is_large else ""
+    if replaced := ledger.list_replaced():
+        named = ", ".join(map(str, replaced))
+        return Check(
+            "ledger", "note", f"{detail}; nexus replaced a damaged ledger, whose sessions are in {named}", RESCUE
+        )
+    return Check("ledger", "ok", detail)
 
 
 def _server(url: str) -> Check:

@@ -117,6 +117,7 @@ def open_session(
     except NexusError as error:
         ledger.close()
         if error.kind != "ledger" or needs_ledger(options):
+            error.why = "; ".join([error.why, *ledger.notices])  # perhaps why the session is missing
             raise
         return opened(open_instead(error, notices))
     except BaseException:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from nexus_cli.config.load_settings import build_settings
 from nexus_cli.config.paths import places
 from nexus_cli.config.setting_tables import DEFAULTS
 from nexus_cli.conversation.tokens import counter
+from nexus_cli.core.errors import NexusError
 from nexus_cli.ledger import Ledger
 from nexus_cli.reports import environment_checks as doctor
 from nexus_cli.sandbox import probe
@@ -229,6 +231,46 @@ def test_a_ledger_on_a_server_is_looked_at(nexus: Run, postgres: Server) -> None
     ledger = checks(gone)["ledger"]
     assert (gone.returncode, ledger["status"]) == (1, "broken") and "does not exist" in ledger["detail"]
     assert b"s3cr3t" not in done.stdout + gone.stdout + gone.stderr and not places().data.exists()
+
+
+def test_a_ledger_that_was_replaced_is_named_by_each_command_that_misses_its_sessions(nexus: Run) -> None:
+    Ledger.open(places().ledger).close()
+    assert checks(nexus("doctor", "--json"))["ledger"]["status"] == "ok"
+    places().ledger.write_bytes(b"garbage " * 99)
+    missing = nexus("ask", "-m", "openai/m", "-r", "SZ2T11", "hi")
+    assert missing.returncode == 2 and b"no session has this id" in missing.stderr
+    (aside,) = places().data.glob("ledger.db.broken-*")
+    assert f"nexus moved it to {aside}".encode() in missing.stderr
+    done = nexus("doctor", "--json")
+    ledger = checks(done)["ledger"]
+    assert (done.returncode, ledger["status"]) == (0, "note") and str(aside) in ledger["detail"]
+    assert ".recover" in ledger["hint"]
+    listed = nexus("sessions", "list")
+    assert listed.returncode == 0 and b"A damaged ledger was replaced: see `nexus doctor`" in listed.stderr
+    aside.unlink()
+    assert checks(nexus("doctor", "--json"))["ledger"]["status"] == "ok"
+    assert b"damaged" not in nexus("sessions", "list").stderr
+
+
+def test_damage_inside_the_ledger_is_found_and_errors_name_the_file(
+    nexus: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = places().ledger
+    with closing(Ledger.open(path)) as ledger:
+        pages = ledger.db.all("SELECT rootpage FROM sqlite_master WHERE tbl_name = 'entries' AND rootpage > 0")
+    with path.open("r+b") as file:
+        for (page,) in pages:
+            file.seek((page - 1) * 8192)
+            file.write(b"\xff" * 150)
+    done = nexus("doctor", "--json")
+    found = checks(done)["ledger"]
+    assert (done.returncode, found["status"]) == (1, "broken") and f"{path} is damaged: " in found["detail"]
+    with closing(Ledger.open(path)) as ledger, pytest.raises(NexusError) as caught:
+        ledger.db.all("SELECT count(*) FROM entries")
+    assert caught.value.line.startswith(f"nexus: the ledger {path} could not be read: the file is damaged. ")
+    monkeypatch.setattr(doctor, "CHECKED_BYTES", 0)
+    large = doctor._ledger(build_settings(DEFAULTS))
+    assert large.status == "ok" and "not checked for damage" in large.detail
 
 
 @pytest.mark.matrix
