@@ -479,9 +479,9 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "config": (35_444, 0, None),
     "context": (8_976, 0, 18),
     "conversation": (47_233, 0, 47),
-    "core": (44_259, 0, None),
+    "core": (44_313, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_478, 0, 30),
+    "engine": (50_486, 0, 30),
     "guides": (4_595, 0, 19),
     "hooks": (7_769, 0, 21),
     "imports": (14_581, 0, 10),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_011, 49_784)
+SUM = (970_073, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
