@@ -476,10 +476,10 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "cli": (47_514, 0, 5),
     "client": (2_261, 0, 2),
     "commands": (42_755, 0, 53),
-    "config": (35_444, 0, None),
+    "config": (35_532, 0, None),
     "context": (8_976, 0, 18),
     "conversation": (47_233, 0, 47),
-    "core": (44_313, 0, None),
+    "core": (44_321, 0, None),
     "defaults": (0, 13_077, 0),
     "engine": (50_486, 0, 30),
     "guides": (4_595, 0, 19),
@@ -487,7 +487,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_581, 0, 10),
     "ledger": (52_129, 0, 34),
     "mcp": (19_546, 0, 21),
-    "permission": (13_639, 0, 48),
+    "permission": (13_653, 0, 48),
     "plugins": (8_163, 0, 22),
     "provider": (28_946, 0, 57),
     "reports": (89_520, 8_414, None),
@@ -497,7 +497,7 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "sandbox": (39_049, 0, 27),
     "sections": (34_972, 0, 42),
     "service_list": (303, 0, 2),
-    "session": (50_946, 0, 35),
+    "session": (51_120, 0, 35),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_073, 49_784)
+SUM = (970_357, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
