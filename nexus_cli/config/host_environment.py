@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.config.paths import Places, private_dir, project_root
+from nexus_cli.config.worktree_record import read_git_file
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.real_files import real_path
 from nexus_cli.core.shared_types import Environ
@@ -104,6 +105,19 @@ def _is_same_folder(path: str, other: str) -> bool:
     with suppress(OSError):
         return os.path.samefile(path, other)
     return False
+
+
+def own_index(environ: Environ, project: Path) -> dict[str, str]:
+    """Return the variable with the index of a git hook in `environ`, if that is in the git folder of `project`.
+
+    `git commit -a` and `git commit FILE` give their hooks an index of their own: the repository's has no changes.
+    """
+    name = "GIT_INDEX_FILE"
+    if name not in environ:
+        return {}
+    index = real_path(working_folder() / environ[name])
+    is_own = index.is_relative_to(read_git_file(project) or real_path(project / ".git"))
+    return {name: str(index)} if is_own else {}
 
 
 def add_own_program(env: dict[str, str], own: Places) -> None:

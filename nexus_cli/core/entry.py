@@ -228,6 +228,8 @@ _WRITTEN = frozenset(
     "instructions path_rules identity preferences memory user_memory project_memory own own_event task".split()
 )
 """Contributors whose sections have the words of a person."""
+_RECORDS = frozenset(("episodic", "footprint", "session_files"))
+"""Contributors whose sections list records of nexus's own, of which long lists are always shortened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,9 +261,20 @@ class Drop:
     def is_missed(self) -> bool:
         """True if a person typed, attached or wrote it, or could miss it: sections of nexus's own and outputs of tools
         are left out all the time."""
-        if self.cause is Cause.SECTION_BUDGET and (section := SECTION.match(self.what)):
-            return section[2].partition(".")[0] in _WRITTEN
+        if contributor := self._contributor:
+            return contributor in _WRITTEN
         return self.cause not in (Cause.OUTPUT_CAP, Cause.PRUNED)
+
+    @property
+    def is_record(self) -> bool:
+        """True for a part of a list that nexus made of its own records, such as earlier sessions."""
+        return self._contributor in _RECORDS
+
+    @property
+    def _contributor(self) -> str:
+        """The contributor of a section that was left out for space; "" for other drops."""
+        section = SECTION.match(self.what) if self.cause is Cause.SECTION_BUDGET else None
+        return section[2].partition(".")[0] if section else ""
 
 
 @dataclass(frozen=True, slots=True)

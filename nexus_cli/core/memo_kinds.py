@@ -111,6 +111,8 @@ WORK = "work"
 """Memo of a call's changes: `by` (`COMMAND_DID`, a worker such as `w1`, `worktree NAME` for one that the person
 applied, or "" for a file tool), `files` (absolute paths), `more` (number of unnamed files), `worktree` (name of the
 worker's), `command` (outcome of a worker's command, see `CommandRun.noted`)."""
+WORK_FOLDER = "work_folder"
+"""Memo of a session that continues in another `folder`. The newest memo counts."""
 WORKER = "worker"
 """Memo with the state of a worker, written before it starts, when it gets its session, and when it ends."""
 
@@ -134,6 +136,7 @@ OPENING_KINDS = (
     UNTIL,
     WAIT,
     WAITING_TEXTS,
+    WORK_FOLDER,
     WORKER,
 )
 """The kinds that the opening of a session or every turn asks for: they are read together. None has a note for each

@@ -418,7 +418,7 @@ class Ledger:
         """Return the sessions of a project that were used last, with their titles, newest first.
 
         Leaves out session `without`, its ancestors, the sessions that it works for, and their forks; also unnamed
-        sessions whose first message the person did not type (they have a memo `trigger`).
+        sessions of `nexus map` and those whose first message the person did not type (they have a memo `trigger`).
         """
         rows = self.db.recent(self.episodes_query(project, without, limit), self.facts.kept_query(project))
         return [Episode(row[0], row[1], " ".join(typed_text(row[2] or row[3]).split())) for row in rows]
@@ -432,7 +432,7 @@ class Ledger:
             line (id) AS (SELECT id FROM up UNION SELECT s.id FROM line JOIN sessions s ON s.parent = line.id)
             SELECT id, updated, name, first_text FROM sessions
             WHERE project = ? AND turns > 0 AND spawner IS NULL
-            AND id NOT IN (SELECT id FROM line) AND (name <> '' OR NOT EXISTS (
+            AND id NOT IN (SELECT id FROM line) AND (name <> '' OR recipe <> 'map' AND NOT EXISTS (
                 WITH RECURSIVE shown (lane, last) AS (
                     SELECT sessions.main, sessions.entries UNION ALL
                     SELECT l.parent, {self.db.least}(shown.last, l.parent_entry)

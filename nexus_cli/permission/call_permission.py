@@ -608,7 +608,7 @@ class CallPermission:
                 rights = replace(rights, kept=kept, kept_patterns=patterns, mounts_kept=mounts)
             held, alone = self._find_confinement(rights, probe or BackendProbe(Backend.NONE), stays)
         env, taken = sandbox_environment(rights, os.environ, self._settings.env_pass)
-        from nexus_cli.config.host_environment import add_own_program, host_environment  # noqa: PLC0415
+        from nexus_cli.config.host_environment import add_own_program, host_environment, own_index  # noqa: PLC0415
 
         env = host_environment(env, self._cwd) | {"PWD": str(self._cwd)}  # not by the link that leads there
         add_own_program(env, places())
@@ -622,7 +622,7 @@ class CallPermission:
         if profile == "read":
             from nexus_cli.rules.read_only_environment import read_only_environment  # noqa: PLC0415
 
-            env = read_only_environment(env)
+            env = read_only_environment(env) | own_index(os.environ, self._project)
         else:
             from nexus_cli.config.project_environment import use_project_environment  # noqa: PLC0415
 

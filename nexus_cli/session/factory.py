@@ -29,7 +29,7 @@ from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import Notice
 from nexus_cli.core.limits import ASK, UNASKED, Bound, Limits, compose_limits
-from nexus_cli.core.memo_kinds import ADDED_FOLDERS
+from nexus_cli.core.memo_kinds import ADDED_FOLDERS, WORK_FOLDER
 from nexus_cli.core.request import ModelInfo, Provider
 from nexus_cli.core.services import Jobs, RunFacts
 from nexus_cli.core.session_services import SessionServices
@@ -240,7 +240,7 @@ def _open(
             ledger.release(made.id)
         raise
     if found and ledger.writes:
-        _record_resume(ledger, found, info.name, options, session.notices)
+        _record_resume(ledger, found, info.name, options, session)
     return session
 
 
@@ -253,8 +253,10 @@ def _describe_other_place(info: SessionInfo, cwd: os.PathLike[str]) -> str:
     return f"{why} (for a new worktree {info.worktree}, made from the project as it is now: {resume})"
 
 
-def _record_resume(ledger: Ledger, info: SessionInfo, model: str, options: Options, notices: list[str]) -> None:
-    """Record how a session is resumed, and that it continues in another folder if its own is gone."""
+def _record_resume(ledger: Ledger, info: SessionInfo, model: str, options: Options, session: Session) -> None:
+    """Record how a session is resumed, and that it continues in another folder if its own is gone; add a notice about
+    another folder than before."""
+    notices = session.notices
     front = options.front if info.front in (RUN, SERVED) and options.front != RUN else None
     if front or info.model != model or options.recipe not in ("", info.recipe):
         ledger.touch_session(info.id, model=model, recipe=options.recipe or None, front=front)
@@ -263,6 +265,8 @@ def _record_resume(ledger: Ledger, info: SessionInfo, model: str, options: Optio
         notices.append(f"this session worked in {info.folder}, which no longer exists; it continues in {options.cwd}")
         if facts:
             notices.append(f"kept {plural(facts, 'fact')} of {info.project}, the former folder of this project")
+    elif info.worktree in ("", options.worktree) and session.state.folder != str(options.cwd):
+        notices.append(f"this session worked in {session.state.folder}; it continues in {options.cwd}")
 
 
 def open_log(
@@ -313,6 +317,12 @@ def _kept_folders(log: SessionLog) -> list[str]:
     """Return the folders that were added to a resumed session."""
     memos = log.memos(ADDED_FOLDERS)
     return [str(folder) for folder in memos[-1].value["folders"]] if memos else []
+
+
+def _last_folder(log: SessionLog, first: str) -> str:
+    """Return the folder in which a session that began in `first` worked last."""
+    memos = log.memos(WORK_FOLDER)
+    return str(memos[-1].value["folder"]) if memos else first
 
 
 def _with_folders(options: Options, kept: list[str], notices: list[str]) -> Options:
@@ -461,7 +471,7 @@ class SessionFactory:
             engine,
             dispatcher,
             self.made.id,
-            self.made.folder,
+            _last_folder(log, self.made.folder),
             self.resumed,
             self.notices,
             log,

@@ -311,8 +311,13 @@ class SessionSources:
             used = status.st_size if small else 0
             self._known[key] = _compare_file(seen_file, status.st_ctime, status.st_mtime, small)
         disk = self._known[key]
-        moment = datetime.fromtimestamp(status.st_mtime).strftime("%H:%M:%S") if disk == "changed" else ""
-        return disk, moment, used
+        return disk, _format_moment(status.st_mtime) if disk == "changed" else "", used
+
+
+def _format_moment(at: float) -> str:
+    """Return a time of today as `14:35:12`, an earlier one with its date."""
+    moment = datetime.fromtimestamp(at)
+    return moment.strftime("%H:%M:%S" if moment.date() == datetime.now().date() else "%Y-%m-%d %H:%M:%S")
 
 
 def plain_trigger(front: str, source: str = "person") -> Mapping[str, str]:

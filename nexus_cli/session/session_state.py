@@ -38,7 +38,7 @@ class SessionState:
     dispatcher: Dispatcher
     session_id: str
     folder: str = ""
-    """The folder in which the session began."""
+    """The folder of the last turn before the session was opened, which the model knows."""
     resumed: bool = False
     notices: list[str] = field(default_factory=list)
     """Notices for the person from outside a turn."""

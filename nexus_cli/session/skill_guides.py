@@ -49,6 +49,8 @@ NAMED_BY_VALUE = re.compile(f"@(?:{VALUE.pattern})")
 FIRST = re.compile(r"\$0(?!\d)")
 """The sign of a guide that counts its arguments from zero."""
 BLOCK_END = re.compile(r"<\s*/\s*(skill|command)\b", re.IGNORECASE)
+_SUCCESS = re.compile(r"\[exit status 0(?:; pipe: [\d ]+)?(?:; colour codes left out)?\]\Z")
+"""The last line of a result of a command that succeeded, perhaps with a pipe's part whose reader ended first."""
 MOST_RUN = 20
 """Most commands, and most files, of one guide."""
 LISTED = 20
@@ -265,7 +267,8 @@ class _Expansion:
         if not result.ran:
             return f"[not run: {shown}: {one_line(result.error)}]"
         context, control = self._state.engine.context, self._state.engine.control
-        text = neutralize(result.text.removesuffix("[exit status 0]"))  # it would stand in the middle of a sentence
+        # The status of a success would stand in the middle of a sentence.
+        text = neutralize(result.text if result.warning else _SUCCESS.sub("", result.text))
         cap, what = context.budget.output_cap, f"output of {shown[:80]}"
         return (await clip_to_cap(context, control, text, cap, what, Cause.OUTPUT_CAP)).text.rstrip("\n")
 

@@ -18,7 +18,7 @@ from nexus_cli.core.entry import SWITCH, Kind
 from nexus_cli.core.errors import NexusError
 from nexus_cli.core.event import TurnStart
 from nexus_cli.core.limits import BUDGET, PLAN
-from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, RESULT, TRIGGER, WAIT, WORKER
+from nexus_cli.core.memo_kinds import JOB, LIMITS_IN_FORCE, RESULT, TRIGGER, WAIT, WORK_FOLDER, WORKER
 from nexus_cli.core.message import Role
 from nexus_cli.core.services import Jobs, RunFacts, ServerTools, Workers
 from nexus_cli.core.typed_text import GO_ON
@@ -167,6 +167,7 @@ async def _resume(state: SessionState) -> None:
     await replan_sections(engine)
     if state.folder != str(options.cwd):
         engine.tell_model(f"the working folder is now {options.cwd}, no longer {state.folder}")
+        conversation.memo(WORK_FOLDER, {"folder": str(options.cwd)})
     known = {"max_cost"} if RunFacts in state.services else set[str]()  # the cap of a run shrinks with its cost
     known.update(BUDGET if options.spawner else ())  # a worker is told its new budget
     engine.tell_model(describe_changed_limits(conversation.memos(LIMITS_IN_FORCE), state.dispatcher.bounds, known))

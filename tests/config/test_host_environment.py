@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nexus_cli.config.host_environment import add_own_program, host_environment
+from nexus_cli.config.host_environment import add_own_program, host_environment, own_index
 from nexus_cli.config.paths import places
 
 
@@ -126,3 +126,14 @@ def test_the_repository_of_a_git_hook_is_told_to_programs_in_it_alone(
     monkeypatch.chdir(work / "below")
     assert host_environment(given, work) == given == host_environment(given, work / "below")
     assert host_environment(given, tmp_path / "worktree") == {"GIT_AUTHOR_NAME": "Ana"}
+
+
+def test_a_reader_gets_no_index_outside_the_git_folder(
+    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(work)
+    for inside in (".git/index.lock", f"{work}/.git/index.lock"):
+        assert own_index({"GIT_INDEX_FILE": inside}, work) == {"GIT_INDEX_FILE": f"{work}/.git/index.lock"}
+    for other in (f"{tmp_path}/index", ".git/../index", ""):
+        assert own_index({"GIT_INDEX_FILE": other}, work) == {}
+    assert own_index({}, work) == {}

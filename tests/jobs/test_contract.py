@@ -173,6 +173,15 @@ def test_a_shortened_section_breaks_the_contract(place: Stage) -> None:
     refused(place, "--no-drops", "hi")
 
 
+def test_lists_that_nexus_makes_itself_do_not_break_the_contract(place: Stage) -> None:
+    for part in ("loader", "parser", "writer"):
+        assert place.ask("--no-drops", f"explain the {part} in app.py").status == 0
+    done = place.ask("--json", "--no-drops", "explain the router in app.py")
+    assert done.status == 0 and [drop["cause"] for drop in done.result["drops"]] == ["section_budget"], done
+    assert place.ask("-c", "--no-drops", "go on").status == 0
+    assert "episodic.more is sent as" in refused(place, "--require-section", "episodic", "explain app.py")
+
+
 def test_a_session_that_would_be_compacted_breaks_a_contract_without_drops(place: Stage) -> None:
     """Compaction begins with a request for the summary: it must not be sent either."""
     small = f'[models."{MODEL}"]\nwindow = 27000\nmax_output = 4000\ninput_price = 2.0\noutput_price = 8.0\n'

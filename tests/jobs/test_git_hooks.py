@@ -58,3 +58,18 @@ def test_a_hook_that_calls_itself_by_the_commits_of_nexus_ends(place: Stage) -> 
     assert len(git(place.folder, "log", "--format=%s", "--grep=by the model").splitlines()) == 4
     refused = "nexus: not started: 4 runs of nexus are waiting for this one"
     assert any(refused in str(request.body) for request in place.server.requests)
+
+
+@pytest.mark.parametrize("words", ["-a", "a.txt"])
+def test_a_review_in_a_hook_reads_the_index_of_the_commit(place: Stage, words: str) -> None:
+    """git gives the hook an index of its own, also in a linked worktree, whose git folder is elsewhere."""
+    review = calls(["bash", {"command": "git diff --cached --stat"}])
+    place.script(lambda body: "Done." if body["messages"][-1]["role"] == "tool" else review)
+    other = place.folder.parent / "other"
+    git(place.folder, "worktree", "add", "-qb", "other", str(other))
+    add_hook(place.folder, "pre-commit", "nexus ask review >&2")
+    for folder in (place.folder, other):
+        (folder / "a.txt").write_text("b\n")
+        done = place.shell(f"cd {folder} && git commit -qm second {words}")
+        result = place.server.requests[-1].body["messages"][-1]
+        assert done.status == 0 and " a.txt | 2 +-" in result["content"], (done, result)

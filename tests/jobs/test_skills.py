@@ -175,6 +175,7 @@ def test_a_guide_keeps_its_prices_and_its_shell_and_counts_arguments_as_it_says(
         "named": "---\narguments: [issue, prio]\n---\nissue=$issue prio=$prio one=$1 home=$HOME",
         "one": "one=$1 two=$2 three=$3 first=$ARGUMENTS[0]",
         "second": "say: !`printf 'a b\\n' | awk '{print $2}'`",
+        "log": "say: !`yes deep | head -n 1` and !`yes | head -n 1; false | true`",
     }
     for name, text in guides.items():
         (place.folder / f".claude/commands/{name}.md").write_text(f"{text}\n")
@@ -191,6 +192,7 @@ def test_a_guide_keeps_its_prices_and_its_shell_and_counts_arguments_as_it_says(
     assert "issue=12 prio= one=$1 home=$HOME" in block("/named 12")
     assert "one=12 two=high prio three=$3 first=12" in block("/one 12 'high prio'")
     assert "say: b\n" in block("/second")
+    assert "say: deep and y\n[exit status 0; pipe: 1 0]" in block("/log"), "only a reader that ended first is no news"
 
 
 def test_what_may_not_run_does_not_and_is_named(place: Stage) -> None:

@@ -263,7 +263,7 @@ def test_processes_that_remember_at_once_all_do(place: LedgerPlace, make: Simple
 def test_past_sessions_are_known_by_their_titles(ledger: Ledger, make: SimpleNamespace) -> None:
     named = [make.new(ledger, at=f"2026-01-0{day}T00:00:00.000Z") for day in range(1, 5)]
     other = make.new(ledger, "/q")
-    for info in (*named, other):
+    for info in (*named, other, make.new(ledger, recipe="map")):
         ledger.log(info.id).append(make.user(1, f"words of {info.id}\n\n<stdin>\nx"))
     ledger.rename_session(named[0].id, "the first")
     fork = ledger.fork_session(named[1].id, at=LATER)

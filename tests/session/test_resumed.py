@@ -42,6 +42,21 @@ def test_a_session_of_a_moved_project_belongs_to_its_new_folder(tmp_path: Path) 
         assert ledger.newest_session(str(before)) is None and info.turns == 2
 
 
+def test_each_change_of_the_folder_is_told_once_to_the_model_and_the_person(tmp_path: Path) -> None:
+    (one := tmp_path / "one").mkdir()
+    (two := tmp_path / "two").mkdir()
+    session = opened(Played(lambda request: "begun"), one)
+    assert say(session, "begin")[1].ok
+    for before, now in ((one, two), (two, two), (two, one), (one, one)):
+        provider = Played(lambda request: "done")
+        again = opened(provider, now, session.id)
+        changes = [f"this session worked in {before}; it continues in {now}"] if before != now else []
+        assert again.notices == changes
+        assert say(again, "where are we?")[1].ok
+        told = f"the working folder is now {now}, no longer {before}"
+        assert (told in str(provider.seen[0][-1])) == (before != now), provider.seen[0][-1]
+
+
 def test_the_result_of_a_turn_that_nobody_waits_for_has_what_it_has_spent(tmp_path: Path) -> None:
     session = opened(Played(lambda request: "one"), tmp_path)
     assert say(session, "begin")[1].ok

@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -64,6 +65,14 @@ def test_a_file_is_compared_with_what_it_held_when_it_was_seen(tmp_path: Path) -
     found = looked(*(noted(path, b"1") for path in (same, other, tmp_path / "gone", folder))).files()
     assert [one.disk for one in found] == ["same", "changed", "gone", "gone"]
     assert [bool(one.moment) for one in found] == [False, True, False, False]
+
+
+def test_a_change_of_another_day_has_its_date(tmp_path: Path) -> None:
+    for days, form in ((0, "%H:%M:%S"), (9, "%Y-%m-%d %H:%M:%S")):
+        (path := tmp_path / str(days)).write_bytes(b"2")
+        changed = datetime.now() - timedelta(days=days)
+        os.utime(path, (changed.timestamp(), changed.timestamp()))
+        assert looked(noted(path, b"1")).files()[0].moment == changed.strftime(form)
 
 
 def test_a_file_that_nobody_touched_since_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,7 +107,7 @@ def _check_drops(context: ContextManager, contract: ContextContract, request: Re
     every = conversation.log.drops()
     option = f"--max-drop {most}" if most else "--no-drops"
     back = returned_drops(every, conversation.items, conversation.memos, request.epoch.sections)
-    drops = [drop for drop in every if drop.id not in back]
+    drops = [drop for drop in every if drop.id not in back and not drop.is_record]
     left = sum(drop.tokens for drop in drops)
     if left > most:
         of = f", {left - most:,} too many" if most else ""
