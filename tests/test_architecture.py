@@ -473,37 +473,37 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__main__": (136, 0, 0),
     "acp": (7_819, 0, 1),
     "adapters": (732, 1_037, 0),
-    "cli": (47_443, 0, 5),
+    "cli": (47_731, 0, 5),
     "client": (2_261, 0, 2),
-    "commands": (42_517, 0, 54),
-    "config": (35_444, 0, None),
-    "context": (8_976, 0, 18),
+    "commands": (42_543, 0, 54),
+    "config": (35_568, 0, None),
+    "context": (8_972, 0, 18),
     "conversation": (47_242, 0, 47),
-    "core": (44_339, 0, None),
+    "core": (44_401, 0, None),
     "defaults": (0, 13_077, 0),
-    "engine": (50_603, 0, 30),
-    "guides": (4_595, 0, 19),
+    "engine": (50_611, 0, 30),
+    "guides": (4_591, 0, 19),
     "hooks": (7_769, 0, 21),
-    "imports": (14_581, 0, 10),
-    "ledger": (52_713, 0, 34),
+    "imports": (14_566, 0, 10),
+    "ledger": (53_551, 0, 34),
     "mcp": (19_590, 0, 22),
-    "permission": (13_682, 0, 48),
-    "plugins": (8_162, 0, 22),
+    "permission": (13_692, 0, 48),
+    "plugins": (8_159, 0, 22),
     "provider": (28_951, 0, 57),
-    "reports": (88_879, 8_414, None),
+    "reports": (88_989, 8_414, None),
     "rpc": (17_282, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_295, 0, 40),
-    "sandbox": (39_066, 0, 27),
-    "sections": (35_014, 0, 42),
+    "sandbox": (39_057, 0, 27),
+    "sections": (35_010, 0, 42),
     "service_list": (303, 0, 2),
-    "session": (51_077, 0, 36),
+    "session": (51_272, 0, 36),
     "spaces": (10_353, 0, 20),
     "testing": (1_495, 0, 0),
     "text": (4_414, 0, None),
     "tools": (55_445, 27_256, 54),
     "tree undo worktrees": (68_240, 0, 62),
-    "ui": (95_316, 0, 45),
+    "ui": (95_485, 0, 46),
     "workers": (10_371, 0, 1),
 }
 """By room: nodes of the syntax tree, bytes of data, and names that other rooms import. Each figure is a limit.
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (969_788, 49_784)
+SUM = (971_579, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of
