@@ -15,10 +15,10 @@ from nexus_cli.core.memo_kinds import ADDED_FOLDERS
 async def add_folder(
     context: CommandContext, path: Annotated[str, Argument("DIR", "The folder.", is_text=True)] = ""
 ) -> Act:
-    """Work in another folder too, or list added folders.
+    """Add a folder to work in, or list added folders.
 
-    DIR is read, searched, edited and guarded like the project, and /undo covers it, in this session and when it is
-    resumed. Its settings and instructions do not apply, and workers cannot access it.
+    DIR has the same permissions and protection as the project, and /undo covers it, also when the session is resumed.
+    The settings and instructions of DIR do not apply, and workers cannot access it.
     """
     session = context.session
     permission, engine = session.dispatcher.permission, session.engine

@@ -83,7 +83,7 @@ def log_in(provider: str, library: Any, show: Show) -> str:
         raise
     except Exception as error:  # the seam: litellm's classes, the network's, and answers of another form
         what = f"no {SUBSCRIPTIONS[provider]} login"
-        raise _failure(error, what, "it was refused", (provider, "")) from error
+        raise _failure(error, what, "the provider rejected the login", (provider, "")) from error
 
 
 def fresh_tokens(where: Endpoint, library: Any) -> Tokens:
