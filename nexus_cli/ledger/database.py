@@ -169,7 +169,8 @@ class Database:
     def reading_once(self, *ahead: Query) -> Iterator[None]:
         """Give a query that this thread repeats in the block its first answer, until something is written. A server is
         asked the queries `ahead`, statement and values of each, in one round trip."""
-        self._once.answers = self._add_recent(self._ask_ahead(ahead))
+        with self._lock:  # nothing is written between the question and its answer
+            self._once.answers = self._add_recent(self._ask_ahead(ahead))
         try:
             yield
         finally:
@@ -340,16 +341,6 @@ class Database:
             return self.connection.execute("PRAGMA data_version").fetchone()
         except sqlite3.DatabaseError:
             return None
-
-    def can_write(self) -> bool:
-        """True if a transaction can begin at once."""
-        with self._lock:
-            try:
-                self.connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.DatabaseError:
-                return False
-            self._rollback()
-            return True
 
     def _check_guard(self) -> None:
         if self._guard is not None:

@@ -6,58 +6,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any
 
-from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
+from nexus_cli.core.entry import Memo
 from nexus_cli.core.shared_types import T, TakeText
 from nexus_cli.ledger.database import Database
 from nexus_cli.ledger.known_notes import KnownNotes
-from nexus_cli.ledger.lane_log import Journal, LaneLog, TransactionLog
+from nexus_cli.ledger.lane_log import Journal, LaneLog
 from nexus_cli.ledger.lane_state import LaneState
 
 is_for_screen: ContextVar[bool] = ContextVar("is_for_screen", default=False)
 """True while the figures of a status line are read: in a turn, nothing may wait for a server then."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class UnsavedCall:
-    """A call of a method of `LaneLog` that is not committed yet."""
-
-    lane: int
-    name: str
-    values: Sequence[Any]
-
-    @property
-    def memos(self) -> list[Memo]:
-        """The notes among its values."""
-        values = chain.from_iterable(value if isinstance(value, list | tuple) else [value] for value in self.values)
-        return [value for value in values if isinstance(value, Memo)]
-
-    def record(self, db: Database, session: str, *, was_tried: bool) -> None:
-        """Record it inside a transaction, unless it `was_tried` before and was recorded."""
-        log = TransactionLog(db, session, self.lane)
-        if not (was_tried and _was_recorded(log, self.name, self.values)):
-            getattr(log, self.name)(*self.values)
-
-
-def _was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
-    """True if a call of a commit whose outcome is unknown was recorded; inside a transaction."""
-    match values[0]:
-        case Entry(id=entry, message=message):
-            return entry <= log.last_id() and log.read(entry, entry)[0].message == message
-        case Manifest(step=step):
-            return step <= log.step()
-        case Memo(kind=kind) as memo:
-            return memo in log.memos(kind, own=True)
-        case Epoch(id=epoch):
-            return epoch < log.next_epoch()
-        case Drop(id=drop):
-            return any(known_drop.id == drop for known_drop in log.drops())
-    return name == "record_start" and log.was_started(values[0])
 
 
 @dataclass(eq=False)
@@ -73,8 +34,6 @@ class SessionJournal(Journal):
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     """Held while what is known or waits to be committed changes."""
 
-    unsaved: list[UnsavedCall] = field(default_factory=list, init=False)
-    """What was recorded in memory since the file failed, in order."""
     defers = False
     """True while a turn or an act runs, which calls `save` where something has to be committed."""
 

@@ -19,9 +19,9 @@ from nexus_cli.core.entry import Memo
 from nexus_cli.core.errors import LedgerAwayError, NexusError, reason_of
 from nexus_cli.core.shared_types import T
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.lane_journal import SessionJournal, UnsavedCall, is_for_screen
+from nexus_cli.ledger.lane_journal import SessionJournal, is_for_screen
 from nexus_cli.ledger.lane_log import LaneLog, Write
-from nexus_cli.ledger.unsaved_entries import create_file, format_line
+from nexus_cli.ledger.unsaved_entries import UnsavedCall, create_file, format_line
 
 RETRY_SECONDS = 1.0
 """Seconds between two attempts to reach a server that is away."""

@@ -153,10 +153,6 @@ class SessionLog(LaneLog):
         """False if another process cannot resume the session."""
         return self._journal.is_saving
 
-    def count_unsaved(self) -> int:
-        """Return the number of entries that only this process has because the ledger file failed."""
-        return sum(isinstance(call.values[0], Entry) for call in self._journal.unsaved)
-
     @property
     def defers(self) -> bool:
         """True from `defer(True)` to `defer(False)`."""

@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from nexus_cli.config.file_lock import FileLock
 from nexus_cli.config.paths import places, private_dir
-from nexus_cli.core.entry import Drop, Entry, Epoch, Memo
+from nexus_cli.core.entry import Drop, Entry, Epoch, Manifest, Memo
 from nexus_cli.core.errors import LedgerAwayError
 from nexus_cli.core.json_value import JsonObject
 from nexus_cli.core.message import Message, to_record
 from nexus_cli.core.read_event import read_value
 from nexus_cli.core.usage import Usage
 from nexus_cli.ledger.database import Database
-from nexus_cli.ledger.lane_journal import UnsavedCall
+from nexus_cli.ledger.lane_log import LaneLog, TransactionLog
 from nexus_cli.ledger.postgres_connection import hash_address
 
 _SUFFIX = ".entries"
@@ -44,6 +45,27 @@ _CALLS: Mapping[str, tuple[Any, ...]] = {
 def unsaved_folder() -> Path:
     """Return the folder of the files."""
     return places().data / "unsaved"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnsavedCall:
+    """A call of a method of `LaneLog` that is not committed yet."""
+
+    lane: int
+    name: str
+    values: Sequence[Any]
+
+    @property
+    def memos(self) -> list[Memo]:
+        """The notes among its values."""
+        values = chain.from_iterable(value if isinstance(value, list | tuple) else [value] for value in self.values)
+        return [value for value in values if isinstance(value, Memo)]
+
+    def record(self, db: Database, session: str, *, was_tried: bool) -> None:
+        """Record it inside a transaction, unless it `was_tried` before and was recorded."""
+        log = TransactionLog(db, session, self.lane)
+        if not (was_tried and _was_recorded(log, self.name, self.values)):
+            getattr(log, self.name)(*self.values)
 
 
 def create_file(url: str, session: str) -> FileLock:
@@ -67,6 +89,22 @@ def _to_json(value: Any) -> Any:
         if isinstance(value, Mapping)
         else {field_.name: getattr(value, field_.name) for field_ in fields(value)}
     )
+
+
+def _was_recorded(log: LaneLog, name: str, values: Sequence[Any]) -> bool:
+    """True if a call of a commit whose outcome is unknown was recorded; inside a transaction."""
+    match values[0]:
+        case Entry(id=entry, message=message):
+            return entry <= log.last_id() and log.read(entry, entry)[0].message == message
+        case Manifest(step=step):
+            return step <= log.step()
+        case Memo(kind=kind) as memo:
+            return memo in log.memos(kind, own=True)
+        case Epoch(id=epoch):
+            return epoch < log.next_epoch()
+        case Drop(id=drop):
+            return any(known_drop.id == drop for known_drop in log.drops())
+    return name == "record_start" and log.was_started(values[0])
 
 
 def _find_files(url: str, session: str) -> list[Path]:

@@ -347,7 +347,7 @@ def _record_lines(value: JsonObject) -> Iterator[str]:
     name = value["worktree"]
     if name and (value["steps"] is None or value["commits"] or value["uncommitted"]):
         yield name_commands(
-            f"worktree {name}: `nexus worktree diff {name}` shows the changes, `nexus worktree apply {name}` applies them"
+            f"worktree {name}: nexus worktree diff {name}; to apply its changes: nexus worktree apply {name}"
         )
     if value["steps"] is None:
         return

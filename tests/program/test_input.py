@@ -168,7 +168,8 @@ def test_a_reader_that_leaves_is_quiet(seen: Seen) -> None:
 def test_a_reader_of_lines_that_leaves_ends_the_request(seen: Seen) -> None:
     done, closed_early = seen["head_of_lines"]
     assert done.status == 130 and done.stdout.count(b"\n") == 8 and closed_early
-    assert len(done.told) == 1 and done.told[0].startswith("Resume with: ")
+    assert done.told[0] == "nexus: the reader of stdout closed it, so the turn was stopped"
+    assert len(done.told) == 2 and done.told[1].startswith("Resume with: ")
 
 
 def test_a_full_disk_behind_stdout_is_told_and_is_exit_1(seen: Seen) -> None:

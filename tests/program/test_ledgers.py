@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -206,8 +205,6 @@ def test_a_session_whose_later_work_was_not_saved_still_says_how_to_resume_what_
     assert any("kept in memory only" in line for line in stopped.told) and stopped.status == 3, stopped
     assert stopped.told[-1].startswith("Resume with: nexus ask -r ")
     assert "Resume with: nexus -r " in left, left
-    for shown in ("\n".join(stopped.told), left):
-        assert re.search(r"nexus: not saved: \d+ entr", shown), shown
 
 
 def test_the_ledger_is_sound_after_a_full_disk(seen: Seen) -> None:

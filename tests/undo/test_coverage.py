@@ -64,7 +64,7 @@ def test_a_socket_is_named_before_the_command(world: World) -> None:
 
 
 def test_nothing_to_undo_is_said_only_after_a_whole_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.path.expanduser", lambda _: str(world.project))
+    monkeypatch.setenv("HOME", str(world.project))
     assert "all of the project (the home folder" in run_command(world, lambda: world.write("a"))
     report = world.undo()
     assert [one["path"] for one in report["not_covered"]] == [WHOLE] and not report["removed"]

@@ -25,7 +25,7 @@ from nexus_cli.cli.confirm import read_hidden_line, read_line
 from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.loop_watchdog import LoopWatchdog
 from nexus_cli.cli.run.first_run import FirstRun, is_first_run
-from nexus_cli.cli.run.run_turn import describe_unsaved, format_resume_line, has_entries, session_options
+from nexus_cli.cli.run.run_turn import format_resume_line, has_entries, session_options
 from nexus_cli.cli.setup.login import offer_login
 from nexus_cli.cli.terminal_view import TerminalView
 from nexus_cli.cli.work_folder import WorkFolder, open_work_folder
@@ -186,8 +186,8 @@ class _ReplRun:
             self._work.leave()
             for line in jobs:
                 write_stderr_line(line)
-            if lost := describe_unsaved(session):
-                write_stderr_line(f"nexus: {lost}.")
+            if session.ledger.is_kept and not session.record.is_saving:
+                write_stderr_line("nexus: the ledger could not be written: later work of this session was not saved.")
             if resume:
                 write_stderr_line(resume)
         return interrupt.status if interrupt.signal else status

@@ -22,7 +22,6 @@ from nexus_cli.cli.interrupt import Interrupt, run_in_loop
 from nexus_cli.cli.ledger_wait import LedgerWait
 from nexus_cli.cli.loop_watchdog import LoopWatchdog, signal_error
 from nexus_cli.config.paths import project_root
-from nexus_cli.core.elide import plural
 from nexus_cli.core.errors import PARTIAL_KEPT, NexusError
 from nexus_cli.core.event import Event, Outcome, TurnEnd
 from nexus_cli.core.json_value import JsonObject
@@ -144,8 +143,6 @@ class AskTurn:
         self._run.work.leave()
         if status and self._closed:
             self._remarks.print_notice("the reader of stdout closed it, so the turn was stopped")
-        if lost := describe_unsaved(session):
-            self._remarks.print_notice(lost)
         if status and (resume := self._resume_line()):
             self._remarks.print_next_step(resume)
         return status
@@ -344,12 +341,6 @@ def format_resume_line(session: Session, command: str, shared: SharedOptions, na
     place = f" -C {shlex.quote(shared.directory)}" if shared.directory else ""
     place += f" -w {shared.worktree}" if shared.worktree else ""
     return f"Resume with: {command}{place} -r {named or session.id}" if named or session.saved else ""
-
-
-def describe_unsaved(session: Session) -> str:
-    """Return the line about what a closed session has lost because its ledger failed, "" for nothing."""
-    count = session.record.count_unsaved()
-    return f"not saved: {plural(count, 'entry', 'entries')} of this session" if count else ""
 
 
 def has_entries(session: Session) -> bool:
