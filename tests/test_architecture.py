@@ -471,7 +471,7 @@ def test_programs_are_looked_for_by_one_door() -> None:
 BUDGET: dict[str, tuple[int, int, int | None]] = {
     "__init__": (7, 0, 0),
     "__main__": (136, 0, 0),
-    "acp": (7_819, 0, 1),
+    "acp": (7_882, 0, 1),
     "adapters": (732, 1_037, 0),
     "cli": (47_677, 0, 5),
     "client": (2_261, 0, 2),
@@ -487,11 +487,11 @@ BUDGET: dict[str, tuple[int, int, int | None]] = {
     "imports": (14_566, 0, 10),
     "ledger": (52_905, 0, 34),
     "mcp": (19_590, 0, 22),
-    "permission": (13_692, 0, 48),
+    "permission": (13_719, 0, 48),
     "plugins": (8_159, 0, 22),
     "provider": (28_951, 0, 57),
     "reports": (88_989, 8_414, None),
-    "rpc": (17_282, 0, 18),
+    "rpc": (17_340, 0, 18),
     "rules": (31_676, 0, 20),
     "runs": (23_295, 0, 40),
     "sandbox": (39_057, 0, 27),
@@ -517,7 +517,7 @@ another gives back, as long as `SUM` holds. Three features may raise `SUM`, each
 third aid 12,000, front 8,000, parity 20,000. Any other feature names what leaves in its place.
 """
 
-SUM = (970_879, 49_784)
+SUM = (971_027, 49_784)
 """Nodes of the syntax tree and bytes of data of the whole product.
 
 14,000 nodes are owed. Undo of folders, references and inner repositories was built beside the walkers of

@@ -133,8 +133,9 @@ class EditorSession:
     """The level that the editor was told."""
     attached: str = ""
     """What commands have attached to the next message."""
-    updates: asyncio.Queue[Iterable[Any] | None] = field(default_factory=asyncio.Queue)
-    """Updates that were not sent yet; None after the last ones."""
+    updates: asyncio.Queue[Iterable[Any]] = field(default_factory=asyncio.Queue)
+    """Updates that were not sent yet."""
+    is_closed: bool = False
     sending: asyncio.Future[Any] | None = None
     """Sends them."""
 
@@ -143,8 +144,18 @@ class EditorSession:
         return self.agent.session
 
     def send(self, updates: Iterable[Any]) -> None:
-        """Send updates after those before; they are made when it is their turn."""
-        self.updates.put_nowait(updates)
+        """Send updates after those before; they are made when it is their turn. A closed session sends none."""
+        if not self.is_closed:
+            self.updates.put_nowait(updates)
+
+    def close(self) -> None:
+        """Send nothing more, so that no turn waits for an editor that has left."""
+        self.is_closed = True
+        if self.sending is not None:
+            self.sending.cancel()
+        while not self.updates.empty():
+            self.updates.get_nowait()
+            self.updates.task_done()
 
     def renew_stream(self) -> None:
         """Translate events by a new stream of updates from now on."""
@@ -220,8 +231,7 @@ class EditorAgent:
 
     async def aclose(self) -> None:
         """Close all sessions, then ledger and provider: the editor has left."""
-        for session_id in list(self._open):
-            await self.close_session(session_id)
+        await asyncio.gather(*map(self.close_session, list(self._open)))
         await self._pool.aclose()
 
     # -- the connection ------------------------------------------------------------------------------------------
@@ -330,9 +340,9 @@ class EditorAgent:
     async def close_session(self, session_id: str, **kwargs: Any) -> schema.CloseSessionResponse:
         """Stop the session's turn and close it; it stays in the ledger."""
         if (editor_session := self._open.pop(session_id, None)) is not None:
+            editor_session.close()
             with suppress(NexusError):
                 await editor_session.agent.aclose()
-            editor_session.updates.put_nowait(None)
         return schema.CloseSessionResponse()
 
     async def _open_session(
@@ -401,7 +411,8 @@ class EditorAgent:
 
     async def _send_updates(self, editor_session: EditorSession) -> None:
         """Send the updates of a session until it is closed."""
-        while (updates := await editor_session.updates.get()) is not None:
+        while True:
+            updates = await editor_session.updates.get()
             try:
                 for sent in updates:
                     await self._client.session_update(editor_session.session.id, sent)
@@ -409,7 +420,8 @@ class EditorAgent:
                 pass
             except Exception as bug:  # the others are sent
                 report_bug(bug)
-            editor_session.updates.task_done()
+            finally:
+                editor_session.updates.task_done()
 
     # -- turns ---------------------------------------------------------------------------------------------------
 

@@ -351,7 +351,9 @@ class CallPermission:
         plain = [words for words in lines if words and not COMMAND_SIGNS & {*"".join(words)}]
         written = [f"{call.tool.name}({shlex.join(words)})" for words in plain]
         exact = tuple(dict.fromkeys(written)) if len(written) <= _MOST_TRIED else ()
-        rule = self._find_enough(exact, call, decision.level)
+        # What a command does with its input is not in its words: a rule for good is not offered for `sh < x`.
+        lasting = () if {"<", "|"} & {*str(call.arguments[COMMAND])} else exact
+        rule = self._find_enough(lasting, call, decision.level)
         for folder in map(folder_of, [*folder_rules(outside, self._project)][:_MOST_TRIED]):
             if self.decide(call, decision.level, added=(Path(folder),)).is_granted:
                 return NarrowWay(rule, f"--add-dir {shlex.quote(folder)}")

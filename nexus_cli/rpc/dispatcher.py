@@ -183,7 +183,8 @@ class AgentDispatcher:
 
     def _queue(self, trigger: Trigger, own: EventFeed | None = None, ahead: int = 0) -> asyncio.Task[Any]:
         self._check_room()
-        task = self._begin(self._run_turn(trigger, own, ahead, is_queued=True))
+        commands = tuple(self._commands.values())
+        task = self._begin(self._run_turn(trigger, own, ahead, commands, is_queued=True))
         self._queued[task] = trigger.text
         return task
 
@@ -228,10 +229,16 @@ class AgentDispatcher:
         self.noted(None)
 
     async def _run_turn(
-        self, trigger: Trigger, own: EventFeed | None, ahead: int, *, is_queued: bool = False
+        self,
+        trigger: Trigger,
+        own: EventFeed | None,
+        ahead: int,
+        commands: Collection[ServedContext],
+        *,
+        is_queued: bool = False,
     ) -> tuple[Outcome, AskResult]:
         task = asyncio.current_task() if is_queued else None
-        await self._wait_for_commands()
+        await self._wait_for_commands(commands)
         while self.unheard:
             self.publish(self.unheard.pop(0), own)
         if ahead:
@@ -267,7 +274,7 @@ class AgentDispatcher:
             self.publish(Notice(f"{error.message}; `nexus runs list` shows the run"))
 
     async def _run_resumed(self, run: Run, trigger: Trigger) -> Outcome:
-        return (await self._run_turn(trigger, None, 0))[0]
+        return (await self._run_turn(trigger, None, 0, tuple(self._commands.values())))[0]
 
     def listen(self, after: int | None = None) -> Listener:
         """Return a listener of the agent's events after the number `after`; without a number, of new events and of the
@@ -386,7 +393,8 @@ class AgentDispatcher:
         waits = command.idle and not command.at_once(rest)
         if waits:
             self._check_room()
-        task = asyncio.create_task(self._invoke(command, context, rest, waits))
+            context.holds_turns = True
+        task = asyncio.create_task(self._invoke(command, context, rest, set(self._works) if waits else set()))
         self._commands[task] = context
         task.add_done_callback(lambda task: self._commands.pop(task).paused.set())
         return await self._follow_command(task, context)
@@ -441,18 +449,21 @@ class AgentDispatcher:
         while waits and self._works:
             await asyncio.wait(list(self._works))
 
-    async def _wait_for_commands(self) -> None:
-        """Wait until every command that holds the turns has ended or asks for a choice."""
-        for context in list(self._commands.values()):
+    async def _wait_for_commands(self, commands: Collection[ServedContext]) -> None:
+        """Wait until each of `commands` that holds the turns has ended or asks for a choice."""
+        for context in commands:
             if context.holds_turns:
                 await context.paused.wait()
                 self._refuse_at_end()
 
-    async def _invoke(self, command: Command, context: ServedContext, arguments: str, waits: bool) -> None:
-        await self._wait_for_turns(waits)
+    async def _invoke(
+        self, command: Command, context: ServedContext, arguments: str, ahead: set[asyncio.Task[Any]]
+    ) -> None:
+        """Run a command after the turns `ahead` of it; those that are queued later wait for it."""
+        if ahead:
+            await asyncio.wait(ahead)
         if self._ending:
             raise RpcError(REFUSED, ENDED)
-        context.holds_turns = waits
         await command.invoke(context, arguments)
 
     async def _reopen(self, options: Options) -> None:

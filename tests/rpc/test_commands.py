@@ -494,6 +494,21 @@ async def test_commands_that_wait_are_bounded_and_end_with_their_agent(
         assert provider.asked == ["go"]
 
 
+async def test_a_message_after_a_command_that_waits_does_not_overtake_it(tmp_path: Path) -> None:
+    provider = Answering(gates={"go": asyncio.Event()})
+    async with serving(tmp_path, provider) as served:
+        await served.client.create_agent("a")
+        turn = asyncio.create_task(served.client.send("a", "go"))
+        await until(lambda: provider.asked)
+        command = asyncio.create_task(run(served, "goal ship it"))
+        await until(lambda: served.pool.list()[0].dispatcher._commands)
+        later = asyncio.create_task(served.client.send("a", "and on"))
+        await until(lambda: len(served.pool.list()[0].dispatcher._works) == 2)
+        provider.gates["go"].set()
+        await asyncio.gather(turn, command, later)
+        assert provider.asked[-1] == "and on" and "ship it" in json.dumps(provider.seen[-1])
+
+
 async def test_a_turn_waits_for_a_command_that_runs_between_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -224,6 +224,8 @@ def test_a_line_of_several_commands_names_a_rule_for_each_that_has_to_leave_the_
     (row,) = refused(tmp_path, inside)
     assert (row["level"], row["rule"]) == ("auto", None), "one rule for both would allow more"
     assert row["option"] == "--rule 'bash(touch one)' --rule 'bash(touch two)'"
+    (row,) = refused(tmp_path, ("bash", {"command": "sh < script"}))
+    assert (row["rule"], row["option"]) == (None, "--rule 'bash(sh)'"), "no rule for good for every other script"
     assert not refused(tmp_path, inside, rules=("bash(touch one)", "bash(touch two)"))
 
     line = ("bash", {"command": f"touch {tmp_path}/made && ls", "outside": "it belongs there"})
