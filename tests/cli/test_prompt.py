@@ -63,8 +63,13 @@ def test_late_input_beside_a_prompt_is_waited_for(
     monkeypatch.setattr(ask, "SILENT", 0.02)
     monkeypatch.setattr(ask, "Reader", lambda *_: Reader(reader, "stdin"))
     prompt = ask.PromptReader(["hi"], [], resumes=False, is_stream=False)
-    late = threading.Timer(0.2, lambda: (os.write(writer, b"late"), os.close(writer)))
-    late.start()
+    writing = os.fdopen(writer, "wb", buffering=0)
+
+    def send() -> None:
+        with writing:
+            writing.write(b"late")
+
+    threading.Timer(0.2, send).start()
     prompt.wait(None, quiet=False)
     assert prompt.read()[0].text == "hi\n\n<stdin>\nlate\n</stdin>"
     os.close(reader)
