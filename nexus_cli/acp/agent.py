@@ -136,6 +136,7 @@ class EditorSession:
     updates: asyncio.Queue[Iterable[Any]] = field(default_factory=asyncio.Queue)
     """Updates that were not sent yet."""
     is_closed: bool = False
+    """True once its editor has closed it or has left."""
     sending: asyncio.Future[Any] | None = None
     """Sends them."""
 

@@ -36,6 +36,22 @@ def place(tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
+def test_an_editor_that_leaves_without_reading_an_answer_is_no_bug(place: Stage) -> None:
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}).encode()
+    child = place.begin("acp", installed=True, stdin=subprocess.PIPE)
+    try:
+        assert child.stdin and child.stdout and child.stderr
+        child.stdin.write(40 * (line + b"\n"))
+        child.stdin.flush()
+        child.stdout.close()
+        child.stdin.close()
+        said = child.stderr.read().decode()
+        assert child.wait(60) == 0 and "a bug in nexus" not in said, said
+    finally:
+        child.kill()
+        child.wait()
+
+
 def test_a_bug_is_fixed_from_an_editor_with_a_question_a_diff_and_a_plan(place: Stage) -> None:
     seen: list[Any] = []
     steps = iter([calls(TODO), calls(EDIT), calls(("bash", {"command": "touch outside; echo ok"})), None])

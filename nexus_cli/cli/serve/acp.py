@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from nexus_cli.cli.command_options import SharedOptions
@@ -69,7 +70,8 @@ async def _serve(options: Options) -> None:
     try:
         messages = asyncio.StreamReader(limit=LONGEST_LINE)
         passing = asyncio.create_task(_pass_messages(reader, messages, writer))
-        await agent.serve(messages, writer)
+        with suppress(ConnectionError):  # the editor has left, and reads no answer
+            await agent.serve(messages, writer)
         passing.cancel()
     finally:
         await agent.aclose()
