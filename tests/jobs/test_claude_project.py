@@ -214,7 +214,7 @@ def test_commands_bring_their_text_their_model_and_the_instructions(place: Stage
     done = place.ask("/plan_w_team", "'a shop' fast")
     asked = place.server.requests[-1].body
     assert asked["model"] == OTHER.removeprefix("openai/") and "Plan a shop with @agent-builder." in str(asked)
-    assert f"model {OTHER}, as /plan_w_team asks" in "\n".join(done.told)
+    assert f"/plan_w_team sets model {OTHER}" in "\n".join(done.told)
     done = place.ask("/old")
     assert "old requests model opus" in "\n".join(done.told) and "alias.opus" in "\n".join(done.told), done.told
 

@@ -186,7 +186,7 @@ def test_a_trusted_file_of_hooks_that_is_broken_is_told_wherever_hooks_are_shown
     assert [one["state"] for one in place.run("status", "--json").result["hooks"]] == ["changed"] * 3
     (check,) = [one for one in place.run("doctor", "--json").result["checks"] if one["name"] == "hooks"]
     assert check["status"] == "note" and why in check["detail"]
-    assert check["hint"] == "`nexus hooks` lists all", "each reason says what to do"
+    assert check["hint"] == "`nexus hooks` lists all hooks", "each reason says what to do"
     assert why in " ".join(place.run("trust", stdin=b"n\n").text.split())
 
 

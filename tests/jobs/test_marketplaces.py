@@ -197,7 +197,7 @@ def test_a_plugin_with_another_name_in_its_marketplace_counts_as_installed(place
 def test_what_a_marketplace_says_wrongly_ends_in_one_line(place: Stage, tools: Path) -> None:
     for name, why in (
         ("far", "lists no usable source for this plugin"),
-        ("lost", "refers to nowhere, which is not a folder in it"),
+        ("lost", "the plugin's source in the marketplace has no folder nowhere"),
         ("out", "lists no usable source for this plugin"),
         ("dosc", "Did you mean docs?"),
     ):

@@ -88,7 +88,7 @@ def play_morning(place: Stage) -> None:
     with opened(place) as repl:
         told = words(repl)
         assert 'while you were away: plan Check ran once; run-1: "All quiet. Nothing to do."' in told, told
-        assert "plan Search ran once, 1 failed; run-3: stopped at its limit" in told, told
+        assert "plan Search ran once and failed; run-3: stopped at its limit" in told, told
         assert (
             "run-2 (plan Upgrade) waits for approval: bash touch lock.txt (to answer: nexus runs resume run-2)" in told
         ), told

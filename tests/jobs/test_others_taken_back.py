@@ -122,7 +122,7 @@ def test_a_worktree_that_the_person_applied_in_the_shell(place: Stage) -> None:
     before = own_files(place.folder)
     assert work().status == place.run("worktree", "remove", name).status == 0
     told = place.run("undo")  # of the session, whose worker changed the removed folder
-    way = f"to undo the apply: nexus undo --session worktree-{name}"
+    way = f"to undo what was applied from it: nexus undo --session worktree-{name}"
     assert told.status == 1 and "Nothing undone: 1 kept." in told.text and way in " ".join(told.text.split()), told
     assert not Path(listed["folder"]).exists()
     assert place.run("undo", "--session", f"worktree-{name}").status == 0 and own_files(place.folder) == before

@@ -245,7 +245,7 @@ def test_commits_of_others_while_a_run_waited_are_not_in_its_report(place: Stage
 def test_a_run_that_a_limit_stopped_is_told_its_new_budget_when_it_is_resumed(place: Stage) -> None:
     again = bash("echo again")
     value = night(place, *bash("ls"), {**again[0], "text": "One more."}, max_steps="2", until="true")
-    assert value["state"] == "failed" and "in its last request" in value["error"]
+    assert value["state"] == "failed" and "answered its last request with tool calls" in value["error"]
     assert "until: true has not run\n" in place.run("runs", "show", "run-1").text
     place.script(["Done."])
     assert place.run("runs", "resume", "run-1").status == 0

@@ -93,7 +93,7 @@ def test_a_certificate_that_is_not_trusted_is_named_at_once_with_the_variable(
         assert error is not None and f"SSL_CERT_FILE={tmp_path}/nothing.pem is not a file" in error.hint
         monkeypatch.setenv("SSL_CERT_FILE", str(make_ca(tmp_path, "other")))
         error, _, _ = ask(provider, proxy.url)
-        assert error is not None and f"SSL_CERT_FILE={tmp_path}/other.pem lacks it" in error.hint
+        assert error is not None and f"SSL_CERT_FILE={tmp_path}/other.pem lacks the CA" in error.hint
     assert model_server.requests == []
 
 

@@ -184,7 +184,7 @@ def test_every_entry_is_there_once_in_order_and_a_part_is_the_end_of_the_whole(s
     allowed = [one for one in told if one.text.startswith("Allowed")]
     since_first = steps[steps.index("user") :] if "user" in steps else []
     assert len(allowed) >= since_first.count("notice") and {one.text for one in allowed} <= {ALLOWED}, "of before too"
-    assert f"{part['earlier']} row" in text or not part["earlier"]
+    assert f"{part['earlier']} earlier row" in text or not part["earlier"]
     for width in (20, 40, 80):
         assert max(map(len, find_form("timeline")(part, width).splitlines())) <= width
 

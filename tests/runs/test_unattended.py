@@ -270,7 +270,7 @@ def test_what_was_done_while_the_person_was_away_is_told_once_and_in_that_projec
     assert note.line.startswith('while you were away: plan Daily Report ran 3 times; run-3: "All quiet. Nothing else')
     assert take_away_notes(ledger, folder) == []
     (other,) = take_away_notes(ledger, folder / "gone")
-    assert "plan elsewhere ran once, 1 failed" in other.line
+    assert "plan elsewhere ran once and failed" in other.line
     assert datetime.fromisoformat(ledger.runs.get(1).updated)
     queue(ledger, folder, "Daily Report")
     drive(Played(well), rules)

@@ -328,7 +328,9 @@ def test_a_pdf_comes_by_its_pages(desk: Any) -> None:
     desk.write("notes.txt", "\n%PDF- begins a PDF\n")
     assert desk.run("read_file", path="notes.txt").output == "\n%PDF- begins a PDF\n"
     desk.write("bad.pdf", b"%PDF-1.4\nnothing")
-    assert desk.run("read_file", path="bad.pdf").error.startswith("bad.pdf: is a PDF: it is broken: Failed to load")
+    assert desk.run("read_file", path="bad.pdf").error.startswith(
+        "bad.pdf: is a PDF that cannot be read: it is broken: Failed to load"
+    )
 
 
 @pytest.mark.matrix

@@ -113,7 +113,7 @@ def test_an_attempt_from_the_originals_is_paid_for_twice_at_most_and_says_what_i
             script.summary = lambda request: SUMMARY if len(script.asked) > 1 else ""
             made = ended(await session.compact())
             assert made.ok and made.kept is not None
-            assert made.kept["source"] == "window" and "that failed" in made.kept["source_why"]
+            assert made.kept["source"] == "window" and "that source failed" in made.kept["source_why"]
 
     asyncio.run(live())
 

@@ -134,7 +134,7 @@ def test_bytes_of_a_memory_file_that_were_not_read_are_counted_and_said(tmp_path
         "memory": 78_464,
     }
     text = " ".join(find_form("context")(shown, 120).split())
-    assert "78,464 bytes not read; what was read is d2" in text
+    assert "78,464 bytes not read; the text read is d2" in text
 
 
 @pytest.mark.matrix

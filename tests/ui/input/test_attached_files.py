@@ -346,7 +346,7 @@ def test_the_pdf_that_was_opened_is_the_one_that_is_read(folder: Path, monkeypat
         [
             ("paper.pdf:4-9", "it has only 3 pages"),
             ("paper.pdf:3-1", "not a valid page range"),
-            ("torn.pdf", "it is a PDF: it is broken: .*[)]$"),
+            ("torn.pdf", "it is a PDF that cannot be read: it is broken: .*[)]$"),
         ],
         3,
     ),

@@ -955,7 +955,9 @@ def test_what_a_shell_line_gave_counts_as_part_of_the_next_request(tmp_path: Pat
         assert used > before + 500 and repl.status(80) != line and f"{short(used)} of" in repl.status(80)
         stage.type("/context")
         await stage.idle()
-        assert f"{used:,} of" in stage.text and "1 text (" in stage.text and "with your next message" in stage.text
+        assert (
+            f"{used:,} of" in stage.text and "1 attachment (" in stage.text and "with your next message" in stage.text
+        )
         repl.detach()
         assert stage.session.status().used == before and f"{short(before)} of" in repl.status(80)
 
